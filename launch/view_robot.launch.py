@@ -1,0 +1,105 @@
+"""Look at a robot: `ros2 launch swarmbed_bringup view_robot.launch.py robot:=dots`.
+
+Makes the robot's URDF from its file in config/robots and shows it in rviz2, its wheels and lifter on sliders.
+It needs a full ROS 2; only `describe`, which makes the URDF, does without.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+import xacro
+from swarmbed_core.config import find, share_dir
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.spec import RobotSpec
+
+if TYPE_CHECKING:
+    from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
+
+
+def describe(robot: str, prefix: str = "") -> str:
+    """Return the URDF of a robot.
+
+    Args:
+        robot: a kind of config/robots, such as `dots`, or the path of such a file.
+        prefix: put before the name of every link and joint, such as `dots1_`.
+
+    Raises:
+        ConfigError: the file or the prefix is not what it should be.
+    """
+    if not re.fullmatch(r"\w*", prefix, re.ASCII):
+        message = f"prefix '{prefix}': frames are named with letters, digits and underscores only"
+        raise ConfigError(message)
+    spec_file = find(robot, "config/robots").resolve()
+    kind = RobotSpec.load(str(spec_file)).kind
+    urdf = share_dir() / "urdf"
+    own = urdf / f"{kind}.urdf.xacro"
+    model = own if own.is_file() else urdf / "robot.urdf.xacro"
+    document = xacro.process_file(str(model), mappings={"spec": str(spec_file), "prefix": prefix})
+    return str(document.toxml())
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Return what `ros2 launch` runs."""
+    from launch import LaunchDescription
+    from launch.actions import DeclareLaunchArgument, OpaqueFunction
+
+    yes_no = ["true", "false"]
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument("robot", default_value="dots", description="a kind of config/robots, or a file like those"),
+            DeclareLaunchArgument("prefix", default_value="", description="put before every frame, such as dots1_"),
+            DeclareLaunchArgument("rviz", default_value="true", choices=yes_no, description="open rviz2"),
+            DeclareLaunchArgument("gui", default_value="true", choices=yes_no, description="joints on sliders"),
+            OpaqueFunction(function=_start),
+        ]
+    )
+
+
+def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Return the nodes that the arguments ask for; closing rviz2 ends them all."""
+    from launch.actions import LogInfo, Shutdown
+    from launch_ros.actions import Node
+    from launch_ros.parameter_descriptions import ParameterValue
+
+    argument = context.launch_configurations
+    prefix = argument["prefix"]
+    urdf = describe(argument["robot"], prefix)
+    with_rviz = argument["rviz"] == "true"
+    sliders = "joint_state_publisher_gui" if argument["gui"] == "true" else "joint_state_publisher"
+    needed = ["robot_state_publisher", "rviz2"] if with_rviz else ["robot_state_publisher"]
+    missing = [package for package in needed if not _installed(package)]
+    if missing:
+        message = f"{' and '.join(missing)} not found: {_install(missing)}"
+        raise ConfigError(message)
+
+    description = {"robot_description": ParameterValue(urdf, value_type=str)}
+    actions = [Node(package="robot_state_publisher", executable="robot_state_publisher", parameters=[description])]
+    joints = next((package for package in (sliders, "joint_state_publisher") if _installed(package)), None)
+    if joints is not None:
+        actions.append(Node(package=joints, executable=joints))
+    else:
+        actions.append(LogInfo(msg=f"Wheels and lifter have no pose without {sliders}: {_install([sliders])}"))
+    if with_rviz:
+        look = ["-d", str(share_dir() / "config" / "rviz" / "robot.rviz"), "-f", f"{prefix}base_link"]
+        actions.append(Node(package="rviz2", executable="rviz2", arguments=look, on_exit=Shutdown()))
+    return actions
+
+
+def _installed(package: str) -> bool:
+    """Return whether ROS knows a package."""
+    from ament_index_python.packages import PackageNotFoundError, get_package_prefix
+
+    try:
+        get_package_prefix(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _install(packages: list[str]) -> str:
+    """Return the command that installs ROS packages."""
+    distro = os.environ.get("ROS_DISTRO", "jazzy")
+    return "apt install " + " ".join(f"ros-{distro}-{package.replace('_', '-')}" for package in packages)

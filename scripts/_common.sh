@@ -1,0 +1,66 @@
+# What setup, env.sh and the other scripts share. For bash; sourced, never run.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+venv=$root/.venv
+ready=$venv/.ready # written last by setup; its first line says what the environment stands on
+
+# Puts the header comment of the calling script on the screen.
+usage() { sed -n '2,/^[^#]/{/^[^#]/d;s/^# \{0,1\}//;p}' "$0"; }
+
+# Prints the prefix of a full ROS 2 Jazzy, or "wheels" where there is none.
+find_ros() {
+  local opt=${SWARMBED_ROS_PREFIX:-/opt/ros/jazzy} ros2
+  if [ "${ROS_DISTRO-}" = jazzy ] && ros2=$(command -v ros2); then
+    dirname "$(dirname "$ros2")"
+  elif [ -f "$opt/setup.bash" ]; then
+    echo "$opt"
+  else
+    echo wheels
+  fi
+}
+
+# prepend NAME DIRECTORY...: puts directories in front of a path variable, each once.
+prepend() {
+  local name=$1 path=${!1-} i
+  for ((i = $#; i > 1; i--)); do
+    path=":$path:"
+    path=${path//":${!i}:"/":"}
+    path=${path#:}
+    path="${!i}:${path%:}"
+  done
+  export "$name=${path%:}"
+}
+
+# Enters what the workspace stands on, $1 as from find_ros, without the workspace's own packages.
+enter_underlay() {
+  export VIRTUAL_ENV=$venv
+  # Nothing leaves this machine unless the user says so.
+  export ROS_AUTOMATIC_DISCOVERY_RANGE=${ROS_AUTOMATIC_DISCOVERY_RANGE:-LOCALHOST}
+  local site
+  site=$(echo "$venv"/lib/python3*/site-packages)
+  if [ "$1" = wheels ]; then
+    export ROS_DISTRO=jazzy ROS_VERSION=2 ROS_PYTHON_VERSION=3
+    # The wheels would set the library path by starting every Python twice; this says that it is done.
+    export _ROS_WHEELS_BOOTSTRAP_COMPLETE=1
+    prepend LD_LIBRARY_PATH "$venv/lib" "$site"/ros_*.libs
+    prepend AMENT_PREFIX_PATH "$venv"
+    prepend CMAKE_PREFIX_PATH "$venv"
+    prepend PYTHONPATH "$site"
+  else
+    if [ "${ROS_DISTRO-}" != jazzy ] || ! command -v ros2 >/dev/null; then
+      . "$1/setup.bash"
+    fi
+    # `ros2 launch` runs with the system's Python and has to find our dependencies too; ROS's own come first.
+    case ":${PYTHONPATH-}:" in *":$site:"*) ;; *) export PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$site ;; esac
+  fi
+  prepend PATH "$venv/bin"
+}
+
+# Lets uv download from where this machine's pip does, and trust what it trusts.
+use_pips_index() {
+  local pip="$1" value
+  pip_says() { "$pip" -m pip config get "global.$1" 2>/dev/null || "$pip" -m pip config get ":env:.$1" 2>/dev/null; }
+  if [ -z "${UV_DEFAULT_INDEX-}${UV_INDEX_URL-}" ] && value=$(pip_says index-url); then export UV_DEFAULT_INDEX=$value; fi
+  if [ -z "${UV_INDEX-}${UV_EXTRA_INDEX_URL-}" ] && value=$(pip_says extra-index-url); then export UV_INDEX=$value; fi
+  if [ -z "${SSL_CERT_FILE-}" ] && value=$(pip_says cert); then export SSL_CERT_FILE=$value; fi
+}

@@ -1,0 +1,22 @@
+# Enters the workspace: `source scripts/env.sh`, in bash. After it `swarmbed`, `python`, and `ros2` where
+# there is one know the packages of this workspace and what they need. ROS 2 stays on this machine's
+# loopback; set ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET before to reach others.
+
+_swarmbed_enter() {
+  local root venv ready base nounset=${-//[^u]/}
+  . "$(dirname "${BASH_SOURCE[0]}")/_common.sh"
+  if ! read -r base 2>/dev/null <"$ready"; then
+    echo "Swarmbed is not set up here; run $root/scripts/setup" >&2
+    return 1
+  fi
+  # ROS's and colcon's scripts read variables that nobody has set.
+  set +u
+  enter_underlay "$base"
+  . "$root/install/setup.bash"
+  prepend PATH "$root/install/swarmbed_experiments/lib/swarmbed_experiments"
+  if [ -n "$nounset" ]; then set -u; fi
+}
+_swarmbed_enter
+_swarmbed_entered=$?
+unset -f usage find_ros prepend enter_underlay use_pips_index _swarmbed_enter
+return $_swarmbed_entered

@@ -1,0 +1,21 @@
+from setuptools import find_packages, setup
+
+PACKAGE = "swarmbed_core"
+
+setup(
+    name=PACKAGE,
+    version="0.1.0",
+    packages=find_packages(exclude=["test"]),
+    package_data={PACKAGE: ["py.typed"]},
+    data_files=[
+        ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
+        (f"share/{PACKAGE}", ["package.xml"]),
+    ],
+    install_requires=["setuptools"],
+    zip_safe=False,
+    maintainer="Swarmbed Developers",
+    maintainer_email="developers@swarmbed.org",
+    description="What a robot thinks with: kinematics, trajectories, estimation, maps, power.",
+    license="Apache-2.0",
+    tests_require=["pytest"],
+)

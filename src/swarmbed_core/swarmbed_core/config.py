@@ -1,0 +1,137 @@
+"""Files of config/ and of users: where they are, and what is wrong with them.
+
+Every YAML file of Swarmbed has a `version` and is checked by a pydantic model. Whatever is wrong with
+one is told with the file, the field and what would be right.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from swarmbed_core.errors import ConfigError
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Part(BaseModel):
+    """A frozen piece of a configuration file: unknown fields are errors, not surprises."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+@cache
+def share_dir() -> Path:
+    """Return the directory that holds config/, worlds/ and urdf/.
+
+    It is `$SWARMBED_SHARE` if set, else the source tree this file is in, else what the workspace
+    installed (share/swarmbed_bringup).
+
+    Raises:
+        ConfigError: there is none.
+    """
+    named = os.environ.get("SWARMBED_SHARE")
+    if named is not None:
+        if (Path(named) / "config").is_dir():
+            return Path(named)
+        message = f"SWARMBED_SHARE={named}: there is no config/ in it; unset it or name a Swarmbed checkout"
+        raise ConfigError(message)
+    for parent in Path(__file__).resolve().parents:
+        if (parent / "config" / "robots").is_dir():
+            return parent
+    for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
+        share = Path(prefix) / "share" / "swarmbed_bringup"
+        if prefix and (share / "config" / "robots").is_dir():
+            return share
+    message = "config/robots was not found: source scripts/env.sh, or set SWARMBED_SHARE to a checkout"
+    raise ConfigError(message)
+
+
+def find(name: str, folder: str) -> Path:
+    """Return the file that `name` means: a path to a YAML file, or a name from `folder`.
+
+    Args:
+        name: such as `dots` or `my/robot.yaml`.
+        folder: such as `config/robots`, below `share_dir()`.
+
+    Raises:
+        ConfigError: there is no such file; the message lists the names there are.
+    """
+    if name.endswith((".yaml", ".yml")) or os.sep in name:
+        path = Path(name)
+        if path.is_file():
+            return path
+        message = f"{name}: no such file"
+        raise ConfigError(message)
+    path = share_dir() / folder / f"{name}.yaml"
+    if path.is_file():
+        return path
+    known = ", ".join(names(folder)) or "none"
+    message = f"'{name}' is not in {folder}: there are {known}; a path to a .yaml file works too"
+    raise ConfigError(message)
+
+
+def names(folder: str) -> list[str]:
+    """Return the names of the YAML files in a folder below `share_dir()`, in order."""
+    return sorted(path.stem for path in (share_dir() / folder).glob("*.yaml"))
+
+
+def load(path: Path, model: type[M]) -> M:
+    """Read a YAML file and check it.
+
+    Raises:
+        ConfigError: it cannot be read, is not YAML, or does not fit `model`; every fault is listed.
+    """
+    return check(read(path), model, str(path))
+
+
+def read(path: Path) -> Any:  # noqa: ANN401 - YAML may hold anything until it is checked
+    """Read a YAML file without checking what it holds."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"{path}: cannot be read: {error}"
+        raise ConfigError(message) from None
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        message = f"{path}: not valid YAML: {error or 'nested too deeply'}"
+        raise ConfigError(message) from None
+
+
+def check(data: object, model: type[M], source: str) -> M:
+    """Return `data` as a `model`, or say everything that is wrong with it.
+
+    Args:
+        data: what a YAML file held.
+        model: what it should be.
+        source: the file's name, for the message.
+
+    Raises:
+        ConfigError: it does not fit.
+    """
+    if not isinstance(data, dict):
+        message = f"{source}: expected a mapping of fields, found {type(data).__name__}"
+        raise ConfigError(message)
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        faults = [_fault(dict(item)) for item in error.errors()]
+        raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults)) from None
+
+
+def _fault(item: dict[str, Any]) -> str:
+    """Return one fault that pydantic found as a sentence for the file's author."""
+    where = ".".join(str(part) for part in item["loc"]) or "(whole file)"
+    if item["type"] == "extra_forbidden":
+        return f"{where}: unknown field; remove it or correct its name"
+    if item["type"] == "missing":
+        return f"{where}: missing"
+    value = repr(item.get("input"))
+    shown = value if len(value) <= 60 else value[:57] + "..."  # noqa: PLR2004 - a line's worth
+    return f"{where}: {item['msg']}, found {shown}"

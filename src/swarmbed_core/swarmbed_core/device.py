@@ -1,0 +1,243 @@
+"""One robot's raw parts, each a small protocol.
+
+A world gives virtual parts, hardware drivers give real ones, and a `Device` is any mix of them: that
+mix is robot-in-the-loop simulation. `dataclasses.replace(device, lifter=real_lifter)` makes one.
+
+Parts never decide anything: they hand out readings with the stamp at which they were true, and take
+set-points. `read()` never blocks; a part that has nothing new returns None or an empty sequence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import RobotSpec
+
+
+class Zone(IntEnum):
+    """Which of the task's zones a robot is in (DOTS paper, IV-A)."""
+
+    NEITHER = 0
+    SEARCH = 1
+    DROP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MotorReading:
+    """What the wheels did, in the order of the spec's wheels.
+
+    `travel` is what each wheel has rolled since power-up, in metres along its own direction;
+    `effort` the share of full torque that the motors deliver, averaged over the wheels.
+    """
+
+    stamp: float
+    travel: FloatArray
+    speeds: FloatArray
+    effort: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ImuReading:
+    """Rates of turn (rad/s) and specific force (m/s2) along the body's axes."""
+
+    stamp: float
+    gyro: tuple[float, float, float]
+    accel: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CompassReading:
+    """Absolute heading: 0 is +x of `map`."""
+
+    stamp: float
+    heading: float
+
+
+@dataclass(frozen=True, slots=True)
+class RangeReading:
+    """One sweep of a ring: metres from the face of each sensor, NaN where nothing came back."""
+
+    stamp: float
+    distances: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class CornerReading:
+    """Markers that one camera saw.
+
+    `stamp` is when the light arrived, which is long before the reading does. `corners` has for each id
+    its four corners in pixels: top left, top right, bottom right, bottom left of the marker.
+    """
+
+    stamp: float
+    camera: str
+    ids: NDArray[np.int64]
+    corners: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class PowerReading:
+    """What the battery monitor measures: volts of each cell and amperes drawn."""
+
+    stamp: float
+    cell_voltages: tuple[float, ...]
+    current: float
+
+
+@dataclass(frozen=True, slots=True)
+class LifterReading:
+    """Height of the lifting platform above the floor, in metres."""
+
+    stamp: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class RadioPacket:
+    """Something heard: who sent it, what it holds, how strong or how far it was.
+
+    A ranging radio fills `distance` and no payload.
+    """
+
+    stamp: float
+    sender: str
+    payload: bytes = b""
+    rssi: float | None = None
+    distance: float | None = None
+
+
+class Clock(Protocol):
+    """The only clock there is: the world's, or the machine's on a real robot."""
+
+    @property
+    def time(self) -> float:
+        """Return seconds since some start; it is not wall time and not an absolute date."""
+        ...
+
+
+class Motors(Protocol):
+    """The wheels."""
+
+    def enable(self, on: bool) -> None:
+        """Switch the drives on, or let the wheels run free."""
+        ...
+
+    def drive(self, speeds: FloatArray) -> None:
+        """Ask for wheel speeds in m/s along each wheel's direction."""
+        ...
+
+    def read(self) -> MotorReading:
+        """Return the newest reading."""
+        ...
+
+
+class LifterPart(Protocol):
+    """The lifting platform's servo."""
+
+    def move(self, height: float) -> None:
+        """Ask for a height in metres above the floor."""
+        ...
+
+    def read(self) -> LifterReading:
+        """Return the newest reading."""
+        ...
+
+
+class ImuPart(Protocol):
+    """Gyroscope and accelerometer."""
+
+    def read(self) -> ImuReading:
+        """Return the newest reading."""
+        ...
+
+
+class CompassPart(Protocol):
+    """The sense of absolute heading."""
+
+    def read(self) -> CompassReading | None:
+        """Return a reading that was not handed out yet."""
+        ...
+
+
+class ZonePart(Protocol):
+    """The synthetic sense of the task's zones."""
+
+    def read(self) -> Zone:
+        """Return the zone the robot is in now."""
+        ...
+
+
+class RangesPart(Protocol):
+    """One ring of distance sensors."""
+
+    def read(self) -> RangeReading | None:
+        """Return a sweep that was not handed out yet."""
+        ...
+
+
+class CamerasPart(Protocol):
+    """All cameras with their marker detectors."""
+
+    def read(self) -> Sequence[CornerReading]:
+        """Return the detections that were not handed out yet, oldest first."""
+        ...
+
+
+class PowerPart(Protocol):
+    """The battery monitor and the power switch."""
+
+    def enable(self, on: bool) -> None:
+        """Switch the robot's supplies."""
+        ...
+
+    def read(self) -> PowerReading:
+        """Return the newest reading."""
+        ...
+
+
+class RadioPart(Protocol):
+    """One radio."""
+
+    def send(self, payload: bytes) -> None:
+        """Broadcast bytes to whoever hears."""
+        ...
+
+    def read(self) -> Sequence[RadioPacket]:
+        """Return what was heard and not handed out yet, oldest first."""
+        ...
+
+
+class LedsPart(Protocol):
+    """The lights."""
+
+    def show(self, colours: Sequence[int]) -> None:
+        """Show one packed colour a light."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """One robot's parts. Only the motors and the clock are sure to be there."""
+
+    name: str
+    spec: RobotSpec
+    clock: Clock
+    motors: Motors
+    lifter: LifterPart | None = None
+    imu: ImuPart | None = None
+    compass: CompassPart | None = None
+    zone: ZonePart | None = None
+    ranges: Mapping[str, RangesPart] = field(default_factory=dict)
+    cameras: CamerasPart | None = None
+    power: PowerPart | None = None
+    radios: Mapping[str, RadioPart] = field(default_factory=dict)
+    leds: LedsPart | None = None

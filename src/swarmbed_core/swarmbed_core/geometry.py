@@ -1,0 +1,61 @@
+"""Angles and poses in the plane.
+
+A pose is `(x, y, yaw)` in metres and radians, a twist `(vx, vy, omega)`. The name of a value says
+the frame: `v_body`, `pose_map`. Functions with `_k` are kernels for use inside other kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from swarmbed_core.kernel import kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    FloatArray = NDArray[np.float64]
+
+TAU = 2.0 * math.pi
+
+
+@kernel
+def wrap(angle: float) -> float:
+    """Return the same direction in (-pi, pi]."""
+    wrapped = math.pi - (math.pi - angle) % TAU
+    # The remainder of a tiny negative number rounds up to TAU itself, which would give -pi.
+    return math.pi if wrapped <= -math.pi else wrapped
+
+
+def angle_between(from_angle: float, to_angle: float) -> float:
+    """Return the turn in (-pi, pi] that leads from one direction to another."""
+    return float(wrap(to_angle - from_angle))
+
+
+def rotate(vector: ArrayLike, angle: float) -> FloatArray:
+    """Return the planar vector, or the rows of vectors, turned counter-clockwise by `angle`."""
+    c, s = math.cos(angle), math.sin(angle)
+    turned: FloatArray = np.asarray(vector, dtype=np.float64) @ np.array([[c, s], [-s, c]])
+    return turned
+
+
+def compose(pose_ab: ArrayLike, pose_bc: ArrayLike) -> FloatArray:
+    """Return the pose of c in a, from the pose of b in a and that of c in b."""
+    xa, ya, yaw_a = np.asarray(pose_ab, dtype=np.float64)
+    xb, yb, yaw_b = np.asarray(pose_bc, dtype=np.float64)
+    c, s = math.cos(yaw_a), math.sin(yaw_a)
+    return np.array([xa + c * xb - s * yb, ya + s * xb + c * yb, wrap(yaw_a + yaw_b)])
+
+
+def invert(pose_ab: ArrayLike) -> FloatArray:
+    """Return the pose of a in b, from the pose of b in a."""
+    x, y, yaw = np.asarray(pose_ab, dtype=np.float64)
+    c, s = math.cos(yaw), math.sin(yaw)
+    return np.array([-c * x - s * y, s * x - c * y, wrap(-yaw)])
+
+
+def between(pose_ab: ArrayLike, pose_ac: ArrayLike) -> FloatArray:
+    """Return the pose of c in b, from the poses of both in a."""
+    return compose(invert(pose_ab), pose_ac)

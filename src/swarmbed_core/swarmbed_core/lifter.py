@@ -1,0 +1,188 @@
+"""The lifting platform: the ramp that asks for heights, and the virtual part that follows (Table I, III-A9).
+
+A step of the set-point jams the platform in a carrier's tray, so `LifterControl` ramps it: a full
+travel takes `travel_time`. `LifterModel` is the virtual servo that worlds put under it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from swarmbed_core.device import LifterReading
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.health import Health
+
+if TYPE_CHECKING:
+    from swarmbed_core import spec
+
+# However long the loop was held up, one update moves the set-point no further than this many seconds would.
+LONGEST_STEP: Final = 0.1
+# A platform this share of the travel away from an end is there.
+ARRIVED: Final = 0.02
+
+
+class _Ramp:
+    """A height that moves towards another at a bounded rate, on a given clock."""
+
+    __slots__ = ("height", "latest", "rate")
+
+    def __init__(self, height: float, rate: float) -> None:
+        self.height = height
+        self.rate = rate
+        self.latest: float | None = None
+
+    def advance(self, now: float, target: float, longest: float = math.inf) -> None:
+        """Move towards the target for the time that passed; none passes on a step backwards."""
+        passed = 0.0 if self.latest is None else min(max(now - self.latest, 0.0), longest)
+        self.latest = now
+        gap, reach = target - self.height, self.rate * passed
+        self.height = target if abs(gap) <= reach else self.height + math.copysign(reach, gap)
+
+
+class LifterControl:
+    """Turns raise and lower into a set-point that never steps."""
+
+    __slots__ = ("_measured", "_ramp", "_target", "health", "lifter")
+
+    def __init__(self, lifter: spec.Lifter, height: float | None = None, health: Health | None = None) -> None:
+        """Start where the platform is.
+
+        Args:
+            lifter: the spec's heights, time and load.
+            height: where the platform is now; lowered if nobody knows.
+            health: where to count; its own if none is given.
+        """
+        self.lifter = lifter
+        self.health = Health() if health is None else health
+        start = lifter.lowered if height is None or not math.isfinite(height) else height
+        start = min(max(start, lifter.lowered), lifter.raised)
+        self._ramp = _Ramp(start, (lifter.raised - lifter.lowered) / lifter.travel_time)
+        self._target: float | None = None
+        self._measured: float | None = None
+
+    def command(self, up: bool, load: float | None = None) -> bool:  # noqa: FBT001 - the contract's Bool
+        """Raise or lower; repeating it changes nothing.
+
+        Args:
+            up: True raises, False lowers.
+            load: what lies on the platform in kg, if somebody knows.
+
+        Returns:
+            Whether the command is followed: a load that is too heavy is not raised.
+        """
+        if up and load is not None and not 0 <= load <= self.lifter.max_load:
+            limit = self.lifter.max_load
+            self.health.refuse("lifter.load", f"load {load} kg must be within 0..{limit} kg to be raised")
+            if self._target == self.lifter.raised:
+                self._target = None
+            return False
+        self._target = self.lifter.raised if up else self.lifter.lowered
+        return True
+
+    def update(self, now: float, height: float | None = None, *, powered: bool = True) -> float:
+        """Return the set-point for this time.
+
+        A power cut holds the platform where the set-point is, and the power's return moves nothing
+        until the next command.
+
+        Args:
+            now: the clock's time.
+            height: where the part says the platform is, if it says so.
+            powered: whether the servo can move.
+        """
+        if not math.isfinite(now):
+            self.health.refuse("lifter.clock", f"time {now} must be finite")
+            return self._ramp.height
+        if self._ramp.latest is not None and now < self._ramp.latest:
+            self.health.refuse("lifter.clock", f"time went from {self._ramp.latest} to {now}")
+        if height is not None:
+            self._measure(height)
+        if not powered:
+            self._target = None
+        self._ramp.advance(now, self._ramp.height if self._target is None else self._target, LONGEST_STEP)
+        return self._ramp.height
+
+    @property
+    def set_point(self) -> float:
+        """Return the height in metres that is asked for now."""
+        return self._ramp.height
+
+    @property
+    def at_top(self) -> bool:
+        """Return whether the platform is raised; by its own word if it measures, else by the set-point."""
+        return self._is_at(self.lifter.raised)
+
+    @property
+    def at_bottom(self) -> bool:
+        """Return whether the platform is lowered; by its own word if it measures, else by the set-point."""
+        return self._is_at(self.lifter.lowered)
+
+    @property
+    def moving(self) -> bool:
+        """Return whether the set-point is still on its way."""
+        return self._target is not None and self._ramp.height != self._target
+
+    def _measure(self, height: float) -> None:
+        if not math.isfinite(height):
+            self.health.refuse("lifter.height", f"measured height {height} must be finite")
+            return
+        if self._ramp.latest is None:
+            # The platform may have been left anywhere: the ramp begins there, or its first set-point is a step.
+            self._ramp.height = min(max(height, self.lifter.lowered), self.lifter.raised)
+        self._measured = height
+
+    def _is_at(self, end: float) -> bool:
+        close = ARRIVED * (self.lifter.raised - self.lifter.lowered)
+        measured = self._ramp.height if self._measured is None else self._measured
+        return self._ramp.height == end and abs(measured - end) <= close
+
+
+class LifterModel:
+    """A virtual platform: follows its set-point at its own rate, and does not raise more than it can.
+
+    It is a `LifterPart`; the world that owns it calls `step`.
+    """
+
+    __slots__ = ("_asked", "_ramp", "health", "lifter")
+
+    def __init__(self, lifter: spec.Lifter, rate: float | None = None, health: Health | None = None) -> None:
+        """Start lowered.
+
+        Args:
+            lifter: the spec's heights, time and load.
+            rate: its fastest in m/s; assumed twice that of the control's ramp, for no paper gives it.
+            health: where to count; its own if none is given.
+
+        Raises:
+            ConfigError: the rate is not a positive number.
+        """
+        fastest = 2 * (lifter.raised - lifter.lowered) / lifter.travel_time if rate is None else rate
+        if not (fastest > 0 and math.isfinite(fastest)):
+            message = f"lifter rate {rate} must be a positive number of m/s"
+            raise ConfigError(message)
+        self.lifter = lifter
+        self.health = Health() if health is None else health
+        self._asked = lifter.lowered
+        self._ramp = _Ramp(lifter.lowered, fastest)
+
+    def move(self, height: float) -> None:
+        """Ask for a height in metres above the floor; the ends of the travel stop it."""
+        if not math.isfinite(height):
+            self.health.refuse("lifter.set_point", f"set-point {height} must be finite")
+            return
+        self._asked = min(max(height, self.lifter.lowered), self.lifter.raised)
+
+    def step(self, now: float, load: float = 0.0, *, powered: bool = True) -> None:
+        """Move for the time that passed, with a load in kg; without power it stays where it is."""
+        if not math.isfinite(now):
+            self.health.refuse("lifter.clock", f"time {now} must be finite")
+            return
+        # A NaN load is no load that may be raised either.
+        can_rise = load <= self.lifter.max_load
+        held = not powered or (self._asked > self._ramp.height and not can_rise)
+        self._ramp.advance(now, self._ramp.height if held else self._asked)
+
+    def read(self) -> LifterReading:
+        """Return the newest height."""
+        return LifterReading(stamp=self._ramp.latest or 0.0, height=self._ramp.height)

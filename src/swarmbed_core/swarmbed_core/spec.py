@@ -1,0 +1,393 @@
+"""What kind of robot this is: the numbers of config/robots/*.yaml, checked.
+
+A `RobotSpec` says drive, body, sensors and radios of one kind of robot. Everything that has to know
+a dimension takes it from here, and URDF, MJCF and SDF are generated from the same file, so that no
+number is written twice. Angles are radians, lengths metres, counter-clockwise from the robot's +x.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from swarmbed_core.config import Part, find, load
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class DiscBody(Part):
+    """A body that is round from above."""
+
+    shape: Literal["disc"]
+    radius: Positive
+    height: Positive
+    mass: Positive
+
+    @property
+    def bounding_radius(self) -> float:
+        """Return the radius of the smallest circle about the robot's centre that holds the body."""
+        return self.radius
+
+
+class BoxBody(Part):
+    """A body that is a rectangle from above, its centre the robot's."""
+
+    shape: Literal["box"]
+    length: Positive
+    width: Positive
+    height: Positive
+    mass: Positive
+
+    @property
+    def bounding_radius(self) -> float:
+        """Return the radius of the smallest circle about the robot's centre that holds the body."""
+        return math.hypot(self.length, self.width) / 2
+
+
+Body = Annotated[DiscBody | BoxBody, Field(discriminator="shape")]
+
+
+class Limits(Part):
+    """How fast the body may go; speeds and accelerations are magnitudes in the plane."""
+
+    speed: Positive
+    acceleration: Positive
+    acceleration_available: Positive
+    jerk: Positive
+    yaw_rate: Positive
+    yaw_acceleration: Positive
+    yaw_jerk: Positive
+
+    @model_validator(mode="after")
+    def _acceleration_is_available(self) -> Limits:
+        if self.acceleration > self.acceleration_available:
+            message = f"acceleration {self.acceleration} is above acceleration_available"
+            raise ValueError(message)
+        return self
+
+
+class Wheels(Part):
+    """What the drives have in common: the wheels, their motors and encoders."""
+
+    radius: Positive
+    max_speed: Positive
+    torque: Positive
+    encoder_ticks: Annotated[int, Field(gt=0)]
+    gear_ratio: Positive = 1.0
+    slip_sigma: NotNegative = 0.0
+    speed_sigma: NotNegative = 0.0
+
+
+class OmniDrive(Part):
+    """Omniwheels on a circle, each rolling along the tangent: a holonomic robot."""
+
+    kind: Literal["omni"]
+    wheel_angles: Annotated[tuple[float, ...], Field(min_length=3)]
+    centre_to_wheel: Positive
+    wheels: Wheels
+
+    @property
+    def holonomic(self) -> bool:
+        """Return whether the robot can move sideways."""
+        return True
+
+
+class DifferentialDrive(Part):
+    """Two wheels on one axle through the robot's centre, the left one first."""
+
+    kind: Literal["differential"]
+    wheel_separation: Positive
+    wheels: Wheels
+
+    @property
+    def holonomic(self) -> bool:
+        """Return whether the robot can move sideways."""
+        return False
+
+
+Drive = Annotated[OmniDrive | DifferentialDrive, Field(discriminator="kind")]
+
+
+class Pid(Part):
+    """Gains of one PID controller and the bound of its integral's share of the output."""
+
+    p: NotNegative
+    i: NotNegative
+    d: NotNegative
+    integral_limit: NotNegative
+
+
+class Control(Part):
+    """Motion control: its rate, its PIDs along x, y and yaw of the body, its patience."""
+
+    rate: Positive
+    command_timeout: Positive
+    power_timeout: Positive
+    linear: Pid
+    yaw: Pid
+
+
+class RangeError(Part):
+    """What a time-of-flight range gets wrong (DOTS paper, Figure 7).
+
+    `bias_at` and `bias` are the mean error at distances; below `multipath_below` a share of the returns
+    lies on lines of slope 2 and 3; beyond `range_max` of the sensor, returns drop out.
+    """
+
+    sigma: NotNegative
+    bias_at: tuple[NotNegative, ...] = (0.0,)
+    bias: tuple[float, ...] = (0.0,)
+    sigma_far: NotNegative = 0.0
+    multipath_below: NotNegative = 0.0
+    multipath_slope2: Fraction = 0.0
+    multipath_slope3: Fraction = 0.0
+    dropout: Fraction = 0.0
+    dropout_from: NotNegative = 0.0
+
+    @model_validator(mode="after")
+    def _tables_match(self) -> RangeError:
+        if len(self.bias) != len(self.bias_at) or list(self.bias_at) != sorted(set(self.bias_at)):
+            message = "bias_at must rise and have one bias for each distance"
+            raise ValueError(message)
+        if self.multipath_slope2 + self.multipath_slope3 > 1:
+            message = "multipath_slope2 and multipath_slope3 together exceed 1"
+            raise ValueError(message)
+        return self
+
+
+class RangeRing(Part):
+    """Distance sensors around the body, all of one kind."""
+
+    name: str
+    kind: Literal["tof", "infrared", "sonar"]
+    angles: Annotated[tuple[float, ...], Field(min_length=1)]
+    mount_radius: NotNegative
+    mount_height: NotNegative
+    field_of_view: Annotated[float, Field(gt=0, lt=math.pi)]
+    rays: Annotated[int, Field(ge=1)]
+    range_min: NotNegative
+    range_max: Positive
+    rate: Positive
+    resolution: NotNegative = 0.0
+    error: RangeError
+
+    @property
+    def count(self) -> int:
+        """Return the number of sensors."""
+        return len(self.angles)
+
+
+class Imu(Part):
+    """Gyroscope, accelerometer and magnetometer."""
+
+    rate: Positive
+    gyro_sigma: NotNegative
+    gyro_bias_sigma: NotNegative
+    gyro_bias_walk: NotNegative
+    accel_sigma: NotNegative
+
+
+class Compass(Part):
+    """The sense of absolute heading."""
+
+    rate: Positive
+    sigma: NotNegative
+
+
+class CameraLatency(Part):
+    """Glass-to-algorithm time for a refresh rate and a number of cameras in use."""
+
+    refresh_hz: Positive
+    cameras: Annotated[int, Field(ge=1)]
+    mean: Positive
+    sigma: NotNegative
+
+
+class Camera(Part):
+    """One camera: where it sits, which way it looks, what it sees.
+
+    Yaw 0 and pitch 0 look along the robot's +x; pitch pi/2 looks straight up.
+    """
+
+    name: str
+    x: float
+    y: float
+    z: float
+    yaw: float
+    pitch: float = 0.0
+    width: Annotated[int, Field(gt=0)]
+    height: Annotated[int, Field(gt=0)]
+    horizontal_fov: Annotated[float, Field(gt=0, lt=math.pi)]
+    rate: Positive
+    corner_sigma_px: NotNegative = 0.0
+    on_lifter: bool = False
+
+
+class Lifter(Part):
+    """The lifting platform: heights of the robot's top, time of a full travel, load."""
+
+    lowered: Positive
+    raised: Positive
+    travel_time: Positive
+    max_load: Positive
+
+    @model_validator(mode="after")
+    def _raised_is_higher(self) -> Lifter:
+        if self.raised <= self.lowered:
+            message = f"raised ({self.raised}) must be above lowered ({self.lowered})"
+            raise ValueError(message)
+        return self
+
+
+class Radio(Part):
+    """One radio: whom it reaches, how many bytes, how often, how reliably.
+
+    `signal` is the received power at 1 m, its loss exponent and its noise; `range_sigma` the error
+    of a ranging radio.
+    """
+
+    name: str
+    kind: Literal["ble", "uwb", "packet", "infrared"]
+    range_max: Positive
+    payload_bytes: Annotated[int, Field(ge=0)]
+    rate: Positive
+    loss: Fraction = 0.0
+    beam: Annotated[float, Field(gt=0, le=2 * math.pi)] = 2 * math.pi
+    rssi_at_1m: float | None = None
+    path_loss_exponent: Positive | None = None
+    rssi_sigma: NotNegative = 0.0
+    range_sigma: NotNegative | None = None
+
+
+class Leds(Part):
+    """Programmable lights, in the order their values are sent."""
+
+    count: Annotated[int, Field(ge=1)]
+
+
+class Carrier(Part):
+    """The tray that a robot drives under and lifts."""
+
+    length: Positive
+    width: Positive
+    clearance: Positive
+    mass: Positive
+    max_payload: Positive
+    leg_radius: Positive
+
+
+class OperatingPoint(Part):
+    """One of the paper's totals: what runs, and how long a charge lasts then.
+
+    `random_walk` and `full_torque` are the shares of the time that the motors work like that.
+    """
+
+    name: str
+    computer_load: Fraction
+    cameras: Fraction
+    random_walk: Fraction
+    full_torque: Fraction
+    watts: Positive
+    hours: Positive
+
+
+class Supply(Part):
+    """One output of the power supply."""
+
+    name: str
+    volts: Positive
+    amperes: Positive
+
+
+class Battery(Part):
+    """The battery and what draws from it (DOTS paper, Table IV)."""
+
+    capacity_wh: Positive
+    efficiency: Annotated[float, Field(gt=0, le=1)]
+    cells: Annotated[int, Field(ge=1)]
+    cell_empty: Positive
+    cell_full: Positive
+    cell_cutoff: Positive
+    cell_resistance: NotNegative
+    state_of_charge: Annotated[tuple[Fraction, ...], Field(min_length=2)]
+    open_circuit: Annotated[tuple[Positive, ...], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _curve_matches(self) -> Battery:
+        if len(self.state_of_charge) != len(self.open_circuit):
+            message = "state_of_charge and open_circuit must have the same length"
+            raise ValueError(message)
+        if list(self.state_of_charge) != sorted(set(self.state_of_charge)):
+            message = "state_of_charge must rise"
+            raise ValueError(message)
+        return self
+
+
+class Consumption(Part):
+    """Power in watts of each subsystem, and the totals the paper gives for checking.
+
+    The computer draws between `computer_idle` and `computer_busy`, whatever it is busy with;
+    `cameras` is for all of them together.
+    """
+
+    mainboard: NotNegative
+    computer_idle: NotNegative = 0.0
+    computer_busy: NotNegative = 0.0
+    cameras: NotNegative = 0.0
+    motors_random_walk: NotNegative = 0.0
+    motors_random_walk_speed: Positive | None = None
+    motors_full_torque: NotNegative = 0.0
+    operating_points: tuple[OperatingPoint, ...] = ()
+
+
+class RobotSpec(Part):
+    """One kind of robot."""
+
+    version: Literal[1]
+    kind: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    title: str
+    paper: str
+    body: Body
+    limits: Limits
+    drive: Drive
+    control: Control
+    ranges: tuple[RangeRing, ...] = ()
+    imu: Imu | None = None
+    compass: Compass | None = None
+    cameras: tuple[Camera, ...] = ()
+    camera_latency: tuple[CameraLatency, ...] = ()
+    lifter: Lifter | None = None
+    radios: tuple[Radio, ...] = ()
+    leds: Leds | None = None
+    battery: Battery | None = None
+    consumption: Consumption | None = None
+    supplies: tuple[Supply, ...] = ()
+    carrier: Carrier | None = None
+    facts: dict[str, float | str] = {}
+
+    @field_validator("ranges", "cameras", "radios")
+    @classmethod
+    def _names_differ(cls, parts: tuple[RangeRing | Camera | Radio, ...]) -> tuple[RangeRing | Camera | Radio, ...]:
+        names = [part.name for part in parts]
+        if len(set(names)) != len(names):
+            message = f"two parts have the same name among {', '.join(names)}"
+            raise ValueError(message)
+        return parts
+
+    @property
+    def holonomic(self) -> bool:
+        """Return whether the robot can move sideways."""
+        return self.drive.holonomic
+
+    @classmethod
+    def load(cls, name: str) -> RobotSpec:
+        """Return the kind of robot called `name` in config/robots, or in the YAML file of that path.
+
+        Raises:
+            ConfigError: there is none, or it is not what it should be.
+        """
+        return load(find(name, "config/robots"), cls)

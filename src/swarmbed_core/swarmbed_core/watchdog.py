@@ -1,0 +1,146 @@
+"""Deadlines on a clock that somebody hands in: watchdogs that stop things, paces that let things happen.
+
+A velocity command older than 0.5 s stops the robot, and `power_en` has to be repeated: both are a
+`Watchdog`. None of this reads a clock of its own; `now` is the world's time in seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from swarmbed_core.errors import ConfigError, SwarmbedError
+from swarmbed_core.health import Health
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Sums of decimal fractions miss the limit by a rounding error; a nanosecond forgives it.
+TOLERANCE = 1e-9
+
+
+class Watchdog:
+    """Expired until fed, and again when the last feed is older than the timeout.
+
+    At the timeout exactly it has not expired. A clock that steps backwards cannot tell the age of
+    anything, so the watchdog counts it and stays expired until it is fed again.
+    """
+
+    __slots__ = ("_fed_at", "_latest", "health", "name", "timeout")
+
+    def __init__(self, timeout: float, name: str = "watchdog", health: Health | None = None) -> None:
+        """Make one that was never fed.
+
+        Args:
+            timeout: seconds that a feed lasts.
+            name: what it guards, for the counters.
+            health: where to count; its own if none is given.
+
+        Raises:
+            ConfigError: the timeout is not a positive number.
+        """
+        if not (timeout > 0 and math.isfinite(timeout)):
+            message = f"{name}: timeout {timeout} must be a positive number of seconds"
+            raise ConfigError(message)
+        self.timeout = timeout
+        self.name = name
+        self.health = Health() if health is None else health
+        self._fed_at: float | None = None
+        self._latest = -math.inf
+
+    def fed(self, now: float) -> bool:
+        """Feed it; return whether the time was one that counts."""
+        if not self._clock_is_sane(now):
+            return False
+        self._fed_at = now
+        return True
+
+    def expired(self, now: float) -> bool:
+        """Return whether what it guards has to stop."""
+        if not self._clock_is_sane(now):
+            self._fed_at = None
+        return self._fed_at is None or now - self._fed_at > self.timeout + TOLERANCE
+
+    def starve(self) -> None:
+        """Expire it now, whenever it was fed."""
+        self._fed_at = None
+
+    def _clock_is_sane(self, now: float) -> bool:
+        """Follow the clock; on a step backwards forget the feed, for its age is unknown."""
+        if not math.isfinite(now):
+            self.health.refuse("watchdog.clock_not_finite", f"{self.name}: time {now} must be finite")
+            return False
+        if now < self._latest:
+            self.health.refuse("watchdog.clock_backwards", f"{self.name}: time went from {self._latest} to {now}")
+            self._fed_at = None
+        self._latest = now
+        return True
+
+
+class Watchdogs:
+    """Several watchdogs by name, with one set of counters."""
+
+    __slots__ = ("_dogs", "health")
+
+    def __init__(self, timeouts: Mapping[str, float], health: Health | None = None) -> None:
+        """Make one watchdog for each name, none of them fed.
+
+        Args:
+            timeouts: seconds by name, such as `{"cmd_vel": 0.5}`.
+            health: where to count; its own if none is given.
+
+        Raises:
+            ConfigError: a timeout is not a positive number.
+        """
+        self.health = Health() if health is None else health
+        self._dogs = {name: Watchdog(timeout, name, self.health) for name, timeout in timeouts.items()}
+
+    def __getitem__(self, name: str) -> Watchdog:
+        """Return one of them.
+
+        Raises:
+            SwarmbedError: there is none of that name.
+        """
+        dog = self._dogs.get(name)
+        if dog is None:
+            message = f"no watchdog '{name}': there are {', '.join(sorted(self._dogs)) or 'none'}"
+            raise SwarmbedError(message)
+        return dog
+
+    def fed(self, name: str, now: float) -> bool:
+        """Feed one of them; return whether the time was one that counts."""
+        return self[name].fed(now)
+
+    def expired(self, name: str, now: float) -> bool:
+        """Return whether one of them has expired."""
+        return self[name].expired(now)
+
+    def expired_names(self, now: float) -> tuple[str, ...]:
+        """Return the names of all that have expired, in the order they were given."""
+        return tuple(name for name, dog in self._dogs.items() if dog.expired(now))
+
+
+class Pace:
+    """Says when something periodic is due, at a mean rate that does not drift with the caller's steps."""
+
+    __slots__ = ("_next", "period")
+
+    def __init__(self, rate: float) -> None:
+        """Make one that is due at once; `rate` is per second."""
+        if not (rate > 0 and math.isfinite(rate)):
+            message = f"rate {rate} must be a positive number per second"
+            raise ConfigError(message)
+        self.period = 1.0 / rate
+        self._next = -math.inf
+
+    def due(self, now: float) -> bool:
+        """Return whether it is time, and if so wait for the next."""
+        # After a step backwards the schedule is void: nothing may wait for a time that was.
+        stepped_back = now < self._next - self.period - TOLERANCE
+        if now < self._next - TOLERANCE and not stepped_back:
+            return False
+        if not math.isfinite(now):
+            return False
+        late = stepped_back or now - self._next >= self.period - TOLERANCE
+        self._next = (now if late else self._next) + self.period
+        return True

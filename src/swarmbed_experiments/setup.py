@@ -1,0 +1,22 @@
+from setuptools import find_packages, setup
+
+PACKAGE = "swarmbed_experiments"
+
+setup(
+    name=PACKAGE,
+    version="0.1.0",
+    packages=find_packages(exclude=["test"]),
+    package_data={PACKAGE: ["py.typed"]},
+    data_files=[
+        ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
+        (f"share/{PACKAGE}", ["package.xml"]),
+    ],
+    install_requires=["setuptools"],
+    zip_safe=False,
+    maintainer="Swarmbed Developers",
+    maintainer_email="developers@swarmbed.org",
+    description="Runs, demonstrations, benchmarks and the swarmbed command.",
+    license="Apache-2.0",
+    tests_require=["pytest"],
+    entry_points={"console_scripts": ["swarmbed = swarmbed_experiments.cli:main"]},
+)

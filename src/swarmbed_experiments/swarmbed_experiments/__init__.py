@@ -1,0 +1,1 @@
+"""Runs, demonstrations, benchmarks and the `swarmbed` command."""

@@ -1,0 +1,296 @@
+"""The demonstration: one robot drives a path with everything it has, and the run is drawn.
+
+It is what `swarmbed run` does until the intralogistics task takes its place: plan (Ruckig), control,
+odometry, localisation by wall markers, collision map, power, in an arena of given walls.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field, field_validator
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from swarmbed_core.arena import Arena
+from swarmbed_core.config import Part, find, load
+from swarmbed_core.control import Mode
+from swarmbed_core.errors import PathError
+from swarmbed_core.local import LocalSwarm
+from swarmbed_core.memory import MemoryWorld, Placement
+from swarmbed_core.robot import Command
+from swarmbed_core.spec import RobotSpec
+from swarmbed_core.trajectory import Path, Waypoint
+
+from swarmbed_experiments import plots
+from swarmbed_experiments.errors import RunError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from swarmbed_core.geometry import FloatArray
+
+TICK = 0.1
+"""Seconds between two looks at the robot, as a controller would have them."""
+TIME_FACTOR = 3.0
+"""A path that takes this many times longer than its length at full speed has failed."""
+GOAL_TOLERANCE = 0.05
+"""Metres that the robot may stand off the last waypoint, as the truth has it."""
+
+Triple = tuple[float, float, float]
+
+
+class PathPoint(Part):
+    """One waypoint of a path file: pose and velocity, in `map`."""
+
+    pose: Triple
+    velocity: Triple = (0.0, 0.0, 0.0)
+
+
+class PathFile(Part):
+    """A path of config/paths: where a robot starts and what it drives."""
+
+    version: Literal[1]
+    title: str
+    start: Triple
+    max_speed: float | None = Field(default=None, gt=0)
+    waypoints: tuple[PathPoint, ...] = Field(min_length=1)
+
+    @field_validator("waypoints")
+    @classmethod
+    def _inside_a_hall(cls, waypoints: tuple[PathPoint, ...]) -> tuple[PathPoint, ...]:
+        furthest = max(abs(value) for point in waypoints for value in point.pose[:2])
+        if furthest > 1000:  # noqa: PLR2004 - metres; a slip of the decimal point rather than an arena
+            message = f"a waypoint {furthest:g} m away is in no arena"
+            raise ValueError(message)
+        return waypoints
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A demonstration, read and checked."""
+
+    spec: RobotSpec
+    arena: Arena
+    arena_name: str
+    path: PathFile
+    path_name: str
+    seed: int
+    noise: bool
+
+    @classmethod
+    def load(cls, *, robot: str, path: str, arena: str, seed: int, noise: bool) -> Setup:
+        """Read the files that the names mean.
+
+        Raises:
+            ConfigError: one of them is missing or wrong.
+        """
+        return cls(
+            spec=RobotSpec.load(robot),
+            arena=Arena.load(arena),
+            arena_name=arena,
+            path=load(find(path, "config/paths"), PathFile),
+            path_name=path,
+            seed=seed,
+            noise=noise,
+        )
+
+
+@dataclass
+class Track:
+    """What happened, a row for each look at the robot."""
+
+    times: list[float]
+    truth: list[FloatArray]
+    pose_odom: list[FloatArray]
+    pose_map: list[FloatArray | None]
+    sigma: list[FloatArray]
+
+
+@dataclass
+class Result:
+    """The summary of a run and where its files are."""
+
+    summary: dict[str, object]
+    directory: FilePath
+
+
+def run(setup: Setup, out: FilePath, console: Console) -> Result:
+    """Drive the path, write the run's directory and return the summary.
+
+    Raises:
+        RunError: the robot cannot drive this path, or the results cannot be written.
+    """
+    spec = setup.spec
+    start = setup.path.start
+    world = MemoryWorld(
+        [Placement(f"{spec.kind}1", spec, start)], setup.arena, seed=setup.seed, noise=setup.noise
+    )
+    swarm = LocalSwarm(world, setup.arena.marker_map_or_none())
+    robot = swarm.robots[0]
+    try:
+        # The robot was put at its start, so its odometry frame is known in the arena.
+        robot.onboard.place(start)
+        path = Path(
+            tuple(Waypoint(point.pose, point.velocity) for point in setup.path.waypoints),
+            frame="map",
+            max_speed=None if setup.path.max_speed is None else min(setup.path.max_speed, spec.limits.speed),
+        )
+        robot.onboard.follow(path)
+    except PathError as error:
+        message = f"a {spec.kind} cannot drive {setup.path_name}: {error}"
+        raise RunError(message) from None
+
+    directory = new_directory(out, f"{setup.path_name}-{spec.kind}", setup.seed)
+    track = Track([], [], [], [], [])
+    length = path_length(setup.path)
+    limit = 10.0 + TIME_FACTOR * expected_seconds(setup, length)
+    started = time.perf_counter()
+    interrupted = False
+    with Progress(
+        TextColumn("driving"), BarColumn(), TextColumn("{task.percentage:3.0f}%"), TimeRemainingColumn(), console=console,
+        transient=True,
+    ) as progress:
+        task = progress.add_task("driving", total=1.0)
+        try:
+            while world.time < limit:
+                senses = robot.sense()
+                record(track, world, senses.time, senses.pose_odom, senses.pose_map, senses.pose_covariance)
+                progress.update(task, completed=senses.motion.progress)
+                if senses.motion.mode is Mode.IDLE:
+                    break
+                robot.act(Command(power=True))
+                swarm.run(TICK)
+        except KeyboardInterrupt:
+            interrupted = True
+    wall = time.perf_counter() - started
+    summary = summarise(setup, track, robot.sense().refused, wall, length)
+    if interrupted:
+        summary["verdict"] = "interrupted"
+    battery = robot.sense().battery
+    if battery is not None:
+        metrics = summary["metrics"]
+        assert isinstance(metrics, dict)
+        metrics["battery_hours_left"] = battery.hours_left
+    plots.draw_run(directory / "tracks.png", setup, track, robot.sense(), world.true_segments())
+    write_json(directory / "summary.json", summary)
+    return Result(summary, directory)
+
+
+def record(
+    track: Track, world: MemoryWorld, now: float, pose_odom: FloatArray, pose_map: FloatArray | None,
+    covariance: FloatArray | None,
+) -> None:
+    """Add one look at the robot to the track."""
+    track.times.append(now)
+    track.truth.append(world.truth()[0].copy())
+    track.pose_odom.append(pose_odom)
+    track.pose_map.append(pose_map)
+    track.sigma.append(np.full(3, np.nan) if covariance is None else np.sqrt(np.diag(covariance)))
+
+
+def path_length(path: PathFile) -> float:
+    """Return the length of the straight lines between the waypoints."""
+    points = np.array([path.start, *(point.pose for point in path.waypoints)])[:, :2]
+    return float(np.linalg.norm(np.diff(points, axis=0), axis=1).sum())
+
+
+def expected_seconds(setup: Setup, length: float) -> float:
+    """Return roughly how long the path should take: for choosing a time limit."""
+    limits = setup.spec.limits
+    speed = min(setup.path.max_speed or limits.speed, limits.speed)
+    each = speed / limits.acceleration + 2 * math.pi / limits.yaw_rate
+    return length / speed + each * len(setup.path.waypoints)
+
+
+def summarise(setup: Setup, track: Track, refused: object, wall: float, length: float) -> dict[str, object]:
+    """Return what `summary.json` holds."""
+    truth = np.array(track.truth)
+    goal = np.array(setup.path.waypoints[-1].pose)
+    miss = float(np.linalg.norm(truth[-1, :2] - goal[:2]))
+    seconds = track.times[-1] - track.times[0]
+    known = [i for i, pose in enumerate(track.pose_map) if pose is not None]
+    errors = [float(np.linalg.norm(track.pose_map[i][:2] - truth[i, :2])) for i in known]  # type: ignore[index]
+    metrics: dict[str, object] = {
+        "path_length": length,
+        "distance_driven": float(np.linalg.norm(np.diff(truth[:, :2], axis=0), axis=1).sum()),
+        "goal_error": miss,
+        "max_speed": float(np.hypot(truth[:, 3], truth[:, 4]).max()),
+        "localisation_error_mean": float(np.mean(errors)) if errors else None,
+        "localisation_error_max": float(np.max(errors)) if errors else None,
+        "refused_inputs": refused,
+    }
+    return {
+        "scenario": setup.path_name,
+        "world": "memory",
+        "robot": setup.spec.kind,
+        "arena": setup.arena_name,
+        "seed": setup.seed,
+        "noise": setup.noise,
+        "verdict": "accepted" if miss < GOAL_TOLERANCE else "rejected",
+        "sim_seconds": seconds,
+        "wall_seconds": wall,
+        "real_time_factor": seconds / wall if wall > 0 else None,
+        "metrics": metrics,
+    }
+
+
+def new_directory(out: FilePath, name: str, seed: int) -> FilePath:
+    """Make and return a directory for one run: name, date, seed."""
+    stamp = datetime.datetime.now(tz=datetime.UTC).strftime("%Y%m%d-%H%M%S")
+    stem = f"{FilePath(name).stem}-{stamp}-{seed}"
+    for suffix in ("", *(f".{i}" for i in range(2, 100))):
+        directory = out / f"{stem}{suffix}"
+        try:
+            directory.mkdir(parents=True)
+        except FileExistsError:
+            if not directory.is_dir():
+                message = f"{directory}: there is a file in the way of the run's directory; choose another --out"
+                raise RunError(message) from None
+            continue
+        except OSError as error:
+            message = f"{directory}: cannot be made ({error.strerror}); choose another --out"
+            raise RunError(message) from None
+        return directory
+    message = f"{out}: a hundred runs called {stem} are there already"
+    raise RunError(message)
+
+
+def write_json(file: FilePath, data: object) -> None:
+    """Write `data` as JSON that people can read, with its numbers rounded to six digits."""
+    file.write_text(json.dumps(_rounded(data), indent=2) + "\n", encoding="utf-8")
+
+
+def _rounded(data: object) -> object:
+    """Return `data` with its floats rounded to what was measured."""
+    if isinstance(data, dict):
+        return {key: _rounded(value) for key, value in data.items()}
+    if isinstance(data, (float, np.floating)):
+        return float(f"{data:.6g}")
+    return data
+
+
+def report(result: Result, console: Console) -> None:
+    """Print the result table and where the pictures are."""
+    summary = result.summary
+    metrics = summary["metrics"]
+    assert isinstance(metrics, dict)
+    table = Table("what", "value", title=f"{summary['robot']} drives {summary['scenario']}: {summary['verdict']}")
+    table.add_row("simulated time", f"{summary['sim_seconds']:.1f} s")
+    table.add_row("computed in", f"{summary['wall_seconds']:.2f} s ({summary['real_time_factor']:.0f} x real time)")
+    table.add_row("driven", f"{metrics['distance_driven']:.2f} m of {metrics['path_length']:.2f} m")
+    table.add_row("highest speed", f"{metrics['max_speed']:.2f} m/s")
+    table.add_row("off the goal by", f"{1000 * metrics['goal_error']:.1f} mm")
+    if metrics["localisation_error_mean"] is not None:
+        table.add_row(
+            "localisation error",
+            f"mean {1000 * metrics['localisation_error_mean']:.1f} mm, "
+            f"max {1000 * metrics['localisation_error_max']:.1f} mm",
+        )
+    console.print(table)
+    console.print(f"picture: {result.directory / 'tracks.png'}\nsummary: {result.directory / 'summary.json'}")
