@@ -38,24 +38,28 @@ def describe(robot: str, prefix: str = "") -> str:
     own = urdf / f"{kind}.urdf.xacro"
     model = own if own.is_file() else urdf / "robot.urdf.xacro"
     document = xacro.process_file(str(model), mappings={"spec": str(spec_file), "prefix": prefix})
+    document.documentElement.setAttribute("name", kind)
     return str(document.toxml())
 
 
 def generate_launch_description() -> LaunchDescription:
     """Return what `ros2 launch` runs."""
-    from launch import LaunchDescription
     from launch.actions import DeclareLaunchArgument, OpaqueFunction
 
+    from launch import LaunchDescription
+
     yes_no = ["true", "false"]
-    return LaunchDescription(
-        [
-            DeclareLaunchArgument("robot", default_value="dots", description="a kind of config/robots, or a file like those"),
-            DeclareLaunchArgument("prefix", default_value="", description="put before every frame, such as dots1_"),
-            DeclareLaunchArgument("rviz", default_value="true", choices=yes_no, description="open rviz2"),
-            DeclareLaunchArgument("gui", default_value="true", choices=yes_no, description="joints on sliders"),
-            OpaqueFunction(function=_start),
-        ]
-    )
+    arguments = [
+        ("robot", "dots", None, "a kind of config/robots, or the path of such a file"),
+        ("prefix", "", None, "put before the name of every frame, such as dots1_"),
+        ("rviz", "true", yes_no, "show it in rviz2"),
+        ("gui", "true", yes_no, "put wheels and lifter on sliders"),
+    ]
+    declared = [
+        DeclareLaunchArgument(name, default_value=default, choices=choices, description=text)
+        for name, default, choices, text in arguments
+    ]
+    return LaunchDescription([*declared, OpaqueFunction(function=_start)])
 
 
 def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
@@ -75,13 +79,14 @@ def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         message = f"{' and '.join(missing)} not found: {_install(missing)}"
         raise ConfigError(message)
 
+    publisher = "robot_state_publisher"
     description = {"robot_description": ParameterValue(urdf, value_type=str)}
-    actions = [Node(package="robot_state_publisher", executable="robot_state_publisher", parameters=[description])]
+    actions = [Node(package=publisher, executable=publisher, parameters=[description])]
     joints = next((package for package in (sliders, "joint_state_publisher") if _installed(package)), None)
-    if joints is not None:
-        actions.append(Node(package=joints, executable=joints))
+    if joints is None:
+        actions.append(LogInfo(msg=f"no {sliders}, so wheels and lifter have no pose: {_install([sliders])}"))
     else:
-        actions.append(LogInfo(msg=f"Wheels and lifter have no pose without {sliders}: {_install([sliders])}"))
+        actions.append(Node(package=joints, executable=joints))
     if with_rviz:
         look = ["-d", str(share_dir() / "config" / "rviz" / "robot.rviz"), "-f", f"{prefix}base_link"]
         actions.append(Node(package="rviz2", executable="rviz2", arguments=look, on_exit=Shutdown()))

@@ -8,7 +8,6 @@ Usage: python _mend_wheels.py PREFIX
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import sysconfig
@@ -28,13 +27,15 @@ def mend(prefix: Path) -> int:
         mended = FOREIGN_NUMPY.sub(np.get_include(), text)
         mended = FOREIGN_PYTHON.sub(sysconfig.get_path("include"), mended)
         if "/opt/python/" in mended:
-            message = f"{path}: still names the build machine's Python; the wheels have changed, teach mend() the new path"
+            message = (
+                f"{path} still names the build machine's Python; the wheels have changed: mend() must too"
+            )
             raise SystemExit(message)
         if mended != text:
             # A new file, not the old one rewritten: that one is a hard link into the installer's cache.
             fresh = path.with_suffix(".mended")
             fresh.write_text(mended, encoding="utf-8")
-            os.replace(fresh, path)
+            fresh.replace(path)
             changed += 1
     return changed
 

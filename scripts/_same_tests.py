@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def tests_in(path: Path) -> set[str]:
-    """The tests that one JUnit file reports, named from `src` on: colcon puts a package's name before that."""
+    """The tests that one JUnit file reports, named from `src` on: colcon puts the package before it."""
     names = set()
     for case in ET.parse(path).iter("testcase"):
         test = f"{case.get('classname')}.{case.get('name')}"

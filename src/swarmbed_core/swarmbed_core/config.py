@@ -7,6 +7,7 @@ one is told with the file, the field and what would be right.
 from __future__ import annotations
 
 import os
+import reprlib
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -64,12 +65,12 @@ def find(name: str, folder: str) -> Path:
     """
     if name.endswith((".yaml", ".yml")) or os.sep in name:
         path = Path(name)
-        if path.is_file():
+        if _is_file(path):
             return path
         message = f"{name}: no such file"
         raise ConfigError(message)
     path = share_dir() / folder / f"{name}.yaml"
-    if path.is_file():
+    if _is_file(path):
         return path
     known = ", ".join(names(folder)) or "none"
     message = f"'{name}' is not in {folder}: there are {known}; a path to a .yaml file works too"
@@ -90,7 +91,7 @@ def load(path: Path, model: type[M]) -> M:
     return check(read(path), model, str(path))
 
 
-def read(path: Path) -> Any:  # noqa: ANN401 - YAML may hold anything until it is checked
+def read(path: Path) -> Any:
     """Read a YAML file without checking what it holds."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -99,7 +100,8 @@ def read(path: Path) -> Any:  # noqa: ANN401 - YAML may hold anything until it i
         raise ConfigError(message) from None
     try:
         return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        # ValueError: what looks like a date or a number to YAML but is none, such as 2024-13-45.
         message = f"{path}: not valid YAML: {error or 'nested too deeply'}"
         raise ConfigError(message) from None
 
@@ -125,6 +127,20 @@ def check(data: object, model: type[M], source: str) -> M:
         raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults)) from None
 
 
+def _is_file(path: Path) -> bool:
+    """Return whether there is such a file; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+# YAML's aliases make values of any size out of a few lines: only their beginning is ever written out.
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel = 3
+_SHORT.maxstring = _SHORT.maxother = 60
+
+
 def _fault(item: dict[str, Any]) -> str:
     """Return one fault that pydantic found as a sentence for the file's author."""
     where = ".".join(str(part) for part in item["loc"]) or "(whole file)"
@@ -132,6 +148,6 @@ def _fault(item: dict[str, Any]) -> str:
         return f"{where}: unknown field; remove it or correct its name"
     if item["type"] == "missing":
         return f"{where}: missing"
-    value = repr(item.get("input"))
-    shown = value if len(value) <= 60 else value[:57] + "..."  # noqa: PLR2004 - a line's worth
+    value = _SHORT.repr(item.get("input"))
+    shown = value if len(value) <= 60 else value[:57] + "..."
     return f"{where}: {item['msg']}, found {shown}"

@@ -25,3 +25,7 @@ class MarkerError(SwarmbedError):
 
 class PluginError(SwarmbedError):
     """A name that no installed package provides, or one whose code cannot be loaded."""
+
+
+class MapError(SwarmbedError):
+    """A collision map, or a question to one, that makes no sense."""

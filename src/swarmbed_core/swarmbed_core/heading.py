@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
 
+def _bounds(low: float | None, high: float | None) -> tuple[float, float]:
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
 class Area(Part):
     """A rectangle along the axes of `map` without its edges; a bound that is missing is no bound."""
 
@@ -131,8 +135,5 @@ class VirtualCompass:
             return None
         if not self._pace.due(now):
             return None
-        return CompassReading(stamp=now, heading=float(wrap(yaw_map + self.sigma * self._rng.standard_normal())))
-
-
-def _bounds(low: float | None, high: float | None) -> tuple[float, float]:
-    return -math.inf if low is None else low, math.inf if high is None else high
+        error = self.sigma * self._rng.standard_normal()
+        return CompassReading(stamp=now, heading=float(wrap(yaw_map + error)))

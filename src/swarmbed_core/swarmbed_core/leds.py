@@ -95,7 +95,8 @@ class LedBar:
             self.health.refuse("leds.not_integers", f"found {colours!r}, expected whole numbers")
             return False
         if len(values) != len(self._values):
-            self.health.refuse("leds.wrong_length", f"found {len(values)} values, expected {len(self._values)}")
+            expected = len(self._values)
+            self.health.refuse("leds.wrong_length", f"found {len(values)} values, expected {expected}")
             return False
         wrong = [value for value in values if not 0 <= value <= LARGEST]
         if wrong:

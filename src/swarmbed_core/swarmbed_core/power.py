@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import Battery, OperatingPoint, RobotSpec
 
 SECONDS_PER_HOUR: Final = 3600.0
-# Assumed: share of a full charge at which a pack that was cut off switches on again.
+# Assumed: share of a full charge that has to be put in before a pack that was cut off switches on again.
 RECOVERY: Final = 0.05
 # Assumed: seconds over which the robot averages what it draws, to tell how long that will last.
 AVERAGING: Final = 60.0
+# Less than that is the noise of a monitor, not a load; it also keeps hours_left finite.
+LEAST_WATTS: Final = 1e-3
 
 
 @kernel
@@ -75,7 +77,7 @@ class PowerModel:
         walk = consumption.motors_random_walk
         walk_speed = consumption.motors_random_walk_speed
         if walk > 0 and walk_speed is None:
-            message = f"{robot.kind}: consumption.motors_random_walk needs consumption.motors_random_walk_speed"
+            message = f"{robot.kind}: consumption has motors_random_walk but no motors_random_walk_speed"
             raise ConfigError(message)
         self.consumption = consumption
         self.travel_watts = walk / walk_speed if walk_speed else 0.0
@@ -129,7 +131,17 @@ class BatteryModel:
     cells give more than the watts asked for. All cells are alike.
     """
 
-    __slots__ = ("_cell_watts", "_curve", "_powered", "_remaining_wh", "_voltage", "battery", "health", "recovery")
+    __slots__ = (
+        "_cell_watts",
+        "_curve",
+        "_powered",
+        "_recovered_share",
+        "_remaining_wh",
+        "_voltage",
+        "battery",
+        "health",
+        "recovery",
+    )
 
     def __init__(
         self,
@@ -144,7 +156,7 @@ class BatteryModel:
         Args:
             battery: the spec's.
             state_of_charge: 0..1.
-            recovery: state of charge at which charging ends a cut-off.
+            recovery: share of a full charge that has to be put in to end a cut-off.
             health: where to count; its own if none is given.
 
         Raises:
@@ -160,6 +172,7 @@ class BatteryModel:
         self._curve = _Curve(battery)
         self._remaining_wh = state_of_charge * self.usable_wh
         self._powered = state_of_charge > 0
+        self._recovered_share = recovery
         self._cell_watts = 0.0
         self._voltage = self.open_circuit_voltage
 
@@ -223,6 +236,7 @@ class BatteryModel:
             return seconds
         self._remaining_wh -= left_wh
         self._powered = False
+        self._recovered_share = min(self.state_of_charge + self.recovery, 1.0)
         self._settle(watts)
         # The last thing measured before the switch opened; an empty pack falls through the limit at once.
         self._voltage = min(self._voltage, self.battery.cell_cutoff)
@@ -233,8 +247,9 @@ class BatteryModel:
         if not self._accepts(watts, seconds):
             return
         room_wh = self.usable_wh - self._remaining_wh
-        self._remaining_wh += min(watts * seconds / SECONDS_PER_HOUR, room_wh)
-        self._powered = self._powered or self.state_of_charge >= self.recovery
+        put_in_wh = watts * seconds / SECONDS_PER_HOUR
+        self._remaining_wh = self._remaining_wh + put_in_wh if put_in_wh < room_wh else self.usable_wh
+        self._powered = self._powered or self.state_of_charge >= self._recovered_share
         self._settle(-watts if self._remaining_wh < self.usable_wh else 0.0)
 
     def hours(self, watts: float) -> float | None:
@@ -246,7 +261,8 @@ class BatteryModel:
 
     def reading(self, stamp: float) -> PowerReading:
         """Return what the battery monitor measures now."""
-        return PowerReading(stamp=stamp, cell_voltages=(self._voltage,) * self.battery.cells, current=self.current)
+        cells = (self._voltage,) * self.battery.cells
+        return PowerReading(stamp=stamp, cell_voltages=cells, current=self.current)
 
     def _accepts(self, watts: float, seconds: float) -> bool:
         if 0 <= watts < math.inf and 0 <= seconds < math.inf:
@@ -260,7 +276,8 @@ class BatteryModel:
 
     def _settle(self, watts: float) -> None:
         self._cell_watts = self._drawn(watts)
-        self._voltage = float(cell_voltage(self.open_circuit_voltage, self._cell_watts, self.battery.cell_resistance))
+        resistance = self.battery.cell_resistance
+        self._voltage = float(cell_voltage(self.open_circuit_voltage, self._cell_watts, resistance))
 
     def _cutoff_share(self, watts: float) -> float:
         """Return the state of charge at which this load pulls the cells down to the cut-off."""
@@ -293,7 +310,16 @@ class BatteryState:
 class BatteryMonitor:
     """Tells the state of charge from the voltage of the weakest cell, freed of the load's sag."""
 
-    __slots__ = ("_curve", "_state", "_watts", "averaging", "battery", "health", "recovery")
+    __slots__ = (
+        "_curve",
+        "_recovered_share",
+        "_state",
+        "_watts",
+        "averaging",
+        "battery",
+        "health",
+        "recovery",
+    )
 
     def __init__(
         self,
@@ -308,7 +334,7 @@ class BatteryMonitor:
         Args:
             battery: the spec's.
             averaging: seconds over which the load is averaged for `hours_left`.
-            recovery: state of charge at which an undervoltage is over.
+            recovery: share of a full charge above that of an undervoltage at which it is over.
             health: where to count; its own if none is given.
         """
         self.battery = battery
@@ -317,6 +343,7 @@ class BatteryMonitor:
         self.health = Health() if health is None else health
         self._curve = _Curve(battery)
         self._watts = 0.0
+        self._recovered_share = recovery
         self._state: BatteryState | None = None
 
     @property
@@ -325,7 +352,10 @@ class BatteryMonitor:
         return self._state
 
     def update(self, reading: PowerReading) -> BatteryState | None:
-        """Take a reading; return the newest state, which is the one before if the reading is refused."""
+        """Take a reading; return the newest state, which is the one before if the reading is refused.
+
+        A clock that steps backwards is counted, and adds nothing to the averages.
+        """
         problem = self._problem(reading)
         if problem is not None:
             self.health.refuse(*problem)
@@ -334,8 +364,10 @@ class BatteryMonitor:
         weakest = min(reading.cell_voltages)
         share = self._curve.share(weakest + reading.current * battery.cell_resistance)
         undervoltage = weakest <= battery.cell_cutoff or share <= 0
-        if before is not None and before.undervoltage and share < self.recovery:
-            undervoltage = True
+        if undervoltage:
+            self._recovered_share = min(share + self.recovery, 1.0)
+        elif before is not None and before.undervoltage:
+            undervoltage = share < self._recovered_share
         voltage = sum(reading.cell_voltages)
         self._average(max(voltage * reading.current * battery.efficiency, 0.0), reading.stamp)
         remaining_wh = share * battery.capacity_wh * battery.efficiency
@@ -346,7 +378,7 @@ class BatteryMonitor:
             state_of_charge=share,
             remaining_wh=remaining_wh,
             undervoltage=undervoltage,
-            hours_left=remaining_wh / self._watts if self._watts > _LEAST_WATTS else None,
+            hours_left=remaining_wh / self._watts if self._watts > LEAST_WATTS else None,
             cell_voltages=reading.cell_voltages,
         )
         return self._state
@@ -359,20 +391,17 @@ class BatteryMonitor:
             return "battery.not_finite", f"found {reading}, expected finite numbers"
         if min(cells) < 0:
             return "battery.negative", f"found {min(cells)} V, expected no negative cell voltage"
-        if self._state is not None and reading.stamp < self._state.stamp:
-            return "battery.clock_backwards", f"reading of {reading.stamp} came after one of {self._state.stamp}"
         return None
 
     def _average(self, watts: float, stamp: float) -> None:
         if self._state is None:
             self._watts = watts
             return
-        weight = -math.expm1(-(stamp - self._state.stamp) / self.averaging)
+        passed = stamp - self._state.stamp
+        if passed < 0:
+            self.health.refuse("battery.clock_backwards", f"time went from {self._state.stamp} to {stamp}")
+        weight = -math.expm1(-max(passed, 0.0) / self.averaging)
         self._watts += weight * (watts - self._watts)
-
-
-# Less than that is the noise of a monitor, not a load; it also keeps hours_left finite.
-_LEAST_WATTS: Final = 1e-3
 
 
 class _Curve:
@@ -395,11 +424,11 @@ class _Curve:
 def _interpolate(x: float, xs: FloatArray, ys: FloatArray) -> float:
     """Return y at x on the broken line through the points; beyond its ends, the ends' y."""
     if x <= xs[0]:
-        return ys[0]
+        return float(ys[0])
     for i in range(1, len(xs)):
         if x <= xs[i]:
-            return ys[i - 1] + (ys[i] - ys[i - 1]) * (x - xs[i - 1]) / (xs[i] - xs[i - 1])
-    return ys[-1]
+            return float(ys[i - 1] + (ys[i] - ys[i - 1]) * (x - xs[i - 1]) / (xs[i] - xs[i - 1]))
+    return float(ys[-1])
 
 
 def _finite(value: float) -> float:

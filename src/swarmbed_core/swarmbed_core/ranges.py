@@ -60,13 +60,13 @@ def range_numbers(ring: RangeRing) -> FloatArray:
 def _bias_k(distance: float, numbers: FloatArray) -> float:
     """Return the mean error at a distance: linear between the table's points, constant outside."""
     count = (numbers.shape[0] - _TABLE) // 2
-    if distance <= numbers[_TABLE]:
-        return numbers[_TABLE + count]
+    bias: float = numbers[_TABLE + count]
     for i in range(_TABLE + 1, _TABLE + count):
-        if distance <= numbers[i]:
-            share = (distance - numbers[i - 1]) / (numbers[i] - numbers[i - 1])
-            return numbers[i - 1 + count] + share * (numbers[i + count] - numbers[i - 1 + count])
-    return numbers[_TABLE + 2 * count - 1]
+        share = (distance - numbers[i - 1]) / (numbers[i] - numbers[i - 1])
+        if share > 0.0:
+            rise = numbers[i + count] - numbers[i - 1 + count]
+            bias = numbers[i - 1 + count] + min(share, 1.0) * rise
+    return bias
 
 
 @kernel
@@ -95,7 +95,7 @@ def measure_one_k(distance: float, gaussian: float, uniform: float, numbers: Flo
     else:
         path = 3.0 * distance
         uniform = (uniform - numbers[_SLOPE2]) / numbers[_SLOPE3]
-    range_max = numbers[_RANGE_MAX]
+    range_max: float = numbers[_RANGE_MAX]
     if path > range_max:
         return math.nan
     far = 0.0
@@ -104,10 +104,11 @@ def measure_one_k(distance: float, gaussian: float, uniform: float, numbers: Flo
         if uniform < far * numbers[_DROPOUT]:
             return math.nan
     sigma = numbers[_SIGMA] + far * (numbers[_SIGMA_FAR] - numbers[_SIGMA])
-    measured = path + offset + sigma * gaussian
+    measured: float = path + offset + sigma * gaussian
     if numbers[_RESOLUTION] > 0.0:
         measured = numbers[_RESOLUTION] * math.floor(measured / numbers[_RESOLUTION] + 0.5)
-    return min(max(measured, numbers[_RANGE_MIN]), range_max)
+    range_min: float = numbers[_RANGE_MIN]
+    return min(max(measured, range_min), range_max)
 
 
 @kernel

@@ -8,12 +8,13 @@ number is written twice. Angles are radians, lengths metres, counter-clockwise f
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
 from swarmbed_core.config import Part, find, load
 
+P = TypeVar("P", "RangeRing", "Camera", "Radio")
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -175,6 +176,13 @@ class RangeRing(Part):
     resolution: NotNegative = 0.0
     error: RangeError
 
+    @model_validator(mode="after")
+    def _range_is_not_empty(self) -> RangeRing:
+        if self.range_min >= self.range_max:
+            message = f"range_max ({self.range_max}) must be above range_min ({self.range_min})"
+            raise ValueError(message)
+        return self
+
     @property
     def count(self) -> int:
         """Return the number of sensors."""
@@ -324,6 +332,12 @@ class Battery(Part):
         if list(self.state_of_charge) != sorted(set(self.state_of_charge)):
             message = "state_of_charge must rise"
             raise ValueError(message)
+        if list(self.open_circuit) != sorted(set(self.open_circuit)):
+            message = "open_circuit must rise"
+            raise ValueError(message)
+        if self.cell_cutoff >= self.open_circuit[-1]:
+            message = f"cell_cutoff ({self.cell_cutoff}) must be below the voltage of a full cell"
+            raise ValueError(message)
         return self
 
 
@@ -367,11 +381,11 @@ class RobotSpec(Part):
     consumption: Consumption | None = None
     supplies: tuple[Supply, ...] = ()
     carrier: Carrier | None = None
-    facts: dict[str, float | str] = {}
+    facts: dict[str, float | str] = Field(default_factory=dict)
 
     @field_validator("ranges", "cameras", "radios")
     @classmethod
-    def _names_differ(cls, parts: tuple[RangeRing | Camera | Radio, ...]) -> tuple[RangeRing | Camera | Radio, ...]:
+    def _names_differ(cls, parts: tuple[P, ...]) -> tuple[P, ...]:
         names = [part.name for part in parts]
         if len(set(names)) != len(names):
             message = f"two parts have the same name among {', '.join(names)}"

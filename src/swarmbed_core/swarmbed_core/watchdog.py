@@ -71,7 +71,8 @@ class Watchdog:
             self.health.refuse("watchdog.clock_not_finite", f"{self.name}: time {now} must be finite")
             return False
         if now < self._latest:
-            self.health.refuse("watchdog.clock_backwards", f"{self.name}: time went from {self._latest} to {now}")
+            went = f"time went from {self._latest} to {now}"
+            self.health.refuse("watchdog.clock_backwards", f"{self.name}: {went}")
             self._fed_at = None
         self._latest = now
         return True

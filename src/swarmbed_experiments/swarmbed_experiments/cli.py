@@ -49,7 +49,7 @@ def run(
 
       swarmbed run --path slalom --no-noise
     """
-    from swarmbed_experiments import demo  # noqa: PLC0415 - numba and matplotlib take a while to load
+    from swarmbed_experiments import demo
 
     console = Console()
     setup = demo.Setup.load(robot=robot, path=path, arena=arena, seed=seed, noise=noise)
@@ -68,7 +68,7 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions: to see that it works.")] = False,
 ) -> None:
     """Measure this machine: the benchmark table, each row beside the number that must hold."""
-    from swarmbed_experiments import bench as benchmarks  # noqa: PLC0415 - see run
+    from swarmbed_experiments import bench as benchmarks
 
     benchmarks.main(Console(), json_file=json, markdown_file=markdown, only=only or [], quick=quick)
 
@@ -76,21 +76,15 @@ def bench(
 @app.command()
 def robots() -> None:
     """List the kinds of robot in config/robots."""
-    from rich.table import Table  # noqa: PLC0415 - only this command needs it
-    from swarmbed_core.config import names  # noqa: PLC0415 - see run
-    from swarmbed_core.spec import RobotSpec  # noqa: PLC0415 - see run
+    from rich.table import Table
+    from swarmbed_core.config import names
+    from swarmbed_core.spec import RobotSpec
 
-    table = Table("kind", "what it is", "drive", "speed", "ranges", "radios")
+    table = Table("kind", "what it is", "drive", "m/s", "distance sensors")
     for name in names("config/robots"):
         spec = RobotSpec.load(name)
-        table.add_row(
-            spec.kind,
-            spec.title,
-            spec.drive.kind,
-            f"{spec.limits.speed:g} m/s",
-            ", ".join(f"{ring.count} {ring.name}" for ring in spec.ranges),
-            ", ".join(radio.name for radio in spec.radios),
-        )
+        rings = ", ".join(f"{ring.count} {ring.name}" for ring in spec.ranges)
+        table.add_row(spec.kind, spec.title, spec.drive.kind, f"{spec.limits.speed:g}", rings)
     Console().print(table)
 
 

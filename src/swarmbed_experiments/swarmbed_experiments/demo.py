@@ -6,8 +6,6 @@ odometry, localisation by wall markers, collision map, power, in an arena of giv
 
 from __future__ import annotations
 
-import datetime
-import json
 import math
 import time
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ from swarmbed_core.trajectory import Path, Waypoint
 
 from swarmbed_experiments import plots
 from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.files import new_directory, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +39,9 @@ TICK = 0.1
 TIME_FACTOR = 3.0
 """A path that takes this many times longer than its length at full speed has failed."""
 GOAL_TOLERANCE = 0.05
-"""Metres that the robot may stand off the last waypoint, as the truth has it."""
+GOAL_TOLERANCE_SHARE = 0.01
+"""How far off the last waypoint the robot may stand, as the truth has it: metres, or a share of the way if
+that is more, for robots that see no markers have to dead-reckon."""
 
 Triple = tuple[float, float, float]
 
@@ -131,7 +132,7 @@ def run(setup: Setup, out: FilePath, console: Console) -> Result:
     world = MemoryWorld(
         [Placement(f"{spec.kind}1", spec, start)], setup.arena, seed=setup.seed, noise=setup.noise
     )
-    swarm = LocalSwarm(world, setup.arena.marker_map_or_none())
+    swarm = LocalSwarm(world, setup.arena.markers())
     robot = swarm.robots[0]
     try:
         # The robot was put at its start, so its odometry frame is known in the arena.
@@ -146,7 +147,7 @@ def run(setup: Setup, out: FilePath, console: Console) -> Result:
         message = f"a {spec.kind} cannot drive {setup.path_name}: {error}"
         raise RunError(message) from None
 
-    directory = new_directory(out, f"{setup.path_name}-{spec.kind}", setup.seed)
+    directory = new_directory(out, f"{FilePath(setup.path_name).stem}-{spec.kind}", setup.seed)
     track = Track([], [], [], [], [])
     length = path_length(setup.path)
     limit = 10.0 + TIME_FACTOR * expected_seconds(setup, length)
@@ -177,7 +178,7 @@ def run(setup: Setup, out: FilePath, console: Console) -> Result:
         metrics = summary["metrics"]
         assert isinstance(metrics, dict)
         metrics["battery_hours_left"] = battery.hours_left
-    plots.draw_run(directory / "tracks.png", setup, track, robot.sense(), world.true_segments())
+    plots.draw_run(directory / "tracks.png", setup, track, robot.sense(), world.segments)
     write_json(directory / "summary.json", summary)
     return Result(summary, directory)
 
@@ -232,47 +233,12 @@ def summarise(setup: Setup, track: Track, refused: object, wall: float, length: 
         "arena": setup.arena_name,
         "seed": setup.seed,
         "noise": setup.noise,
-        "verdict": "accepted" if miss < GOAL_TOLERANCE else "rejected",
+        "verdict": "accepted" if miss <= max(GOAL_TOLERANCE, GOAL_TOLERANCE_SHARE * length) else "rejected",
         "sim_seconds": seconds,
         "wall_seconds": wall,
         "real_time_factor": seconds / wall if wall > 0 else None,
         "metrics": metrics,
     }
-
-
-def new_directory(out: FilePath, name: str, seed: int) -> FilePath:
-    """Make and return a directory for one run: name, date, seed."""
-    stamp = datetime.datetime.now(tz=datetime.UTC).strftime("%Y%m%d-%H%M%S")
-    stem = f"{FilePath(name).stem}-{stamp}-{seed}"
-    for suffix in ("", *(f".{i}" for i in range(2, 100))):
-        directory = out / f"{stem}{suffix}"
-        try:
-            directory.mkdir(parents=True)
-        except FileExistsError:
-            if not directory.is_dir():
-                message = f"{directory}: there is a file in the way of the run's directory; choose another --out"
-                raise RunError(message) from None
-            continue
-        except OSError as error:
-            message = f"{directory}: cannot be made ({error.strerror}); choose another --out"
-            raise RunError(message) from None
-        return directory
-    message = f"{out}: a hundred runs called {stem} are there already"
-    raise RunError(message)
-
-
-def write_json(file: FilePath, data: object) -> None:
-    """Write `data` as JSON that people can read, with its numbers rounded to six digits."""
-    file.write_text(json.dumps(_rounded(data), indent=2) + "\n", encoding="utf-8")
-
-
-def _rounded(data: object) -> object:
-    """Return `data` with its floats rounded to what was measured."""
-    if isinstance(data, dict):
-        return {key: _rounded(value) for key, value in data.items()}
-    if isinstance(data, (float, np.floating)):
-        return float(f"{data:.6g}")
-    return data
 
 
 def report(result: Result, console: Console) -> None:

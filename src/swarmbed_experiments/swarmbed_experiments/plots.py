@@ -11,6 +11,7 @@ mpl.use("Agg")  # pictures go to files; there need not be a screen
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Circle, Polygon
+from matplotlib.transforms import Affine2D
 from swarmbed_core.geometry import compose, rotate
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from swarmbed_experiments.demo import Setup, Track
 
 TRUTH, ESTIMATE, ODOMETRY, PLAN = "#1b4f72", "#c0392b", "#b7950b", "#909497"
+MARGIN = 0.2
+"""Metres around what is drawn."""
 MAP_CELL = 0.025
 """Side in metres of a cell of the collision map as it is drawn."""
 
@@ -53,12 +56,20 @@ def draw_arena(axes: Axes, setup: Setup, track: Track, senses: Senses, walls: Fl
     truth = np.array(track.truth)
     final = truth[-1, :3]
     if senses.collision_map is not None:
-        image, extent = senses.collision_map.as_image(MAP_CELL)
+        image = senses.collision_map.as_grid(MAP_CELL)
+        half = len(image) / 2 * MAP_CELL
         # The map is relative to the robot: it is drawn turned and moved to where the robot is.
-        place = mpl.transforms.Affine2D().rotate(final[2]).translate(final[0], final[1]) + axes.transData
+        place = Affine2D().rotate(final[2]).translate(final[0], final[1]) + axes.transData
         shades = np.ma.masked_less(image, 0.02)
         axes.imshow(
-            shades, extent=extent, origin="lower", cmap="Oranges", vmin=0, vmax=1, transform=place, zorder=1,
+            shades,
+            extent=(-half, half, -half, half),
+            origin="lower",
+            cmap="Oranges",
+            vmin=0,
+            vmax=1,
+            transform=place,
+            zorder=1,
             interpolation="nearest",
         )
     for x1, y1, x2, y2 in walls:
@@ -78,11 +89,11 @@ def draw_arena(axes: Axes, setup: Setup, track: Track, senses: Senses, walls: Fl
     axes.set_aspect("equal")
     axes.set_xlabel("x (m)")
     axes.set_ylabel("y (m)")
-    extent_x = [*walls[:, [0, 2]].ravel(), *truth[:, 0], *points[:, 0]]
-    extent_y = [*walls[:, [1, 3]].ravel(), *truth[:, 1], *points[:, 1]]
-    axes.set_xlim(min(extent_x) - 0.2, max(extent_x) + 0.2)
-    axes.set_ylim(min(extent_y) - 0.2, max(extent_y) + 0.2)
-    axes.legend(loc="upper right", fontsize="small")
+    all_x = [*walls[:, [0, 2]].ravel(), *truth[:, 0], *points[:, 0]]
+    all_y = [*walls[:, [1, 3]].ravel(), *truth[:, 1], *points[:, 1]]
+    axes.set_xlim(min(all_x) - MARGIN, max(all_x) + MARGIN)
+    axes.set_ylim(min(all_y) - MARGIN, max(all_y) + MARGIN)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=3, fontsize="small")
 
 
 def draw_body(axes: Axes, body: Body, pose: FloatArray) -> None:

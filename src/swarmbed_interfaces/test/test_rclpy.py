@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Time
-from dots_interfaces.msg import Tag, TagArray
 from rclpy.action import ActionClient, ActionServer, CancelResponse, GoalResponse
 from rclpy.task import Future
+
+from dots_interfaces.msg import Tag, TagArray
 from swarmbed_interfaces.action import FollowPath, Lift
 from swarmbed_interfaces.msg import RadioContact, RadioScan, Waypoint, Zone
 from swarmbed_interfaces.srv import Pause, Reset, Step
@@ -82,7 +83,7 @@ def test_pause_is_served(ros):
 
 
 class PathServer:
-    """Refuses empty paths; for others gives feedback once and waits to be told to finish, or to be cancelled."""
+    """Refuses empty paths; for others gives feedback once, then waits to be told to finish or to stop."""
 
     def __init__(self, node):
         self.may_finish = Future()
@@ -105,7 +106,9 @@ class PathServer:
         await self.may_finish
         if handle.is_cancel_requested:
             handle.canceled()
-            return FollowPath.Result(outcome=FollowPath.Result.CANCELLED, message="asked to", position_error=0.25)
+            return FollowPath.Result(
+                outcome=FollowPath.Result.CANCELLED, message="asked to", position_error=0.25
+            )
         handle.succeed()
         return FollowPath.Result(outcome=FollowPath.Result.SUCCEEDED, yaw_error=0.01)
 

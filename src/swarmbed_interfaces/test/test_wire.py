@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from dots_interfaces.msg import Tag, TagArray
 from geometry_msgs.msg import Point, TransformStamped
 from rclpy.serialization import deserialize_message, serialize_message
+
+from dots_interfaces.msg import Tag, TagArray
 from swarmbed_interfaces.action import FollowPath
 from swarmbed_interfaces.msg import RadioContact, Waypoint, Zone
 from tf2_msgs.msg import TFMessage
@@ -51,7 +52,9 @@ def test_a_tag_has_four_corners():
 
 
 def test_tf_message_is_the_one_that_ros_knows():
-    assert TFMessage.get_fields_and_field_types() == {"transforms": "sequence<geometry_msgs/TransformStamped>"}
+    assert TFMessage.get_fields_and_field_types() == {
+        "transforms": "sequence<geometry_msgs/TransformStamped>"
+    }
     sent = TFMessage(transforms=[TransformStamped(child_frame_id="dots_1_cam0_fid007")])
     sent.transforms[0].header.frame_id = "dots_1_cam0_link"
     sent.transforms[0].transform.translation.x = 1.25
@@ -60,14 +63,8 @@ def test_tf_message_is_the_one_that_ros_knows():
 
 def test_constants():
     assert (Zone.NEITHER, Zone.SEARCH, Zone.DROP) == (0, 1, 2)
-    outcomes = FollowPath.Result
-    assert [
-        outcomes.SUCCEEDED,
-        outcomes.CANCELLED,
-        outcomes.REPLACED,
-        outcomes.REFUSED,
-        outcomes.FAILED,
-    ] == list(range(5))
+    names = ["SUCCEEDED", "CANCELLED", "REPLACED", "REFUSED", "FAILED"]
+    assert [getattr(FollowPath.Result, name) for name in names] == [0, 1, 2, 3, 4]
 
 
 def test_path_goal_comes_back_as_it_was_sent():

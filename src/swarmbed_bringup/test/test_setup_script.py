@@ -1,0 +1,304 @@
+"""`scripts/setup`, with stand-ins for Python, uv and colcon: what it does again, and when."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PATIENCE = 30.0  # s
+
+# One stand-in for all: it notes what it was called for, and leaves what the real one would.
+STAND_IN = """#!/usr/bin/env bash
+case "$*" in
+  *"-I -S -c"*) exit 0 ;;
+  *"-I -c"*) echo "3.11 $FAKES/python" ;;
+  *"-m venv"*)
+    echo venv >>$FAKES/calls
+    mkdir -p "${@: -1}/bin" "${@: -1}/lib/python3.11/site-packages/numpy"
+    cp "$FAKES/python" "${@: -1}/bin/python" ;;
+  *"-m pip install"*) cp "$FAKES/python" "${0%/*}/uv" ;;
+  *"-m pip config"*) exit 1 ;;
+  *"pip sync"*) echo sync >>$FAKES/calls ;;
+  *_mend_wheels*) echo mend >>$FAKES/calls ;;
+  *"-m colcon"*)
+    echo colcon >>$FAKES/calls
+    mkdir -p build/some_package install/some_package
+    touch install/setup.bash
+    if [ -e $FAKES/fail ]; then echo the reason why; exit 1; fi
+    while [ -e $FAKES/hang ]; do sleep 0.05; done ;;
+esac
+"""
+ALL = ["venv", "sync", "mend", "colcon"]
+
+
+class Workspace:
+    """A copy of the scripts beside one small package."""
+
+    def __init__(self, tmp_path):
+        self.root = tmp_path / "workspace"
+        self.fakes = tmp_path / "fakes"
+        self.fakes.mkdir()
+        self.calls = self.fakes / "calls"
+        self.write("src/some_package/package.xml", "<package><name>some_package</name></package>")
+        self.write("src/some_package/msg/A.msg", "bool a")
+        self.write("src/some_package/some_package/a.py", "")
+        self.write("launch/a.launch.py", "")
+        self.write("config/a.yaml", "")
+        self.write("requirements/lock.txt", "uv==1 \\\n    --hash=sha256:0\n")
+        shutil.copytree(ROOT / "scripts", self.root / "scripts")
+        for name in ["python", "cmake", "g++", "make"]:
+            (self.fakes / name).write_text(STAND_IN)
+            (self.fakes / name).chmod(0o755)
+        mine = {"ROS_DISTRO", "SWARMBED_PYTHON", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH"}
+        self.env = {name: value for name, value in os.environ.items() if name not in mine}
+        self.env |= {
+            "FAKES": str(self.fakes),
+            "PATH": f"{self.fakes}:/usr/bin:/bin",
+            "SWARMBED_PYTHON": str(self.fakes / "python"),
+            "SWARMBED_ROS_PREFIX": "/nonexistent",
+        }
+
+    def write(self, path, text):
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def start(self, *options):
+        return subprocess.Popen(
+            [self.root / "scripts/setup", *options],
+            env=self.env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def setup(self, *options, code=0):
+        """Run it; return what it did and what it said."""
+        self.calls.write_text("")
+        process = self.start(*options)
+        said, _ = process.communicate(timeout=PATIENCE)
+        assert process.returncode == code, said
+        return self.calls.read_text().split(), said
+
+    def wait_for(self, call):
+        end = time.monotonic() + PATIENCE
+        while call not in self.calls.read_text().split():
+            assert time.monotonic() < end, f"{call} was not called"
+            time.sleep(0.01)
+
+    @property
+    def is_ready(self):
+        return (
+            subprocess.run(
+                [self.root / "scripts/setup", "--check"],
+                env=self.env,
+                stdout=subprocess.DEVNULL,
+                timeout=PATIENCE,
+            ).returncode
+            == 0
+        )
+
+
+@pytest.fixture
+def bare(tmp_path):
+    return Workspace(tmp_path)
+
+
+@pytest.fixture
+def workspace(bare):
+    assert bare.setup()[0] == ALL
+    return bare
+
+
+def test_check_says_whether_it_is_ready_and_changes_nothing(bare):
+    assert bare.setup("--check", code=1)[0] == []
+    assert not (bare.root / ".venv").exists()
+    assert bare.setup()[0] == ALL
+    assert bare.setup("--check")[0] == []
+
+
+def test_the_second_time_nothing_is_done(workspace):
+    done, said = workspace.setup()
+    assert done == []
+    assert "ready" in said
+    assert workspace.setup("--quiet") == ([], "")
+
+
+def test_force_does_everything_again(workspace):
+    (workspace.root / "install/stale").mkdir()
+    assert workspace.setup("--force")[0] == ALL
+    assert not (workspace.root / "install/stale").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("requirements/lock.txt", ALL),
+        ("scripts/_mend_wheels.py", ALL),
+        ("src/some_package/package.xml", ["colcon"]),
+        ("src/some_package/msg/A.msg", ["colcon"]),
+        ("src/some_package/some_package/a.py", []),
+        ("config/a.yaml", []),
+    ],
+)
+def test_an_edit_repeats_what_depends_on_it(workspace, path, expected):
+    with (workspace.root / path).open("a") as file:
+        file.write("\n")
+    assert workspace.setup()[0] == expected
+    assert workspace.setup()[0] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("src/some_package/srv/B.srv", ["colcon"]),
+        ("src/other_package/package.xml", ["colcon"]),
+        ("launch/b.launch.xml", ["colcon"]),
+        ("config/robots/b.yaml", ["colcon"]),
+        ("src/some_package/some_package/b.py", []),
+        ("src/some_package/__pycache__/a.pyc", []),
+    ],
+)
+def test_a_new_file_repeats_what_depends_on_it(workspace, path, expected):
+    workspace.write(path, "")
+    assert workspace.setup()[0] == expected
+    assert workspace.setup()[0] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (".venv", ALL),
+        (".venv/bin/python", ALL),
+        (".venv/.ready", ["colcon"]),
+        (".venv/.built", ["colcon"]),
+        (".venv/.installed", ALL),
+        ("build", ["colcon"]),
+        ("build/some_package", ["colcon"]),
+        ("install", ["colcon"]),
+        ("install/some_package", ["colcon"]),
+        ("install/setup.bash", ["colcon"]),
+        (".venv/lib/python3.11/site-packages/numpy", ALL),
+    ],
+)
+def test_what_is_lost_is_made_again(workspace, path, expected):
+    path = workspace.root / path
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert not workspace.is_ready
+    assert workspace.setup()[0] == expected
+    assert workspace.is_ready
+
+
+def test_a_package_that_left_src_leaves_the_workspace(workspace):
+    (workspace.root / "install/old_package").mkdir()
+    (workspace.root / "build/old_package").mkdir()
+    workspace.write("src/some_package/msg/A.msg", "bool b")
+    assert workspace.setup()[0] == ["colcon"]
+    assert not (workspace.root / "install/old_package").exists()
+    assert not (workspace.root / "build/old_package").exists()
+
+
+def test_a_moved_workspace_is_made_anew(workspace, tmp_path):
+    workspace.root = workspace.root.rename(tmp_path / "moved here")
+    assert not workspace.is_ready
+    assert workspace.setup()[0] == ALL
+    assert workspace.is_ready
+
+
+def test_another_python_makes_it_anew(workspace):
+    other = workspace.fakes / "python3.12"
+    other.write_text(STAND_IN.replace("3.11 $FAKES/python", "3.12 $FAKES/python3.12"))
+    other.chmod(0o755)
+    workspace.env["SWARMBED_PYTHON"] = str(other)
+    assert workspace.setup()[0] == ALL
+    del workspace.env["SWARMBED_PYTHON"]
+    assert workspace.setup()[0] == [], "without a wish the Python that is there stays"
+
+
+def test_a_failure_shows_its_reason_last_and_is_not_trusted(bare):
+    (bare.fakes / "fail").touch()
+    done, said = bare.setup(code=1)
+    assert done == ALL
+    assert "the reason why" in said.splitlines()[-3]
+    assert said.splitlines()[-1].startswith("scripts/setup failed: while: building")
+    assert not bare.is_ready
+
+    (bare.fakes / "fail").unlink()
+    assert bare.setup()[0] == ["colcon"]
+
+
+def test_a_killed_build_is_thrown_away(bare):
+    (bare.fakes / "hang").touch()
+    bare.calls.touch()
+    process = bare.start()
+    bare.wait_for("colcon")
+    (bare.root / "build/some_package/half.o").touch()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not bare.is_ready
+
+    (bare.fakes / "hang").unlink()
+    assert bare.setup()[0] == ["colcon"]
+    assert not (bare.root / "build/some_package/half.o").exists()
+    assert bare.is_ready
+
+
+def test_two_at_once_do_the_work_once(bare):
+    (bare.fakes / "hang").touch()
+    bare.calls.touch()
+    first = bare.start()
+    bare.wait_for("colcon")
+    second = bare.start()
+    assert "waiting" in second.stdout.readline()
+    (bare.fakes / "hang").unlink()
+    assert first.wait(PATIENCE) == 0
+    assert second.wait(PATIENCE) == 0
+    assert bare.calls.read_text().split() == ALL
+    first.communicate()
+    assert "ready" in second.communicate()[0]
+
+
+def test_without_root_the_missing_packages_are_named(bare):
+    tools = bare.root.parent / "tools"
+    tools.mkdir()
+    for name in [
+        "bash",
+        "env",
+        "sed",
+        "dirname",
+        "mkdir",
+        "flock",
+        "uname",
+        "rm",
+        "tail",
+        "grep",
+        "sort",
+        "xargs",
+    ]:
+        (tools / name).symlink_to(shutil.which(name))
+    for name in ["find", "sha256sum", "cat"]:
+        (tools / name).symlink_to(shutil.which(name))
+    for name, text in {"id": "echo 1000", "apt-get": "exit 99"}.items():
+        (tools / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tools / name).chmod(0o755)
+    for name in ["g++", "make"]:
+        (bare.fakes / name).unlink()
+    bare.env["PATH"] = f"{bare.fakes}:{tools}"
+
+    done, said = bare.setup(code=1)
+
+    assert done == []
+    assert "sudo apt-get install -y --no-install-recommends g++ make" in said
+    assert not bare.is_ready
+
+
+def test_a_useless_python_is_refused(bare):
+    bare.env["SWARMBED_PYTHON"] = "/bin/false"
+    assert "SWARMBED_PYTHON=/bin/false is not a CPython 3.11 or 3.12" in bare.setup(code=1)[1]

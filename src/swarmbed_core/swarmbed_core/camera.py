@@ -1,0 +1,372 @@
+"""Calibrated cameras: from the robot's frame to pixels and back (DOTS paper, III-A4).
+
+The body frame is base_link on the floor under the robot's centre: x forward, y left, z up. A camera's
+optical frame has z along its view, x to the right and y down in the image; pixel (0, 0) is the centre of
+the top left one. Lenses follow the usual five coefficients k1, k2, p1, p2, k3.
+
+Kernels take a camera as one flat array (`CameraModel.numbers`), so that worlds can put the cameras of
+thousands of robots into the rows of a matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from swarmbed_core.config import Part, find, load
+from swarmbed_core.errors import MarkerError
+from swarmbed_core.kernel import kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import Camera, Lifter, RobotSpec
+
+    BoolArray = NDArray[np.bool_]
+
+# Where the numbers of a camera are in its array.
+FX, FY, CX, CY = 0, 1, 2, 3
+K1, K2, P1, P2, K3 = 4, 5, 6, 7, 8
+RADIUS2_MAX = 9
+TX, TY, TZ = 10, 11, 12
+ROTATION = 13
+WIDTH, HEIGHT, SIGMA = 22, 23, 24
+CAMERA_NUMBERS = 25
+
+# What is nearer to the lens than this, or beside it, has no image.
+NEAR = 1e-3
+# No detector finds corners better than this, whatever a spec says.
+SIGMA_MIN_PX = 0.05
+# Radii (tangents of the angle off the axis) up to which a lens is looked at: 84 deg.
+_RADIUS_LIMIT = 10.0
+_UNDISTORT_STEPS = 30
+_UNDISTORT_TOLERANCE = 1e-13
+
+
+class CameraCalibration(Part):
+    """Intrinsics of one real camera, as a calibration run measured them (DOTS paper, III-A4b)."""
+
+    version: Literal[1]
+    width: Annotated[int, Field(gt=0)]
+    height: Annotated[int, Field(gt=0)]
+    fx: Annotated[float, Field(gt=0)]
+    fy: Annotated[float, Field(gt=0)]
+    cx: float
+    cy: float
+    distortion: tuple[float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0)
+
+    @classmethod
+    def load(cls, name: str) -> CameraCalibration:
+        """Return the calibration called `name` in config/cameras, or in the YAML file of that path.
+
+        Raises:
+            ConfigError: there is none, or it is not what it should be.
+        """
+        return load(find(name, "config/cameras"), cls)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CameraModel:
+    """One camera on the robot.
+
+    Attributes:
+        name: as in the robot's spec.
+        numbers: intrinsics, pose in the body frame, size, noise; laid out as this module's constants say.
+        lowered: for a camera on the lifter the lifter's height at which `numbers` hold, else None.
+    """
+
+    name: str
+    numbers: FloatArray
+    lowered: float | None = None
+
+    @classmethod
+    def from_spec(
+        cls,
+        camera: Camera,
+        lifter: Lifter | None = None,
+        calibration: CameraCalibration | None = None,
+    ) -> CameraModel:
+        """Return the camera of a spec, ideal or with the lens that a calibration found.
+
+        Args:
+            camera: where it sits and what it sees.
+            lifter: what carries it, if it is on the lifter.
+            calibration: its real intrinsics; without, a pinhole with the spec's field of view.
+
+        Raises:
+            MarkerError: the calibration is of another image size or folds the image over, or a camera on
+                the lifter comes without one.
+        """
+        if camera.on_lifter and lifter is None:
+            message = f"camera {camera.name} is on the lifter, but there is none: give the spec's lifter"
+            raise MarkerError(message)
+        if calibration is None:
+            focal = camera.width / 2 / math.tan(camera.horizontal_fov / 2)
+            calibration = CameraCalibration(
+                version=1,
+                width=camera.width,
+                height=camera.height,
+                fx=focal,
+                fy=focal,
+                cx=(camera.width - 1) / 2,
+                cy=(camera.height - 1) / 2,
+            )
+        elif (calibration.width, calibration.height) != (camera.width, camera.height):
+            message = (
+                f"camera {camera.name}: calibrated at {calibration.width}x{calibration.height}, its images "
+                f"are {camera.width}x{camera.height}: calibrate at the size that is used"
+            )
+            raise MarkerError(message)
+        numbers = np.zeros(CAMERA_NUMBERS)
+        numbers[[FX, FY, CX, CY]] = calibration.fx, calibration.fy, calibration.cx, calibration.cy
+        numbers[K1 : K3 + 1] = calibration.distortion
+        numbers[RADIUS2_MAX] = _usable_radius(camera.name, calibration) ** 2
+        numbers[[TX, TY, TZ]] = camera.x, camera.y, camera.z
+        numbers[ROTATION : ROTATION + 9] = _optical_axes(camera.yaw, camera.pitch).ravel()
+        numbers[[WIDTH, HEIGHT]] = camera.width, camera.height
+        numbers[SIGMA] = max(camera.corner_sigma_px, SIGMA_MIN_PX)
+        numbers.flags.writeable = False
+        return cls(camera.name, numbers, lifter.lowered if camera.on_lifter and lifter is not None else None)
+
+    @property
+    def rotation(self) -> FloatArray:
+        """Return the 3x3 matrix that turns vectors of the body frame into the optical frame."""
+        return self.numbers[ROTATION : ROTATION + 9].reshape(3, 3)
+
+    @property
+    def position(self) -> FloatArray:
+        """Return where the lens is in the body frame."""
+        return self.numbers[TX : TZ + 1]
+
+    def at_lifter_height(self, height: float) -> CameraModel:
+        """Return this camera as it is with the lifter at a height above the floor."""
+        if self.lowered is None:
+            return self
+        numbers = self.numbers.copy()
+        numbers[TZ] += height - self.lowered
+        numbers.flags.writeable = False
+        return CameraModel(self.name, numbers, height)
+
+    def project(self, points_body: ArrayLike) -> tuple[FloatArray, BoolArray]:
+        """Return the pixels (n, 2) of points (n, 3) and which of them are in the image.
+
+        Points that have no image, because they are behind the lens, get pixel (-1, -1).
+        """
+        points = np.ascontiguousarray(points_body, dtype=np.float64).reshape(-1, 3)
+        pixels = np.empty((len(points), 2))
+        visible = np.empty(len(points), dtype=np.bool_)
+        project_points_k(self.numbers, points, pixels, visible)
+        return pixels, visible
+
+    def undistort(self, pixels: ArrayLike) -> tuple[FloatArray, BoolArray]:
+        """Return where the rays of pixels cross the plane at depth 1, and which pixels have a ray.
+
+        Pixels without a ray, which lie far outside the image, get (0, 0).
+        """
+        given = np.ascontiguousarray(pixels, dtype=np.float64).reshape(-1, 2)
+        rays = np.empty_like(given)
+        found = np.empty(len(given), dtype=np.bool_)
+        for i, (u, v) in enumerate(given):
+            rays[i, 0], rays[i, 1], found[i] = undistort_k(self.numbers, u, v)
+        return rays, found
+
+    def bearing(self, pixels: ArrayLike) -> tuple[FloatArray, BoolArray]:
+        """Return the unit directions (n, 3) of pixels in the body frame, and which pixels have one."""
+        flat, found = self.undistort(pixels)
+        rays = np.column_stack([flat, np.ones(len(flat))]) @ self.rotation
+        return rays / np.linalg.norm(rays, axis=1, keepdims=True), found
+
+
+def cameras_of(
+    spec: RobotSpec, calibrations: dict[str, CameraCalibration] | None = None
+) -> dict[str, CameraModel]:
+    """Return a robot's cameras by name; those without a calibration are ideal."""
+    known = calibrations or {}
+    strangers = known.keys() - {camera.name for camera in spec.cameras}
+    if strangers:
+        names = ", ".join(camera.name for camera in spec.cameras) or "none"
+        message = f"a calibration for camera {min(strangers)}, but {spec.kind} has {names}"
+        raise MarkerError(message)
+    return {
+        camera.name: CameraModel.from_spec(camera, spec.lifter, known.get(camera.name))
+        for camera in spec.cameras
+    }
+
+
+def _optical_axes(yaw: float, pitch: float) -> FloatArray:
+    """Return right, down and forward of a camera as rows in the body frame."""
+    forward = np.array([math.cos(yaw) * math.cos(pitch), math.sin(yaw) * math.cos(pitch), math.sin(pitch)])
+    right = np.array([math.sin(yaw), -math.cos(yaw), 0.0])
+    return np.stack([right, np.cross(forward, right), forward])
+
+
+def _usable_radius(name: str, calibration: CameraCalibration) -> float:
+    """Return up to which radius the lens maps one to one, or say that this is not the whole image."""
+    k1, k2, _, _, k3 = calibration.distortion
+    radius = np.linspace(0.0, _RADIUS_LIMIT, 10_001)
+    square = radius**2
+    slope = 1 + square * (3 * k1 + square * (5 * k2 + square * 7 * k3))
+    folds = np.flatnonzero(slope <= 0)
+    usable = float(radius[folds[0] - 1]) if len(folds) else _RADIUS_LIMIT
+    reach = usable * (1 + usable**2 * (k1 + usable**2 * (k2 + usable**2 * k3)))
+    corner = math.hypot(
+        max(calibration.cx, calibration.width - 1 - calibration.cx) / calibration.fx,
+        max(calibration.cy, calibration.height - 1 - calibration.cy) / calibration.fy,
+    )
+    if reach < corner:
+        message = (
+            f"camera {name}: its distortion {calibration.distortion} folds the image over at "
+            f"{reach / corner:.0%} of the way to the corner; calibrate with targets near the corners"
+        )
+        raise MarkerError(message)
+    return usable
+
+
+@kernel
+def distort_k(camera: FloatArray, x: float, y: float) -> tuple[float, float]:
+    """Return where the lens bends a ray through (x, y) of the plane at depth 1."""
+    r2 = x * x + y * y
+    radial = 1.0 + r2 * (camera[K1] + r2 * (camera[K2] + r2 * camera[K3]))
+    xd = x * radial + 2.0 * camera[P1] * x * y + camera[P2] * (r2 + 2.0 * x * x)
+    yd = y * radial + camera[P1] * (r2 + 2.0 * y * y) + 2.0 * camera[P2] * x * y
+    return xd, yd
+
+
+@kernel
+def distort_slope_k(camera: FloatArray, x: float, y: float) -> tuple[float, float, float]:
+    """Return the derivatives dxd/dx, dxd/dy = dyd/dx and dyd/dy of `distort_k`."""
+    r2 = x * x + y * y
+    radial = 1.0 + r2 * (camera[K1] + r2 * (camera[K2] + r2 * camera[K3]))
+    change = camera[K1] + r2 * (2.0 * camera[K2] + 3.0 * r2 * camera[K3])
+    xx = radial + 2.0 * x * x * change + 2.0 * camera[P1] * y + 6.0 * camera[P2] * x
+    xy = 2.0 * x * y * change + 2.0 * camera[P1] * x + 2.0 * camera[P2] * y
+    yy = radial + 2.0 * y * y * change + 6.0 * camera[P1] * y + 2.0 * camera[P2] * x
+    return xx, xy, yy
+
+
+@kernel
+def undistort_k(camera: FloatArray, u: float, v: float) -> tuple[float, float, bool]:
+    """Return where the ray of a pixel crosses the plane at depth 1, and whether it has one.
+
+    Newton's method from the distorted point; a step is halved while it leaves the lens or makes it worse.
+    """
+    xd = (u - camera[CX]) / camera[FX]
+    yd = (v - camera[CY]) / camera[FY]
+    if not (math.isfinite(xd) and math.isfinite(yd)):
+        return 0.0, 0.0, False
+    r2_max = camera[RADIUS2_MAX]
+    r2 = xd * xd + yd * yd
+    shrink = 1.0 if r2 <= r2_max else math.sqrt(r2_max / r2) * 0.99
+    x, y = xd * shrink, yd * shrink
+    ex, ey = distort_k(camera, x, y)
+    ex, ey = ex - xd, ey - yd
+    for _ in range(_UNDISTORT_STEPS):
+        error = ex * ex + ey * ey
+        if error < _UNDISTORT_TOLERANCE * _UNDISTORT_TOLERANCE:
+            break
+        xx, xy, yy = distort_slope_k(camera, x, y)
+        det = xx * yy - xy * xy
+        if det <= 0.0:
+            return 0.0, 0.0, False
+        dx = (yy * ex - xy * ey) / det
+        dy = (xx * ey - xy * ex) / det
+        scale = 1.0
+        for _ in range(_UNDISTORT_STEPS):
+            nx, ny = x - scale * dx, y - scale * dy
+            fx, fy = distort_k(camera, nx, ny)
+            fx, fy = fx - xd, fy - yd
+            if nx * nx + ny * ny <= r2_max and fx * fx + fy * fy < error:
+                break
+            scale *= 0.5
+        else:
+            break
+        x, y, ex, ey = nx, ny, fx, fy
+    # Rounding may stop it a little above the tolerance; a pixel without a ray stops it far away.
+    if ex * ex + ey * ey > 1e-18:
+        return 0.0, 0.0, False
+    return x, y, True
+
+
+@kernel
+def project_k(camera: FloatArray, x: float, y: float, z: float) -> tuple[float, float, bool]:
+    """Return the pixel of a point of the body frame, and whether the image has it.
+
+    A point without any image gets pixel (-1, -1).
+    """
+    dx, dy, dz = x - camera[TX], y - camera[TY], z - camera[TZ]
+    depth = camera[ROTATION + 6] * dx + camera[ROTATION + 7] * dy + camera[ROTATION + 8] * dz
+    if not depth > NEAR:
+        return -1.0, -1.0, False
+    right = (camera[ROTATION] * dx + camera[ROTATION + 1] * dy + camera[ROTATION + 2] * dz) / depth
+    down = (camera[ROTATION + 3] * dx + camera[ROTATION + 4] * dy + camera[ROTATION + 5] * dz) / depth
+    if not right * right + down * down <= camera[RADIUS2_MAX]:
+        return -1.0, -1.0, False
+    xd, yd = distort_k(camera, right, down)
+    u = camera[FX] * xd + camera[CX]
+    v = camera[FY] * yd + camera[CY]
+    inside = -0.5 <= u <= camera[WIDTH] - 0.5 and -0.5 <= v <= camera[HEIGHT] - 0.5
+    return u, v, inside
+
+
+@kernel
+def project_points_k(
+    camera: FloatArray, points_body: FloatArray, pixels: FloatArray, visible: BoolArray
+) -> None:
+    """Project points (n, 3) of the body frame into `pixels` (n, 2) and `visible` (n)."""
+    for i in range(points_body.shape[0]):
+        u, v, inside = project_k(camera, points_body[i, 0], points_body[i, 1], points_body[i, 2])
+        pixels[i, 0], pixels[i, 1] = u, v
+        visible[i] = inside
+
+
+@kernel
+def see_markers_k(
+    camera: FloatArray,
+    corners: FloatArray,
+    x: float,
+    y: float,
+    yaw: float,
+    side_min_px: float,
+    pixels: FloatArray,
+    visible: BoolArray,
+) -> int:
+    """Project markers as a camera of a robot at (x, y, yaw) sees them, and return how many it sees.
+
+    A marker is seen when its four corners are in the image, from its front, with every edge at least
+    `side_min_px` long. What hides it is not looked at.
+
+    Args:
+        camera: the camera's numbers.
+        corners: (n, 4, 3) in the frame in which the robot's pose is.
+        x: of the robot.
+        y: of the robot.
+        yaw: of the robot.
+        side_min_px: the smallest edge that a detector still finds.
+        pixels: (n, 4, 2), filled.
+        visible: (n), filled.
+    """
+    c, s = math.cos(yaw), math.sin(yaw)
+    count = 0
+    for i in range(corners.shape[0]):
+        seen = True
+        for k in range(4):
+            dx, dy = corners[i, k, 0] - x, corners[i, k, 1] - y
+            u, v, inside = project_k(camera, c * dx + s * dy, c * dy - s * dx, corners[i, k, 2])
+            pixels[i, k, 0], pixels[i, k, 1] = u, v
+            seen = seen and inside
+        for k in range(4):
+            if not seen:
+                break
+            j, m = (k + 1) % 4, (k + 2) % 4
+            ax, ay = pixels[i, j, 0] - pixels[i, k, 0], pixels[i, j, 1] - pixels[i, k, 1]
+            bx, by = pixels[i, m, 0] - pixels[i, j, 0], pixels[i, m, 1] - pixels[i, j, 1]
+            seen = ax * by - ay * bx > 0.0 and ax * ax + ay * ay >= side_min_px * side_min_px
+        visible[i] = seen
+        if seen:
+            count += 1
+    return count

@@ -1,0 +1,841 @@
+"""The collision map: where something was lately, around the robot (DOTS paper, IV-B3).
+
+An array of cells with values in [0, 1]. Each return of the distance sensors raises the cells around it by
+a Gaussian, equations (2) and (3), up to 1; all cells fade with the decay rate lambda. Equation (4) takes
+(1 - lambda dt) for a step, which depends on how a second is cut into steps; this is exp(-lambda dt), of
+which it is the first order.
+
+The map is robot-relative, but shifting and turning its cells with each step of the robot would blur it.
+So the cells stay fixed in the odometry's frame while the robot moves among them, and every query is
+turned into that frame. The array is a torus: cell (i, j) of the infinite plane, the one with its centre
+at ((i + 0.5) cell, (j + 0.5) cell), is kept at row j modulo n, column i modulo n. When the robot enters
+another cell, the rows and columns it leaves behind become those ahead of it, and are cleared.
+
+Fading costs nothing either: the array holds cell values divided by a scale that fades, so that only the
+cells near returns are ever touched. Now and then the scale is multiplied in and starts again at 1.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from swarmbed_core.errors import MapError
+from swarmbed_core.geometry import wrap
+from swarmbed_core.health import Health
+from swarmbed_core.kernel import kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import RobotSpec
+
+# Where things are in the array of a map's state: stamp and pose of the robot, the time at which the
+# scale was 1, and the cell the robot is in.
+_STAMP, _X, _Y, _YAW, _SCALED, _I, _J, _STATE = 0, 1, 2, 3, 4, 5, 6, 7
+
+# Where things are in the array of a map's numbers: those of the parameters, then those of the robot.
+_CELL, _RATE, _SIGMA, _REACH, _LATE, _SPEED, _STEP, _YAW_RATE, _TURN = 0, 1, 2, 3, 4, 5, 6, 7, 8
+_BODY, _MOUNT, _HALF_VIEW, _LEG, _LEG_MASK, _NUMBERS = 9, 10, 11, 12, 13, 14
+
+# What becomes of an update.
+_TAKEN, _BAD_STAMP, _BACKWARDS, _BAD_POSE, _JUMP = 0, 1, 2, 3, 4
+
+# Beyond this many metres or seconds a number is an accident, and cell numbers would lose their meaning.
+_ABSURD = 1e6
+# The scale starts again after fading by exp(-20); cells fainter than _FAINT are then empty.
+_FADED = 20.0
+_FAINT = 1e-15
+
+
+@dataclass(frozen=True, slots=True)
+class CollisionMapParams:
+    """How a collision map is made; the robot's own dimensions come from its spec.
+
+    Attributes:
+        cell: edge of a cell in metres. About sensor_sigma: coarser misses what a return adds, finer
+            costs time.
+        extent: metres from the robot to the edge of the map. It must hold the way that is looked
+            ahead and the robot's radius: 0.5 m/s for 2 s by default.
+        decay_rate: lambda, 1/s.
+        sensor_sigma: of the Gaussian of a return, in metres.
+        reach: how many sigma a return reaches. At 50 sweeps a second the 1/50 of a Gaussian that is
+            left at 2.8 sigma still fills a cell; nothing that matters is left at 4.
+        max_late: seconds. A sweep that is older than the map's newest pose by no more than this is
+            entered at its own age; an older one is refused.
+        jump_factor: a pose that is further off than the robot's limits allow, times this, is a jump.
+        jump_distance: metres which are never a jump: what an estimator corrects.
+        jump_turn: radians which are never a jump.
+        leg_slack: metres by which a lifted carrier may sit differently than was told.
+    """
+
+    cell: float = 0.03
+    extent: float = 1.2
+    decay_rate: float = 1.0
+    sensor_sigma: float = 0.025
+    reach: float = 4.0
+    max_late: float = 0.2
+    jump_factor: float = 1.5
+    jump_distance: float = 0.25
+    jump_turn: float = 0.5
+    leg_slack: float = 0.01
+
+    def __post_init__(self) -> None:
+        """Refuse parameters of which no map can be made."""
+        for name in ("cell", "extent", "sensor_sigma", "reach"):
+            value = getattr(self, name)
+            if not 0.0 < value < _ABSURD:
+                message = f"CollisionMapParams.{name} is {value}: it must be a positive number"
+                raise MapError(message)
+        for name in ("decay_rate", "max_late", "jump_factor", "jump_distance", "jump_turn", "leg_slack"):
+            value = getattr(self, name)
+            if not 0.0 <= value < _ABSURD:
+                message = f"CollisionMapParams.{name} is {value}: it must be a number and not negative"
+                raise MapError(message)
+        if not self.cell <= self.extent <= _MOST_CELLS * self.cell:
+            message = (
+                f"CollisionMapParams.extent is {self.extent}: with cells of {self.cell} it must be between "
+                f"{self.cell} and {_MOST_CELLS * self.cell:g}"
+            )
+            raise MapError(message)
+
+
+# Cells from the middle to the edge of the largest map that is still a map and not a mistake.
+_MOST_CELLS = 1000
+
+
+@kernel
+def _scale_k(state: FloatArray, numbers: FloatArray) -> float:
+    """Return what a stored value is multiplied with to be the value of its cell."""
+    elapsed = state[_STAMP] - state[_SCALED]
+    # NaN before the first update.
+    return math.exp(-numbers[_RATE] * elapsed) if elapsed > 0.0 else 1.0
+
+
+@kernel
+def _rescale_k(cells: FloatArray, state: FloatArray, numbers: FloatArray) -> None:
+    """Multiply the scale in, and start it again at 1."""
+    scale = _scale_k(state, numbers)
+    for row in range(cells.shape[0]):
+        for column in range(cells.shape[1]):
+            value = cells[row, column] * scale
+            cells[row, column] = value if value > _FAINT else 0.0
+    state[_SCALED] = state[_STAMP]
+
+
+@kernel
+def _clear_k(cells: FloatArray, state: FloatArray) -> None:
+    """Empty every cell."""
+    for row in range(cells.shape[0]):
+        for column in range(cells.shape[1]):
+            cells[row, column] = 0.0
+    state[_SCALED] = state[_STAMP]
+
+
+@kernel
+def _scroll_k(cells: FloatArray, state: FloatArray, numbers: FloatArray) -> None:
+    """Let the torus follow the robot, and clear the cells that come into it."""
+    n = cells.shape[0]
+    half = n // 2
+    i = math.floor(state[_X] / numbers[_CELL])
+    j = math.floor(state[_Y] / numbers[_CELL])
+    old_i = int(state[_I])
+    old_j = int(state[_J])
+    if abs(i - old_i) >= n or abs(j - old_j) >= n:
+        _clear_k(cells, state)
+    else:
+        first, last = (old_i + half + 1, i + half) if i > old_i else (i - half, old_i - half - 1)
+        for entering in range(first, last + 1):
+            column = entering % n
+            for row in range(n):
+                cells[row, column] = 0.0
+        first, last = (old_j + half + 1, j + half) if j > old_j else (j - half, old_j - half - 1)
+        for entering in range(first, last + 1):
+            row = entering % n
+            for column in range(n):
+                cells[row, column] = 0.0
+    state[_I] = i
+    state[_J] = j
+
+
+@kernel
+def move_k(stamp: float, pose: FloatArray, cells: FloatArray, state: FloatArray, numbers: FloatArray) -> int:
+    """Take the robot and the time on; return 0, or the reason why not.
+
+    A jump of the pose empties the map, which then goes on from the new pose.
+    """
+    if not -_ABSURD * _ABSURD < stamp < _ABSURD * _ABSURD:
+        return _BAD_STAMP
+    if not (-_ABSURD < pose[0] < _ABSURD and -_ABSURD < pose[1] < _ABSURD and -_ABSURD < pose[2] < _ABSURD):
+        return _BAD_POSE
+    first = math.isnan(state[_STAMP])
+    if stamp < state[_STAMP]:
+        return _BACKWARDS
+    verdict = _TAKEN
+    if not first:
+        seconds = stamp - state[_STAMP]
+        distance = math.hypot(pose[0] - state[_X], pose[1] - state[_Y])
+        turn = abs(wrap(pose[2] - state[_YAW]))
+        if (
+            distance > numbers[_STEP] + numbers[_SPEED] * seconds
+            or turn > numbers[_TURN] + numbers[_YAW_RATE] * seconds
+        ):
+            verdict = _JUMP
+    state[_STAMP] = stamp
+    state[_X] = pose[0]
+    state[_Y] = pose[1]
+    state[_YAW] = pose[2]
+    if first or verdict == _JUMP:
+        _clear_k(cells, state)
+    elif numbers[_RATE] * (stamp - state[_SCALED]) > _FADED:
+        _rescale_k(cells, state, numbers)
+    _scroll_k(cells, state, numbers)
+    return verdict
+
+
+@kernel
+def _deposit_k(
+    x: float, y: float, weight: float, cells: FloatArray, state: FloatArray, numbers: FloatArray
+) -> None:
+    """Raise the cells around a return at (x, y) of the odometry's frame: equations (2) to (4)."""
+    cell = numbers[_CELL]
+    sigma = numbers[_SIGMA]
+    reach = numbers[_REACH] * sigma
+    n = cells.shape[0]
+    half = n // 2
+    low_i = max(math.floor((x - reach) / cell), int(state[_I]) - half)
+    high_i = min(math.floor((x + reach) / cell), int(state[_I]) + half)
+    low_j = max(math.floor((y - reach) / cell), int(state[_J]) - half)
+    high_j = min(math.floor((y + reach) / cell), int(state[_J]) + half)
+    if low_i > high_i or low_j > high_j:
+        return
+    scale = _scale_k(state, numbers)
+    full = 1.0 / scale
+    # From cell to cell the Gaussian changes by a factor that itself changes by a constant one.
+    narrow = 0.5 / (sigma * sigma)
+    bend = math.exp(-2.0 * narrow * cell * cell)
+    off_x = (low_i + 0.5) * cell - x
+    first = math.exp(-narrow * off_x * off_x)
+    first_ratio = math.exp(-narrow * cell * (2.0 * off_x + cell))
+    off_y = (low_j + 0.5) * cell - y
+    along = weight * full * math.exp(-narrow * off_y * off_y)
+    along_ratio = math.exp(-narrow * cell * (2.0 * off_y + cell))
+    first_column = low_i % n
+    row = low_j % n
+    for _ in range(low_j, high_j + 1):
+        value = along * first
+        ratio = first_ratio
+        column = first_column
+        for _ in range(low_i, high_i + 1):
+            cells[row, column] = min(cells[row, column] + value, full)
+            value *= ratio
+            ratio *= bend
+            column += 1
+            if column == n:
+                column = 0
+        along *= along_ratio
+        along_ratio *= bend
+        row += 1
+        if row == n:
+            row = 0
+
+
+@kernel
+def _sees_leg_k(x: float, y: float, legs: FloatArray, numbers: FloatArray) -> bool:
+    """Return whether a return at (x, y) of the robot's frame may come from a leg.
+
+    A sensor with a leg in its field of view sees nothing behind it, so that whatever it returns from
+    there on is the leg, or an echo between leg and robot.
+    """
+    reach = math.hypot(x, y)
+    if reach == 0.0:
+        return False
+    c = x / reach
+    s = y / reach
+    for k in range(legs.shape[0]):
+        ahead = c * legs[k, 0] + s * legs[k, 1] - numbers[_MOUNT]
+        aside = c * legs[k, 1] - s * legs[k, 0]
+        distance = math.hypot(ahead, aside)
+        if distance <= numbers[_LEG]:
+            return True
+        view = numbers[_HALF_VIEW] + math.asin(numbers[_LEG] / distance)
+        if abs(math.atan2(aside, ahead)) <= view:
+            near = distance - numbers[_LEG] - 2.0 * numbers[_SIGMA]
+            if reach - numbers[_MOUNT] >= near:
+                return True
+    return False
+
+
+@kernel
+def update_k(
+    stamp: float,
+    pose: FloatArray,
+    points: FloatArray,
+    legs: FloatArray,
+    cells: FloatArray,
+    state: FloatArray,
+    numbers: FloatArray,
+) -> tuple[int, int]:
+    """Enter one sweep; return 0 or the reason why not, and how many points were refused.
+
+    Args:
+        stamp: when the sweep was true, in seconds.
+        pose: of the robot in the odometry's frame at that time.
+        points: rows (x, y) in the robot's frame; rows of NaN are no returns.
+        legs: rows (x, y) in the robot's frame: the legs of the carrier on the robot, or no rows.
+        cells: the map's cells.
+        state: the map's state.
+        numbers: the map's numbers.
+    """
+    weight = 1.0
+    age = state[_STAMP] - stamp
+    if 0.0 < age <= numbers[_LATE]:
+        # Late, but not lost: entered where the robot was then, faded by what it missed.
+        off = math.hypot(pose[0] - state[_X], pose[1] - state[_Y])
+        if not (off <= numbers[_STEP] + numbers[_SPEED] * age and abs(pose[2]) < _ABSURD):
+            return _BAD_POSE, 0
+        weight = math.exp(-numbers[_RATE] * age)
+    else:
+        verdict = move_k(stamp, pose, cells, state, numbers)
+        if verdict != _TAKEN:
+            return verdict, 0
+    c = math.cos(pose[2])
+    s = math.sin(pose[2])
+    bad = 0
+    for k in range(points.shape[0]):
+        x = points[k, 0]
+        y = points[k, 1]
+        if math.isnan(x) and math.isnan(y):
+            continue
+        if not (abs(x) < _ABSURD and abs(y) < _ABSURD) or math.hypot(x, y) < numbers[_BODY]:
+            bad += 1
+            continue
+        if legs.shape[0] > 0 and _sees_leg_k(x, y, legs, numbers):
+            continue
+        _deposit_k(pose[0] + c * x - s * y, pose[1] + s * x + c * y, weight, cells, state, numbers)
+    return _TAKEN, bad
+
+
+@kernel
+def _at_leg_k(x: float, y: float, legs: FloatArray, numbers: FloatArray) -> bool:
+    """Return whether (x, y) of the robot's frame is where a leg of the carrier is."""
+    nearest = math.inf
+    for k in range(legs.shape[0]):
+        nearest = min(nearest, math.hypot(x - legs[k, 0], y - legs[k, 1]))
+    mask: float = numbers[_LEG_MASK]
+    return nearest <= mask
+
+
+@kernel
+def erase_legs_k(legs: FloatArray, cells: FloatArray, state: FloatArray, numbers: FloatArray) -> None:
+    """Empty the cells at the legs and behind them, which the robot's sensors filled before it lifted."""
+    n = cells.shape[0]
+    half = n // 2
+    c = math.cos(state[_YAW])
+    s = math.sin(state[_YAW])
+    for j in range(int(state[_J]) - half, int(state[_J]) + half + 1):
+        for i in range(int(state[_I]) - half, int(state[_I]) + half + 1):
+            to_x = (i + 0.5) * numbers[_CELL] - state[_X]
+            to_y = (j + 0.5) * numbers[_CELL] - state[_Y]
+            x = c * to_x + s * to_y
+            y = c * to_y - s * to_x
+            if _at_leg_k(x, y, legs, numbers) or _sees_leg_k(x, y, legs, numbers):
+                cells[j % n, i % n] = 0.0
+
+
+@kernel
+def mean_k(
+    x: float,
+    y: float,
+    radius: float,
+    legs: FloatArray,
+    cells: FloatArray,
+    state: FloatArray,
+    numbers: FloatArray,
+) -> float:
+    """Return the mean of the cells with their centres in a disc, in the robot's frame.
+
+    Cells outside the map and those at the carrier's legs count as empty.
+    """
+    cell = numbers[_CELL]
+    n = cells.shape[0]
+    half = n // 2
+    c = math.cos(state[_YAW])
+    s = math.sin(state[_YAW])
+    centre_x = state[_X] + c * x - s * y
+    centre_y = state[_Y] + s * x + c * y
+    # A disc that holds no cell's centre still lies in a cell: 0.71 is half of its diagonal.
+    radius = max(radius, 0.71 * cell)
+    home_i = int(state[_I])
+    home_j = int(state[_J])
+    total = 0.0
+    count = 0
+    for j in range(math.floor((centre_y - radius) / cell), math.floor((centre_y + radius) / cell) + 1):
+        off_y = (j + 0.5) * cell - centre_y
+        for i in range(math.floor((centre_x - radius) / cell), math.floor((centre_x + radius) / cell) + 1):
+            off_x = (i + 0.5) * cell - centre_x
+            if off_x * off_x + off_y * off_y > radius * radius:
+                continue
+            count += 1
+            if abs(i - home_i) > half or abs(j - home_j) > half:
+                continue
+            value = cells[j % n, i % n]
+            if value > 0.0 and not _at_leg_k(
+                x + c * off_x + s * off_y, y + c * off_y - s * off_x, legs, numbers
+            ):
+                total += value
+    return total / count * _scale_k(state, numbers)
+
+
+@kernel
+def costs_k(
+    distance: float,
+    radius: float,
+    legs: FloatArray,
+    cells: FloatArray,
+    state: FloatArray,
+    numbers: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write into `out`, for evenly spread directions, the sum of the cells on the way.
+
+    The way is what a disc of `radius` sweeps from beside the robot's centre to `distance`, without the
+    half of the disc that lies behind the robot. Direction k of n is at 2 pi k / n in the robot's frame.
+    """
+    cell = numbers[_CELL]
+    n = cells.shape[0]
+    half = n // 2
+    c = math.cos(state[_YAW])
+    s = math.sin(state[_YAW])
+    reach = distance + radius
+    scale = _scale_k(state, numbers)
+    step_c = math.cos(2.0 * math.pi / out.shape[0])
+    step_s = math.sin(2.0 * math.pi / out.shape[0])
+    home_i = int(state[_I])
+    home_j = int(state[_J])
+    for k in range(out.shape[0]):
+        out[k] = 0.0
+    low_i = max(math.floor((state[_X] - reach) / cell), home_i - half)
+    high_i = min(math.floor((state[_X] + reach) / cell), home_i + half)
+    low_j = max(math.floor((state[_Y] - reach) / cell), home_j - half)
+    high_j = min(math.floor((state[_Y] + reach) / cell), home_j + half)
+    for j in range(low_j, high_j + 1):
+        for i in range(low_i, high_i + 1):
+            value = cells[j % n, i % n] * scale
+            # What has all but faded is not worth the time.
+            if value < 1e-6:
+                continue
+            to_x = (i + 0.5) * cell - state[_X]
+            to_y = (j + 0.5) * cell - state[_Y]
+            if to_x * to_x + to_y * to_y > reach * reach:
+                continue
+            x = c * to_x + s * to_y
+            y = c * to_y - s * to_x
+            if _at_leg_k(x, y, legs, numbers):
+                continue
+            dx = 1.0
+            dy = 0.0
+            for k in range(out.shape[0]):
+                ahead = x * dx + y * dy
+                aside = y * dx - x * dy
+                beyond = max(ahead - distance, 0.0)
+                if ahead >= 0.0 and aside * aside + beyond * beyond <= radius * radius:
+                    out[k] += value
+                dx, dy = dx * step_c - dy * step_s, dx * step_s + dy * step_c
+
+
+@kernel
+def least_k(costs: FloatArray) -> int:
+    """Return which of the costs is least; of equal ones the straightest ahead, then the left one."""
+    best = 0
+    for k in range(1, costs.shape[0]):
+        # 0, 1, n - 1, 2, n - 2 and so on; costs that differ by rounding are equal.
+        candidate = (k + 1) // 2 if k % 2 == 1 else costs.shape[0] - k // 2
+        if costs[candidate] < costs[best] - 1e-9:
+            best = candidate
+    return best
+
+
+@kernel
+def likelihood_k(
+    vx: float,
+    vy: float,
+    lookahead: float,
+    radius: float,
+    legs: FloatArray,
+    cells: FloatArray,
+    state: FloatArray,
+    numbers: FloatArray,
+) -> float:
+    """Return the mean of the cells in the disc where the velocity of the robot's frame leads.
+
+    A disc that would leave the map stops at its edge: what is not known is not clear.
+    """
+    inside = max((cells.shape[0] // 2) * numbers[_CELL] - radius, 0.0)
+    distance = math.hypot(vx, vy) * lookahead
+    share = lookahead if distance <= inside else lookahead * inside / distance
+    return mean_k(vx * share, vy * share, radius, legs, cells, state, numbers)
+
+
+@kernel
+def to_grid_k(
+    resolution: float,
+    legs: FloatArray,
+    cells: FloatArray,
+    state: FloatArray,
+    numbers: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write the map into the square image `out`, turned into the robot's frame, by bilinear interpolation."""
+    cell = numbers[_CELL]
+    n = cells.shape[0]
+    half = n // 2
+    c = math.cos(state[_YAW])
+    s = math.sin(state[_YAW])
+    scale = _scale_k(state, numbers)
+    middle = 0.5 * out.shape[0]
+    for row in range(out.shape[0]):
+        y = (row + 0.5 - middle) * resolution
+        for column in range(out.shape[1]):
+            x = (column + 0.5 - middle) * resolution
+            out[row, column] = 0.0
+            if _at_leg_k(x, y, legs, numbers):
+                continue
+            u = (state[_X] + c * x - s * y) / cell - 0.5
+            v = (state[_Y] + s * x + c * y) / cell - 0.5
+            low_i = math.floor(u)
+            low_j = math.floor(v)
+            value = 0.0
+            for j in range(low_j, low_j + 2):
+                for i in range(low_i, low_i + 2):
+                    if abs(i - int(state[_I])) <= half and abs(j - int(state[_J])) <= half:
+                        value += (1.0 - abs(u - i)) * (1.0 - abs(v - j)) * cells[j % n, i % n]
+            out[row, column] = min(value * scale, 1.0)
+
+
+@kernel
+def from_grid_k(
+    grid: FloatArray, resolution: float, cells: FloatArray, state: FloatArray, numbers: FloatArray
+) -> None:
+    """Fill the cells from an image that `to_grid_k` made, by bilinear interpolation."""
+    cell = numbers[_CELL]
+    n = cells.shape[0]
+    half = n // 2
+    c = math.cos(state[_YAW])
+    s = math.sin(state[_YAW])
+    size = grid.shape[0]
+    for cell_j in range(int(state[_J]) - half, int(state[_J]) + half + 1):
+        for cell_i in range(int(state[_I]) - half, int(state[_I]) + half + 1):
+            to_x = (cell_i + 0.5) * cell - state[_X]
+            to_y = (cell_j + 0.5) * cell - state[_Y]
+            u = (c * to_x + s * to_y) / resolution + 0.5 * size - 0.5
+            v = (c * to_y - s * to_x) / resolution + 0.5 * size - 0.5
+            low_column = math.floor(u)
+            low_row = math.floor(v)
+            value = 0.0
+            for row in range(max(low_row, 0), min(low_row + 2, size)):
+                for column in range(max(low_column, 0), min(low_column + 2, size)):
+                    value += (1.0 - abs(u - column)) * (1.0 - abs(v - row)) * grid[row, column]
+            cells[cell_j % n, cell_i % n] = min(value, 1.0)
+
+
+class CollisionMap:
+    """The collision map of one robot.
+
+    What comes in and makes no sense is counted in `health` and changes nothing, but for a jump of the
+    pose, which empties the map. A clock that starts again, as a world's does, needs `reset`.
+    """
+
+    def __init__(
+        self, spec: RobotSpec, params: CollisionMapParams | None = None, health: Health | None = None
+    ) -> None:
+        """Make an empty map for a kind of robot; it starts with the first `update` or `move`."""
+        self.spec = spec
+        self.params = params or CollisionMapParams()
+        self.health = Health() if health is None else health
+        half = _cells(self.params.extent, self.params.cell)
+        self._cells = np.zeros((2 * half + 1, 2 * half + 1))
+        self._state = np.zeros(_STATE)
+        self._numbers = _numbers(spec, self.params)
+        self._no_legs = np.empty((0, 2))
+        self._legs = self._no_legs
+        self.reset()
+
+    def reset(self) -> None:
+        """Empty the map and forget the clock; a carrier stays on the robot until `release`."""
+        self._state[:] = 0.0
+        self._state[_STAMP] = math.nan
+        _clear_k(self._cells, self._state)
+
+    @property
+    def stamp(self) -> float | None:
+        """Return the time that the map shows, None before the first."""
+        stamp = float(self._state[_STAMP])
+        return None if math.isnan(stamp) else stamp
+
+    @property
+    def pose_odom(self) -> FloatArray:
+        """Return the pose of the robot that the map is about."""
+        return self._state[_X : _YAW + 1].copy()
+
+    @property
+    def carrying(self) -> bool:
+        """Return whether the legs of a carrier are forgiven."""
+        return len(self._legs) > 0
+
+    @property
+    def footprint(self) -> float:
+        """Return the radius of the circle that holds the robot, and the carrier on it."""
+        carrier = self.spec.carrier
+        if carrier is None or not self.carrying:
+            return self.spec.body.bounding_radius
+        return math.hypot(carrier.length, carrier.width) / 2
+
+    def snapshot(self) -> CollisionMap:
+        """Return a map of its own that shows what this one shows now."""
+        made = copy.copy(self)
+        made._cells = self._cells.copy()
+        made._state = self._state.copy()
+        made.health = Health()
+        return made
+
+    def update(self, stamp: float, pose_odom: ArrayLike, points_body: ArrayLike) -> None:
+        """Enter a sweep of the distance sensors.
+
+        Args:
+            stamp: when it was true, in seconds. One that is at most `max_late` older than the newest
+                pose is entered at its own age.
+            pose_odom: of the robot at that time.
+            points_body: rows (x, y) in the robot's frame; a row of NaN is no return.
+        """
+        pose = np.ascontiguousarray(pose_odom, dtype=np.float64)
+        points = np.ascontiguousarray(points_body, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != 2:
+            self.health.refuse("collision_map.points", f"shape {points.shape}: rows (x, y) are right")
+            return
+        if pose.shape != (3,):
+            self.health.refuse("collision_map.pose", f"pose of shape {pose.shape}: (x, y, yaw) is right")
+            return
+        verdict, bad = update_k(
+            float(stamp), pose, points, self._legs, self._cells, self._state, self._numbers
+        )
+        if verdict != _TAKEN:
+            self._refuse(verdict, stamp, pose)
+        if bad:
+            explanation = f"{bad} of {len(points)} points are not finite or inside the robot"
+            self.health.refuse("collision_map.points", explanation)
+
+    def move(self, stamp: float, pose_odom: ArrayLike) -> None:
+        """Take the map on to a time and a pose between two sweeps, so that questions are about now."""
+        pose = np.ascontiguousarray(pose_odom, dtype=np.float64)
+        if pose.shape != (3,):
+            self.health.refuse("collision_map.pose", f"pose of shape {pose.shape}: (x, y, yaw) is right")
+            return
+        verdict = move_k(float(stamp), pose, self._cells, self._state, self._numbers)
+        if verdict != _TAKEN:
+            self._refuse(verdict, stamp, pose)
+
+    def carry(self, carrier_pose_body: ArrayLike = (0.0, 0.0, 0.0)) -> None:
+        """Forgive the legs of the carrier that the robot has lifted, until `release`.
+
+        What sensors that see a leg return from there on is not entered, what they entered before the
+        lift is erased, and the cells at the legs count as empty.
+
+        Args:
+            carrier_pose_body: of the carrier in the robot's frame.
+
+        Raises:
+            MapError: this kind of robot has no carrier.
+        """
+        carrier = self.spec.carrier
+        if carrier is None:
+            message = f"carry: robots of kind '{self.spec.kind}' have no carrier in their file"
+            raise MapError(message)
+        pose = np.asarray(carrier_pose_body, dtype=np.float64)
+        reach = math.hypot(carrier.length, carrier.width) / 2
+        if pose.shape != (3,) or not np.isfinite(pose).all() or math.hypot(pose[0], pose[1]) > reach:
+            explanation = f"carrier at {pose}: (x, y, yaw) within {reach:.3g} m of the robot is right"
+            self.health.refuse("collision_map.carrier", explanation)
+            return
+        ahead = carrier.length / 2 - carrier.leg_radius
+        left = carrier.width / 2 - carrier.leg_radius
+        c, s = math.cos(pose[2]), math.sin(pose[2])
+        corners = ((ahead, left), (-ahead, left), (-ahead, -left), (ahead, -left))
+        lifted = not self.carrying
+        self._legs = np.array([(pose[0] + c * x - s * y, pose[1] + s * x + c * y) for x, y in corners])
+        if lifted:
+            erase_legs_k(self._legs, self._cells, self._state, self._numbers)
+
+    def release(self) -> None:
+        """Forgive nothing any more: the carrier is put down."""
+        self._legs = self._no_legs
+
+    def likelihood(self, v_body: ArrayLike, lookahead_s: float, radius: float | None = None) -> float:
+        """Return how likely a collision is: the mean of the cells where the velocity leads.
+
+        Args:
+            v_body: (vx, vy), or a twist (vx, vy, omega) of which the turn is ignored.
+            lookahead_s: seconds to look ahead; the map ends at `extent`, and so does the look.
+            radius: of the disc in metres, by default `footprint`.
+
+        Returns:
+            A number in [0, 1]; 1 for a question that makes no sense, which is counted.
+        """
+        vx, vy = float(v_body[0]), float(v_body[1])  # type: ignore[index,arg-type]
+        size = self.footprint if radius is None else radius
+        if not (abs(vx) + abs(vy) < _ABSURD and 0.0 <= lookahead_s < _ABSURD and 0.0 <= size < _ABSURD):
+            explanation = f"({vx}, {vy}) m/s for {lookahead_s} s, radius {size}: finite numbers are right"
+            self.health.refuse("collision_map.query", explanation)
+            return 1.0
+        return likelihood_k(
+            vx, vy, float(lookahead_s), float(size), self._legs, self._cells, self._state, self._numbers
+        )
+
+    def costs(self, n_directions: int, distance: float) -> FloatArray:
+        """Return the sum of the cells that the robot would sweep, for evenly spread directions.
+
+        Args:
+            n_directions: direction k is at 2 pi k / n_directions in the robot's frame.
+            distance: how far it would go, in metres.
+
+        Raises:
+            MapError: there are no directions, or the distance is no distance.
+        """
+        if n_directions < 1 or not 0.0 <= distance < _ABSURD:
+            message = f"{n_directions} directions, {distance} m: at least 1 direction and 0 m are right"
+            raise MapError(message)
+        out = np.empty(n_directions)
+        costs_k(float(distance), self.footprint, self._legs, self._cells, self._state, self._numbers, out)
+        return out
+
+    def least_worst(self, n_directions: int, distance: float) -> tuple[float, float]:
+        """Return the direction on whose way the sum of the cells is lowest, and that sum (IV-B4).
+
+        Of equal directions it is the straightest ahead, then the one to the left.
+
+        Raises:
+            MapError: there are no directions, or the distance is no distance.
+        """
+        costs = self.costs(n_directions, distance)
+        k = least_k(costs)
+        return float(wrap(2.0 * math.pi * k / n_directions)), float(costs[k])
+
+    def clear_directions(self, n_directions: int, distance: float, threshold: float) -> FloatArray:
+        """Return the directions on whose way the mean of the cells is at most `threshold`.
+
+        Raises:
+            MapError: there are no directions, or the distance is no distance.
+        """
+        costs = self.costs(n_directions, distance)
+        swept = 2.0 * self.footprint * distance + math.pi * self.footprint**2 / 2
+        means = costs * self.params.cell**2 / swept
+        return np.array([wrap(2.0 * math.pi * k / n_directions) for k in np.flatnonzero(means <= threshold)])
+
+    def as_grid(self, resolution: float | None = None) -> FloatArray:
+        """Return the map as a square image in the robot's frame, with values in [0, 1].
+
+        Rows go along y and columns along x, as in an OccupancyGrid: with m rows, the middle of
+        `grid[row, column]` is at x = (column + 0.5 - m / 2) resolution, y = (row + 0.5 - m / 2) resolution.
+
+        Args:
+            resolution: edge of a pixel in metres, by default that of a cell.
+
+        Raises:
+            MapError: the resolution is no length, or finer than anything could use.
+        """
+        pixel = self.params.cell if resolution is None else resolution
+        extent = self.params.extent
+        if not extent / _MOST_CELLS <= pixel <= extent:
+            message = f"resolution {pixel}: between {extent / _MOST_CELLS} and {extent} is right"
+            raise MapError(message)
+        size = 2 * _cells(extent, pixel)
+        out = np.empty((size, size))
+        to_grid_k(float(pixel), self._legs, self._cells, self._state, self._numbers, out)
+        return out
+
+    @classmethod
+    def from_grid(
+        cls,
+        spec: RobotSpec,
+        grid: ArrayLike,
+        resolution: float,
+        stamp: float = 0.0,
+        pose_odom: ArrayLike = (0.0, 0.0, 0.0),
+        params: CollisionMapParams | None = None,
+    ) -> CollisionMap:
+        """Make a map from an image of one, so that whoever only has the image can ask the same questions.
+
+        Args:
+            spec: the kind of robot.
+            grid: as `as_grid` gives it.
+            resolution: edge of its pixels in metres.
+            stamp: the time it shows.
+            pose_odom: of the robot at that time.
+            params: of the new map; its extent becomes the image's.
+
+        Raises:
+            MapError: the image is none, or not one of a map.
+        """
+        image = np.ascontiguousarray(grid, dtype=np.float64)
+        if image.ndim != 2 or image.shape[0] != image.shape[1] or not image.size:
+            message = f"grid of shape {image.shape}: a square one is right"
+            raise MapError(message)
+        if not (image.min() >= 0.0 and image.max() <= 1.0):
+            message = f"grid with values from {image.min()} to {image.max()}: between 0 and 1 is right"
+            raise MapError(message)
+        made = cls(spec, replace(params or CollisionMapParams(), extent=image.shape[0] * resolution / 2))
+        made.move(stamp, pose_odom)
+        if made.stamp is None:
+            message = f"stamp {stamp}, pose {pose_odom!r}: finite numbers and (x, y, yaw) are right"
+            raise MapError(message)
+        from_grid_k(image, float(resolution), made._cells, made._state, made._numbers)
+        return made
+
+    def _refuse(self, verdict: int, stamp: float, pose: FloatArray) -> None:
+        """Count what `move_k` or `update_k` did not take."""
+        newest = self._state[_STAMP]
+        if verdict == _BAD_STAMP:
+            self.health.refuse("collision_map.stamp", f"stamp {stamp}: a finite number of seconds is right")
+        elif verdict == _BACKWARDS:
+            explanation = f"stamp {stamp} is before {newest}: time must not go back"
+            self.health.refuse("collision_map.backwards", explanation)
+        elif verdict == _BAD_POSE:
+            explanation = f"pose {pose} at {stamp}: finite and near the one before is right"
+            self.health.refuse("collision_map.pose", explanation)
+        else:
+            explanation = f"pose jumped to {pose} at {stamp}: faster than the robot can; the map was emptied"
+            self.health.refuse("collision_map.jump", explanation)
+
+
+def _cells(extent: float, cell: float) -> int:
+    """Return how many cells reach from the middle to the edge, whatever the rounding of their size."""
+    return math.ceil(extent / cell - 1e-9)
+
+
+def _numbers(spec: RobotSpec, params: CollisionMapParams) -> FloatArray:
+    """Return what the kernels need to know about the map and the robot."""
+    numbers = np.zeros(_NUMBERS)
+    numbers[_CELL] = params.cell
+    numbers[_RATE] = params.decay_rate
+    numbers[_SIGMA] = params.sensor_sigma
+    numbers[_REACH] = params.reach
+    numbers[_LATE] = params.max_late
+    numbers[_SPEED] = params.jump_factor * spec.limits.speed
+    numbers[_STEP] = params.jump_distance
+    numbers[_YAW_RATE] = params.jump_factor * spec.limits.yaw_rate
+    numbers[_TURN] = params.jump_turn
+    # Sensors sit near the edge of the body: no return lies deep inside it.
+    numbers[_BODY] = spec.body.bounding_radius / 2
+    if spec.ranges:
+        ring = max(spec.ranges, key=lambda ring: ring.field_of_view)
+        numbers[_MOUNT] = ring.mount_radius
+        numbers[_HALF_VIEW] = ring.field_of_view / 2
+    if spec.carrier is not None:
+        numbers[_LEG] = spec.carrier.leg_radius + params.leg_slack
+        numbers[_LEG_MASK] = numbers[_LEG] + params.sensor_sigma
+    return numbers

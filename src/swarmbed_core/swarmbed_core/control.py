@@ -1,0 +1,321 @@
+"""From set-points and velocity commands to wheel speeds (DOTS paper, III-A7, Figure 9).
+
+Three PID controllers work on the pose error in the robot's frame, one along x, one along y, one in yaw, and
+add to the set-point's own velocity, taken at the middle of the coming cycle. Wheel limits are kept by
+scaling all wheels by one factor; while they saturate, nothing is integrated, and the integral's share of
+the output is bounded (`integral_limit`).
+
+A differential robot has no sideways motion: there the lateral error steers. With `ahead` the speed, the term
+`(yaw.p / 2)^2 error_y / ahead` makes the approach to the line critically damped; below a quarter of full speed
+it fades, and it never turns the robot away from its direction by more than a radian. The yaw's integral takes
+the sum of both errors, since one of them alone would come to rest against the other.
+
+Velocity commands are played with slew-rate limits, and only while they are fresh: a command older than
+`command_timeout`, one from the future, or a clock that steps backwards ramps the robot down to rest.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from swarmbed_core.geometry import wrap
+from swarmbed_core.health import Health
+from swarmbed_core.kernel import kernel
+from swarmbed_core.kinematics import Kinematics, limit_k, wheels_k
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import RobotSpec
+    from swarmbed_core.trajectory import Setpoint
+
+# Clocks are sums of steps: a command is not late, and not from the future, by a rounding of them.
+CLOCK_SLACK = 1e-6
+# A cycle that comes later than this many periods does not integrate for all of that time.
+LONGEST_GAP = 5.0
+# Steering towards the line: from which share of full speed on at full strength, and by how much at most.
+STEERING_SHARE = 0.25
+STEERING_ANGLE = 1.0
+
+# Where things are in the array of `parameters`.
+LINEAR_P, LINEAR_I, LINEAR_D, LINEAR_LIMIT, YAW_P, YAW_I, YAW_D, YAW_LIMIT = range(8)
+WHEEL_SPEED, SPEED, YAW_RATE, ACCELERATION, YAW_ACCELERATION, HOLONOMIC, PERIOD = range(8, 15)
+
+
+class Mode(Enum):
+    """What the controller makes the wheels do."""
+
+    IDLE = "idle"
+    VELOCITY = "velocity"
+    PATH = "path"
+
+
+def parameters(spec: RobotSpec) -> FloatArray:
+    """Return what the kernels need to know of a robot, at the indices above."""
+    limits, linear, yaw = spec.limits, spec.control.linear, spec.control.yaw
+    gains = [linear.p, linear.i, linear.d, linear.integral_limit, yaw.p, yaw.i, yaw.d, yaw.integral_limit]
+    tops = [limits.speed, limits.yaw_rate, limits.acceleration, limits.yaw_acceleration]
+    return np.array([*gains, spec.drive.wheels.max_speed, *tops, spec.holonomic, 1.0 / spec.control.rate])
+
+
+@kernel
+def track_k(
+    state: FloatArray,
+    parameters: FloatArray,
+    matrix: FloatArray,
+    wheel_speeds: FloatArray,
+    x: float,
+    y: float,
+    yaw: float,
+    vx: float,
+    vy: float,
+    omega: float,
+    to_x: float,
+    to_y: float,
+    to_yaw: float,
+    to_vx: float,
+    to_vy: float,
+    to_omega: float,
+    to_ax: float,
+    to_ay: float,
+    to_alpha: float,
+    dt: float,
+) -> float:
+    """Follow a set-point for one cycle and return the factor by which the wheels had to be slowed.
+
+    `state` holds the integrals' shares of the output (x, y, yaw) and then the velocity asked of the body,
+    which is written here, as are the `wheel_speeds`. Pose in odom and velocity in the body's frame are the
+    estimates; `to_...` is the set-point in odom: pose, velocity, acceleration. `dt` is the time since the
+    last cycle. `parameters` are as `parameters()` returns them, `matrix` is that of the kinematics.
+    """
+    holonomic = parameters[HOLONOMIC] > 0.0
+    c, s = math.cos(yaw), math.sin(yaw)
+    error_x = c * (to_x - x) + s * (to_y - y)
+    error_y = c * (to_y - y) - s * (to_x - x)
+    error_yaw = wrap(to_yaw - yaw)
+    # What is asked holds for the coming cycle: it is right on average if it is taken from the middle of it.
+    half = parameters[PERIOD] / 2
+    to_vx, to_vy, to_omega = to_vx + half * to_ax, to_vy + half * to_ay, to_omega + half * to_alpha
+    c, s = math.cos(yaw + half * to_omega), math.sin(yaw + half * to_omega)
+    ahead = c * to_vx + s * to_vy
+    aside = c * to_vy - s * to_vx
+    p, d = parameters[LINEAR_P], parameters[LINEAR_D]
+    u_x = ahead + p * error_x + state[0] + d * (ahead - vx)
+    u_y = 0.0
+    if holonomic:
+        u_y = aside + p * error_y + state[1] + d * (aside - vy)
+    else:
+        slow = max(abs(ahead), STEERING_SHARE * parameters[SPEED])
+        steer = parameters[YAW_P] / 4 * error_y * ahead / slow**2
+        error_yaw += min(max(steer, -STEERING_ANGLE), STEERING_ANGLE)
+    u_yaw = to_omega + parameters[YAW_P] * error_yaw + state[2] + parameters[YAW_D] * (to_omega - omega)
+    wheels_k(matrix, u_x, u_y, u_yaw, wheel_speeds)
+    factor = limit_k(wheel_speeds, parameters[WHEEL_SPEED])
+    if factor == 0.0:
+        # Something overflowed: numbers that large are no motion.
+        u_x = u_y = u_yaw = 0.0
+    if factor == 1.0:
+        limit, step = parameters[LINEAR_LIMIT], parameters[LINEAR_I] * dt
+        state[0] = min(max(state[0] + step * error_x, -limit), limit)
+        if holonomic:
+            state[1] = min(max(state[1] + step * error_y, -limit), limit)
+        limit, step = parameters[YAW_LIMIT], parameters[YAW_I] * dt
+        state[2] = min(max(state[2] + step * error_yaw, -limit), limit)
+    state[3], state[4], state[5] = factor * u_x, factor * u_y, factor * u_yaw
+    return factor
+
+
+@kernel
+def slew_k(
+    state: FloatArray,
+    parameters: FloatArray,
+    matrix: FloatArray,
+    wheel_speeds: FloatArray,
+    vx: float,
+    vy: float,
+    omega: float,
+    dt: float,
+) -> float:
+    """Come nearer to a body velocity for one cycle and return the factor by which the wheels are slowed.
+
+    Neither the velocity's magnitude in the plane nor the yaw rate changes faster than the limits allow, and
+    none exceeds its limit. The integrals are forgotten: they belong to another motion.
+
+    The arguments are as in `track_k`: `state` says what was asked of the body in the last cycle, which is
+    where this one starts; velocity and yaw rate are those wished for, in the body's frame.
+    """
+    state[0] = state[1] = state[2] = 0.0
+    scale = parameters[SPEED] / max(math.hypot(vx, vy), parameters[SPEED])
+    vx, vy = scale * vx, scale * vy
+    omega = min(max(omega, -parameters[YAW_RATE]), parameters[YAW_RATE])
+    # First what the wheels can do at all, so that the way there is not cut down by them.
+    wheels_k(matrix, vx, vy, omega, wheel_speeds)
+    possible = limit_k(wheel_speeds, parameters[WHEEL_SPEED])
+    vx, vy, omega = possible * vx, possible * vy, possible * omega
+    change_x, change_y = vx - state[3], vy - state[4]
+    most = parameters[ACCELERATION] * dt
+    share = most / max(math.hypot(change_x, change_y), most) if most > 0 else 0.0
+    most = parameters[YAW_ACCELERATION] * dt
+    state[3] += share * change_x
+    state[4] += share * change_y
+    state[5] += min(max(omega - state[5], -most), most)
+    wheels_k(matrix, state[3], state[4], state[5], wheel_speeds)
+    factor = limit_k(wheel_speeds, parameters[WHEEL_SPEED])
+    state[3], state[4], state[5] = factor * state[3], factor * state[4], factor * state[5]
+    return factor * possible
+
+
+class MotionController:
+    """One robot's motion control: velocity commands or set-points in, wheel speeds out.
+
+    Attributes:
+        kinematics: of the robot's drive.
+        mode: what the wheels are doing.
+    """
+
+    __slots__ = (
+        "_command", "_matrix", "_parameters", "_period", "_saturation", "_stamp", "_state", "_time",
+        "_timeout", "health", "kinematics", "mode",
+    )  # fmt: skip
+
+    def __init__(self, spec: RobotSpec, health: Health | None = None) -> None:
+        """Start idle and at rest.
+
+        Args:
+            spec: the kind of robot.
+            health: where to count what is refused.
+        """
+        self.kinematics = Kinematics.of(spec)
+        self.health = Health() if health is None else health
+        self._matrix = self.kinematics.matrix
+        self._parameters = parameters(spec)
+        self._period = 1.0 / spec.control.rate
+        self._timeout = spec.control.command_timeout
+        self._state = np.zeros(6)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all commands, integrals and the clock, as if the wheels were at rest."""
+        self.mode = Mode.IDLE
+        self._command: tuple[float, float, float] | None = None
+        self._stamp = -math.inf
+        self._time: float | None = None
+        self._saturation = 1.0
+        self._state[:] = 0.0
+
+    @property
+    def v_body(self) -> tuple[float, float, float]:
+        """Return the body velocity asked of the wheels in the last cycle."""
+        vx, vy, omega = self._state[3:].tolist()
+        return vx, vy, omega
+
+    @property
+    def saturation(self) -> float:
+        """Return the factor by which the wheels were slowed in the last cycle: 1 if they were not."""
+        return self._saturation
+
+    def command(self, v_body: Sequence[float], stamp: float) -> bool:
+        """Ask for a body velocity, from its stamp on until it is `command_timeout` old.
+
+        Speeds above the robot's limits are cut to them. What is not finite is refused and counted as
+        `command.not_finite`; the command before it stays in force.
+
+        Returns:
+            Whether the command was taken.
+        """
+        vx, vy, omega = map(float, v_body)
+        if not (math.isfinite(vx) and math.isfinite(vy) and math.isfinite(omega) and math.isfinite(stamp)):
+            explanation = f"velocity ({vx}, {vy}, {omega}) at {stamp} s: expected finite numbers"
+            self.health.refuse("command.not_finite", explanation)
+            return False
+        self._command = (vx, vy if self.kinematics.holonomic else 0.0, omega)
+        self._stamp = stamp
+        self.mode = Mode.VELOCITY
+        return True
+
+    def stop(self) -> None:
+        """Ramp down to rest, whatever was asked."""
+        self._command = None
+        self.mode = Mode.IDLE
+
+    def drive(self, now: float) -> FloatArray:
+        """Return the wheel speeds of this cycle for the latest velocity command, or on the way to rest."""
+        dt = self._tick(now)
+        command = self._command
+        if command is not None:
+            age = now - self._stamp
+            if age > self._timeout + CLOCK_SLACK:
+                self.health.refuse("command.too_old", f"no velocity command for {age:.3f} s: stopping")
+                command = None
+            elif age < -CLOCK_SLACK:
+                self.health.refuse("command.from_future", f"a command stamped {-age:.3f} s ahead: stopping")
+                command = None
+            if command is None:
+                self.stop()
+        return self._slew(command or (0.0, 0.0, 0.0), dt)
+
+    def track(
+        self, now: float, pose_odom: Sequence[float], v_body: Sequence[float], setpoint: Setpoint
+    ) -> FloatArray:
+        """Return the wheel speeds of this cycle that follow a set-point.
+
+        Estimates or set-points that are not finite are counted as `control.not_finite` and ramp down to rest.
+
+        Args:
+            now: the clock's time.
+            pose_odom: the estimated pose.
+            v_body: the estimated velocity in the robot's frame.
+            setpoint: where to be now, and how to move on from there.
+        """
+        dt = self._tick(now)
+        self._command = None
+        self.mode = Mode.PATH
+        x, y, yaw = map(float, pose_odom)
+        vx, vy, omega = map(float, v_body)
+        (to_x, to_y, to_yaw), (to_vx, to_vy, to_omega), (ax, ay, alpha) = setpoint
+        total = x + y + yaw + vx + vy + omega + to_x + to_y + to_yaw + to_vx + to_vy + to_omega
+        if not math.isfinite(total + ax + ay + alpha):
+            explanation = (
+                f"pose {(x, y, yaw)}, velocity {(vx, vy, omega)}, {setpoint}: expected finite numbers"
+            )
+            self.health.refuse("control.not_finite", explanation)
+            self.stop()
+            return self._slew((0.0, 0.0, 0.0), dt)
+        wheel_speeds = np.empty(self._matrix.shape[0])
+        self._saturation = track_k(
+            self._state, self._parameters, self._matrix, wheel_speeds,
+            x, y, yaw, vx, vy, omega, to_x, to_y, to_yaw, to_vx, to_vy, to_omega, ax, ay, alpha, dt,
+        )  # fmt: skip
+        return wheel_speeds
+
+    def _slew(self, v_body: tuple[float, float, float], dt: float) -> FloatArray:
+        wheel_speeds = np.empty(self._matrix.shape[0])
+        vx, vy, omega = v_body
+        self._saturation = slew_k(
+            self._state, self._parameters, self._matrix, wheel_speeds, vx, vy, omega, dt
+        )
+        return wheel_speeds
+
+    def _tick(self, now: float) -> float:
+        """Return the time since the last cycle; a clock that stepped back cancels the command."""
+        last, self._time = self._time, now
+        if not math.isfinite(now):
+            self.health.refuse(
+                "clock.not_finite", f"the clock says {now} s: expected a finite time; stopping"
+            )
+            self._time = last
+            self.stop()
+            return self._period
+        if last is None:
+            return self._period
+        dt = now - last
+        if dt < 0.0:
+            self.health.refuse("clock.backwards", f"the clock went from {last} s back to {now} s: stopping")
+            self.stop()
+            return self._period
+        return min(dt, LONGEST_GAP * self._period)

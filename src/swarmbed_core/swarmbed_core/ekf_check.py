@@ -1,0 +1,303 @@
+"""Is the filter's covariance honest? Monte-Carlo runs with a truth that the filter does not see.
+
+The normalised estimation error squared, NEES = e' P^-1 e, of an honest filter's pose is chi-square distributed
+with 3 degrees of freedom at every moment; the mean over n independent runs, times n, with 3 n. `nees_study`
+simulates a robot whose wheels, gyro and markers err as its `RobotSpec` and Table II of the DOTS paper say,
+runs the filter as a robot would, late and unordered measurements included, and compares.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import chdtri
+
+from swarmbed_core.ekf import EkfParams, Outcome, PoseFilter
+from swarmbed_core.geometry import wrap
+from swarmbed_core.kernel import kernel
+from swarmbed_core.odometry import arc
+
+if TYPE_CHECKING:
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import RobotSpec
+
+FINE = 10  # steps of the truth in one cycle
+WAVES = 6  # sines that the motion is made of
+BURN_IN = 1.0  # s after the first marker pose that are not counted
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What the truth of a study is like.
+
+    Attributes:
+        speed: m/s, the fastest along each axis of the body.
+        acceleration: m/s2, the strongest along each axis.
+        yaw_rate: rad/s, the fastest.
+        slip_time: s over which a wheel's slip stays alike; 0 is new slip every cycle, inf one for the run.
+        marker_rate: Hz, of marker poses.
+        marker_sigma: m, m and rad: the spread of a marker pose along its own axes.
+        latency: s, mean and sigma of the time from light to pose.
+        outliers: share of marker poses that are wild.
+        outlier_distance: m, how far off these are.
+    """
+
+    speed: float = 1.0
+    acceleration: float = 2.0
+    yaw_rate: float = 1.5
+    slip_time: float = 0.0
+    marker_rate: float = 30.0
+    marker_sigma: tuple[float, float, float] = (0.02, 0.012, 0.015)
+    latency: tuple[float, float] = (0.075, 0.011)
+    outliers: float = 0.0
+    outlier_distance: float = 1.0
+
+    @classmethod
+    def of(cls, spec: RobotSpec, *, slip_time: float = 0.0, outliers: float = 0.0) -> Conditions:
+        """Return conditions that a kind of robot can drive in and its cameras are late by."""
+        limits = spec.limits
+        late = [entry for entry in spec.camera_latency if entry.refresh_hz == 30.0]
+        latency = (late[-1].mean, late[-1].sigma) if late else cls().latency
+        return cls(
+            speed=min(1.0, 0.5 * limits.speed),
+            acceleration=min(2.0, limits.acceleration),
+            yaw_rate=min(1.5, 0.5 * limits.yaw_rate),
+            slip_time=slip_time,
+            outliers=outliers,
+            latency=latency,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """One simulated run: what was true, and what the parts said.
+
+    Attributes:
+        stamps: s, of the cycles.
+        pose: n x 3, true at the stamps.
+        twist: n x 3, of the body, true mean over the cycle that ends there.
+        travel: n x wheels, in m.
+        gyro: n, in rad/s; NaN without a gyro.
+        markers: (arrival, stamp, pose, covariance), sorted by arrival.
+    """
+
+    stamps: FloatArray
+    pose: FloatArray
+    twist: FloatArray
+    travel: FloatArray
+    gyro: FloatArray
+    markers: list[tuple[float, float, FloatArray, FloatArray]]
+
+
+@kernel
+def _integrate(twist: FloatArray, dt: float, pose: FloatArray) -> None:
+    """Fill in the poses that a body with piecewise constant twists comes through."""
+    for k in range(twist.shape[0]):
+        dx, dy, _, _ = arc(twist[k, 0], twist[k, 1], twist[k, 2], pose[k, 2], dt)
+        pose[k + 1, 0] = pose[k, 0] + dx
+        pose[k + 1, 1] = pose[k, 1] + dy
+        pose[k + 1, 2] = pose[k, 2] + twist[k, 2] * dt
+
+
+def _motion(rng: np.random.Generator, times: FloatArray, peak: float, steepest: float) -> FloatArray:
+    """Return a random smooth signal within a value and a slope: a sum of sines."""
+    rate = rng.uniform(0.2, 3.0, WAVES)
+    phase = rng.uniform(0.0, math.tau, WAVES)
+    share = rng.uniform(0.2, 1.0, WAVES)
+    share /= share.sum()
+    scale = min(peak, steepest / float(share @ rate))
+    return np.asarray(scale * (np.sin(np.outer(times, rate) + phase) @ share))
+
+
+def _alike(rng: np.random.Generator, shape: tuple[int, int], keep: float) -> FloatArray:
+    """Return unit noise of which each row keeps a share of the one before."""
+    noise = rng.standard_normal(shape)
+    for k in range(1, shape[0]):
+        noise[k] = keep * noise[k - 1] + math.sqrt(1.0 - keep * keep) * noise[k]
+    return noise
+
+
+def simulate(
+    spec: RobotSpec, wheel_inverse: FloatArray, seconds: float, conditions: Conditions, rng: np.random.Generator
+) -> Drive:
+    """Return one random run of a robot.
+
+    Args:
+        spec: the kind of robot; its wheels and its gyro err as it says.
+        wheel_inverse: 3 x n, from wheel speeds to the body's twist.
+        seconds: how long the run is.
+        conditions: what it is like.
+        rng: of the run.
+    """
+    wheels, imu, limits = spec.drive.wheels, spec.imu, spec.limits
+    cycle = 1.0 / spec.control.rate
+    n = round(seconds / cycle)
+    fine = cycle / FINE
+    times = (np.arange(n * FINE) + 0.5) * fine
+    twist = np.zeros((n * FINE, 3))
+    turn_limit = min(limits.yaw_acceleration, 5.0)
+    twist[:, 0] = _motion(rng, times, conditions.speed / math.sqrt(2), conditions.acceleration / math.sqrt(2))
+    if spec.holonomic:
+        twist[:, 1] = _motion(rng, times, conditions.speed / math.sqrt(2), conditions.acceleration / math.sqrt(2))
+    twist[:, 2] = _motion(rng, times, conditions.yaw_rate, turn_limit)
+    mean = twist.reshape(n, FINE, 3).mean(axis=1)
+
+    keep = math.exp(-cycle / conditions.slip_time) if conditions.slip_time > 0.0 else 0.0
+    rolled = mean @ np.linalg.pinv(wheel_inverse).T
+    slip = 1.0 + wheels.slip_sigma * _alike(rng, rolled.shape, keep)
+    measured = rolled * slip + wheels.speed_sigma * rng.standard_normal(rolled.shape)
+    travel = np.vstack((np.zeros(rolled.shape[1]), np.cumsum(measured * cycle, axis=0)))
+    tick = math.tau * wheels.radius / (wheels.encoder_ticks * wheels.gear_ratio)
+    travel = np.floor(travel / tick) * tick
+    if not spec.holonomic:
+        # A robot on two wheels slips sideways as much as its wheels do along, and nothing measures it.
+        speed = np.sqrt((rolled**2).mean(axis=1))
+        sideways = wheels.slip_sigma * speed * _alike(rng, (n, 1), keep)[:, 0]
+        twist[:, 1] = np.repeat(sideways, FINE)
+        mean = twist.reshape(n, FINE, 3).mean(axis=1)
+
+    pose = np.empty((n * FINE + 1, 3))
+    pose[0] = rng.uniform((-1.0, -1.0, -math.pi), (1.0, 1.0, math.pi))
+    _integrate(twist, fine, pose)
+
+    stamps = np.arange(n + 1) * cycle
+    gyro = np.full(n + 1, math.nan)
+    if imu is not None:
+        walk = imu.gyro_bias_walk * math.sqrt(cycle) * rng.standard_normal(n + 1)
+        bias = imu.gyro_bias_sigma * rng.standard_normal() + np.cumsum(walk)
+        ends = np.interp(stamps, times, twist[:, 2])
+        gyro = ends + bias + imu.gyro_sigma * rng.standard_normal(n + 1)
+    markers = _markers(times[-1], fine, pose, conditions, rng)
+    return Drive(stamps, pose[::FINE], np.vstack((mean[:1], mean)), travel, gyro, markers)
+
+
+def _markers(
+    end: float, fine: float, pose: FloatArray, conditions: Conditions, rng: np.random.Generator
+) -> list[tuple[float, float, FloatArray, FloatArray]]:
+    """Return the marker poses of a run, in the order in which they arrive."""
+    seen: list[tuple[float, float, FloatArray, FloatArray]] = []
+    period = 1.0 / conditions.marker_rate
+    for stamp in np.arange(rng.uniform(0.0, period), end, period):
+        place = int(stamp / fine)
+        true = pose[place] + (pose[place + 1] - pose[place]) * (stamp / fine - place)
+        # How well a pose is known depends on where the markers are: an ellipse that lies anywhere.
+        angle = rng.uniform(0.0, math.pi)
+        axes = np.array(
+            [[math.cos(angle), -math.sin(angle), 0.3], [math.sin(angle), math.cos(angle), 0.0], [0.0, 0.0, 1.0]]
+        ) * conditions.marker_sigma
+        measured = true + axes @ rng.standard_normal(3)
+        if rng.random() < conditions.outliers:
+            away = rng.uniform(0.0, math.tau)
+            measured[:2] += conditions.outlier_distance * np.array([math.cos(away), math.sin(away)])
+        measured[2] = wrap(measured[2])
+        arrival = stamp + max(0.0, rng.normal(*conditions.latency))
+        seen.append((arrival, float(stamp), measured, axes @ axes.T))
+    return sorted(seen, key=lambda marker: marker[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What the filter made of a run, at every cycle; NaN while it was not to be counted."""
+
+    nees: FloatArray
+    twist_nees: FloatArray
+    error: FloatArray
+    nis: list[float]
+    outcomes: dict[Outcome, int]
+
+
+def follow(drive: Drive, pose_filter: PoseFilter) -> Trace:
+    """Run a filter over a run as a robot does: what arrived by the end of a cycle is put in after its step."""
+    n = len(drive.stamps)
+    nees, twist_nees = np.full(n, math.nan), np.full(n, math.nan)
+    error = np.full((n, 3), math.nan)
+    nis: list[float] = []
+    outcomes = dict.fromkeys(Outcome, 0)
+    next_marker = 0
+    counted_from = math.inf
+    for k in range(n):
+        stamp = float(drive.stamps[k])
+        pose_filter.step(stamp, drive.travel[k], None if math.isnan(drive.gyro[k]) else float(drive.gyro[k]))
+        while next_marker < len(drive.markers) and drive.markers[next_marker][0] <= stamp:
+            _, seen, pose, covariance = drive.markers[next_marker]
+            next_marker += 1
+            outcome = pose_filter.add_pose(seen, pose, covariance)
+            outcomes[outcome] += 1
+            if outcome is Outcome.INITIALISED:
+                counted_from = min(counted_from, stamp + BURN_IN)
+            elif stamp >= counted_from and outcome is Outcome.ACCEPTED:
+                nis.append(pose_filter.distance2)
+        if stamp < counted_from:
+            continue
+        off = pose_filter.pose - drive.pose[k]
+        off[2] = wrap(off[2])
+        covariance = pose_filter.covariance
+        error[k] = off
+        nees[k] = off @ np.linalg.solve(covariance[:3, :3], off)
+        off = pose_filter.twist_body - drive.twist[k]
+        twist_nees[k] = off @ np.linalg.solve(covariance[3:6, 3:6], off)
+    return Trace(nees, twist_nees, error, nis, outcomes)
+
+
+def nees_study(
+    seed: int,
+    runs: int,
+    seconds: float,
+    *,
+    spec: RobotSpec,
+    wheel_inverse: FloatArray,
+    conditions: Conditions | None = None,
+    params: EkfParams | None = None,
+) -> dict[str, float]:
+    """Return how honest the filter's covariance is, and how large its errors are.
+
+    Args:
+        seed: of the whole study.
+        runs: independent runs; every one draws its motion, noise, bias and markers.
+        seconds: of each.
+        spec: the kind of robot.
+        wheel_inverse: 3 x n, from wheel speeds to the body's twist.
+        conditions: of the truth; by default those of `Conditions.of`.
+        params: of the filter; by default those of the kind of robot.
+
+    Returns:
+        `nees_ratio`: mean NEES of the pose over runs and time by its expectation, 3; 1 is honest, more is
+        over-confident. `nees_within`: share of the moments at which the mean over the runs lies within the
+        two-sided 95% bounds. `twist_nees_ratio`: the same ratio for the twist. `nis_ratio`: mean squared distance
+        of the accepted marker poses by 3. `position_rms` (m, of one axis), `position_max` (m), `yaw_rms` (rad).
+        `gated`, `refused`: shares of the marker poses.
+    """
+    conditions = Conditions.of(spec) if conditions is None else conditions
+    params = EkfParams.from_spec(spec) if params is None else params
+    traces = []
+    for sequence in np.random.SeedSequence(seed).spawn(runs):
+        drive = simulate(spec, wheel_inverse, seconds, conditions, np.random.default_rng(sequence))
+        traces.append(follow(drive, PoseFilter(params, wheel_inverse)))
+    nees = np.array([trace.nees for trace in traces])
+    counted = ~np.isnan(nees).any(axis=0)
+    means = nees[:, counted].mean(axis=0)
+    # scipy's chdtri takes the upper tail.
+    low, high = chdtri(3 * runs, 0.975) / runs, chdtri(3 * runs, 0.025) / runs
+    error = np.concatenate([trace.error[counted] for trace in traces])
+    nis = np.concatenate([trace.nis for trace in traces])
+    total = sum(sum(trace.outcomes.values()) for trace in traces)
+    gated = sum(trace.outcomes[Outcome.GATED] for trace in traces)
+    used = sum(trace.outcomes[Outcome.ACCEPTED] + trace.outcomes[Outcome.INITIALISED] for trace in traces)
+    return {
+        "runs": runs,
+        "seconds": seconds,
+        "nees_ratio": float(means.mean() / 3.0),
+        "nees_within": float(((means >= low) & (means <= high)).mean()),
+        "nees_low": float(low),
+        "nees_high": float(high),
+        "twist_nees_ratio": float(np.mean([trace.twist_nees[counted] for trace in traces]) / 3.0),
+        "nis_ratio": float(nis.mean() / 3.0),
+        "position_rms": float(np.sqrt((error[:, :2] ** 2).mean())),
+        "position_max": float(np.hypot(error[:, 0], error[:, 1]).max()),
+        "yaw_rms": float(np.sqrt((error[:, 2] ** 2).mean())),
+        "gated": gated / total,
+        "refused": (total - gated - used) / total,
+    }

@@ -1,0 +1,537 @@
+"""The smallest world: robots with perfect bodies among given walls, in memory.
+
+Bodies do within a time step what their wheels are told, pass through each other and through walls, and weigh
+nothing. Everything else is as on the robot: wheels slip, gyros drift, ranges err as in Figure 7, camera
+images arrive late (Table II), radios lose packets, the battery runs down (Table IV). It serves the tests
+of core and the demonstration; worlds with contacts are packages of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from swarmbed_core.arena import Arena
+from swarmbed_core.camera import SIGMA, CameraModel, cameras_of, see_markers_k
+from swarmbed_core.device import (
+    CornerReading,
+    Device,
+    ImuReading,
+    MotorReading,
+    PowerReading,
+    RangeReading,
+    Zone,
+)
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.geometry import wrap
+from swarmbed_core.heading import VirtualCompass, zone_of
+from swarmbed_core.kinematics import Kinematics, body_k, limit_k
+from swarmbed_core.kernel import kernel
+from swarmbed_core.leds import LedBar
+from swarmbed_core.lifter import LifterModel
+from swarmbed_core.power import BatteryModel, PowerModel
+from swarmbed_core.radio import RadioModel
+from swarmbed_core.ranges import RangeModel
+from swarmbed_core.raycast import cast_ring_k
+from swarmbed_core.spec import RobotSpec
+from swarmbed_core.watchdog import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from swarmbed_core.device import CompassReading, RadioPart
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import CameraLatency, Compass, Imu, Radio, RangeRing
+
+GRAVITY = 9.81
+SLIP_TIME = 0.2
+"""Seconds over which a wheel's slip stays alike: a patch of floor rather than a tick of the clock."""
+MARKER_SIDE_MIN_PX = 12.0
+"""The smallest image of a marker's side that a detector still reads."""
+BATTERY_PERIOD = 0.1
+"""Seconds between two updates of the battery: its voltage changes over minutes."""
+NO_DISCS = np.empty((0, 3))
+
+Pose = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One robot of a world: its name, its kind, where it starts in `map`."""
+
+    name: str
+    spec: RobotSpec
+    pose: Pose = (0.0, 0.0, 0.0)
+
+
+@kernel
+def step_body_k(
+    inverse: FloatArray,
+    asked: FloatArray,
+    max_speed: float,
+    slip: FloatArray,
+    dt: float,
+    pose: FloatArray,
+    twist: FloatArray,
+    speeds: FloatArray,
+    travel: FloatArray,
+) -> None:
+    """Move one body for `dt` as its wheels were asked, in place: pose, twist, wheel speeds, wheel travel.
+
+    During the step the speeds go evenly from what they were to what was asked. `slip` is the share by which
+    each wheel's way over the floor differs from what its encoder counts.
+    """
+    mean = np.empty(3)
+    mean[:] = twist
+    on_floor = np.empty(speeds.shape[0])
+    for i in range(speeds.shape[0]):
+        travel[i] += 0.5 * speeds[i] * dt
+        speeds[i] = asked[i]
+    limit_k(speeds, max_speed)
+    for i in range(speeds.shape[0]):
+        travel[i] += 0.5 * speeds[i] * dt
+        on_floor[i] = speeds[i] * (1.0 + slip[i])
+    body_k(inverse, on_floor, twist)
+    for k in range(3):
+        mean[k] = 0.5 * (mean[k] + twist[k])
+    turn = mean[2] * dt
+    if abs(turn) < 1e-9:
+        ahead, aside = 1.0, 0.5 * turn
+    else:
+        ahead, aside = math.sin(turn) / turn, (1.0 - math.cos(turn)) / turn
+    dx = (ahead * mean[0] - aside * mean[1]) * dt
+    dy = (aside * mean[0] + ahead * mean[1]) * dt
+    c, s = math.cos(pose[2]), math.sin(pose[2])
+    pose[0] += c * dx - s * dy
+    pose[1] += s * dx + c * dy
+    pose[2] = wrap(pose[2] + turn)
+
+
+class _Body:
+    """The truth about one robot, and the `Motors` that move it."""
+
+    def __init__(self, placement: Placement, world: MemoryWorld, rng: np.random.Generator) -> None:
+        spec = placement.spec
+        self.name = placement.name
+        self.spec = spec
+        self.pose = np.array(placement.pose, dtype=np.float64)
+        self.twist = np.zeros(3)
+        self.accel = np.zeros(2)
+        self._world = world
+        self._kinematics = Kinematics.of(spec)
+        count = self._kinematics.count
+        self._asked = np.zeros(count)
+        self._still = np.zeros(count)
+        self._speeds = np.zeros(count)
+        self._travel = np.zeros(count)
+        self._slip = np.zeros(count)
+        self._enabled = True
+        self._rng = rng
+        self._keep = math.exp(-world.timestep / SLIP_TIME)
+        self._fresh = spec.drive.wheels.slip_sigma * math.sqrt(1 - self._keep**2) if world.noise else 0.0
+
+    def enable(self, on: bool) -> None:
+        """Switch the drives on, or stop the wheels."""
+        self._enabled = on
+
+    def drive(self, speeds: FloatArray) -> None:
+        """Ask for wheel speeds in m/s."""
+        self._asked[:] = speeds
+
+    def read(self) -> MotorReading:
+        """Return what the encoders counted."""
+        return MotorReading(self._world.time, self._travel.copy(), self._speeds.copy(), self.effort)
+
+    @property
+    def effort(self) -> float:
+        """Return the share of full torque: what of the available acceleration the body makes."""
+        return min(1.0, math.hypot(*self.accel) / self.spec.limits.acceleration_available)
+
+    def step(self, dt: float) -> None:
+        """Move for `dt` seconds."""
+        if self._fresh > 0:
+            self._slip *= self._keep
+            self._slip += self._fresh * self._rng.standard_normal(len(self._slip))
+        before = self.twist.copy()
+        step_body_k(
+            self._kinematics.inverse,
+            self._asked if self._enabled else self._still,
+            self._kinematics.max_speed,
+            self._slip,
+            dt,
+            self.pose,
+            self.twist,
+            self._speeds,
+            self._travel,
+        )
+        self.accel[0] = (self.twist[0] - before[0]) / dt - self.twist[1] * self.twist[2]
+        self.accel[1] = (self.twist[1] - before[1]) / dt + self.twist[0] * self.twist[2]
+
+
+class _Imu:
+    """Gyroscope with a bias that wanders, accelerometer with noise."""
+
+    def __init__(self, imu: Imu, body: _Body, world: MemoryWorld, rng: np.random.Generator) -> None:
+        self._imu = imu
+        self._body = body
+        self._world = world
+        self._rng = rng
+        self._bias = imu.gyro_bias_sigma * rng.standard_normal() if world.noise else 0.0
+        self._at = 0.0
+
+    def read(self) -> ImuReading:
+        """Return rates of turn and specific force now."""
+        now, body, imu = self._world.time, self._body, self._imu
+        noise = (0.0, 0.0, 0.0)
+        if self._world.noise:
+            walk, gyro, ax, ay = self._rng.standard_normal(4)
+            self._bias += imu.gyro_bias_walk * math.sqrt(max(now - self._at, 0.0)) * walk
+            noise = (imu.gyro_sigma * gyro, imu.accel_sigma * ax, imu.accel_sigma * ay)
+        self._at = now
+        return ImuReading(
+            now,
+            (0.0, 0.0, float(body.twist[2]) + self._bias + noise[0]),
+            (float(body.accel[0]) + noise[1], float(body.accel[1]) + noise[2], GRAVITY),
+        )
+
+
+class _Ranges:
+    """One ring of distance sensors among the world's walls and the other robots."""
+
+    def __init__(self, ring: RangeRing, body: _Body, world: MemoryWorld, rng: np.random.Generator) -> None:
+        self._ring = ring
+        self._angles = np.array(ring.angles)
+        self._body = body
+        self._world = world
+        self._model = RangeModel(ring, rng) if world.noise else None
+        self._pace = Pace(ring.rate)
+
+    def read(self) -> RangeReading | None:
+        """Return a new sweep if one is due."""
+        now, ring = self._world.time, self._ring
+        if not self._pace.due(now):
+            return None
+        true = np.empty(ring.count)
+        cast_ring_k(
+            self._body.pose,
+            self._angles,
+            ring.mount_radius,
+            ring.field_of_view,
+            ring.rays,
+            self._world.segments,
+            self._world.discs(),
+            self._world.index(self._body.name),
+            ring.range_max,
+            true,
+        )
+        if self._model is not None:
+            return RangeReading(now, self._model.measure(true))
+        true[~np.isfinite(true)] = math.nan
+        return RangeReading(now, true)
+
+
+class _Cameras:
+    """All cameras of a robot with their detectors: marker corners, as late as Table II says.
+
+    They see the markers on the walls, through whatever stands in between.
+    """
+
+    def __init__(self, body: _Body, world: MemoryWorld, rng: np.random.Generator) -> None:
+        spec = body.spec
+        models = cameras_of(spec)
+        self._eyes = [
+            (models[camera.name], camera.rate, Pace(camera.rate)) for camera in spec.cameras if not camera.on_lifter
+        ]
+        self._latency = _latency_of(spec.camera_latency, spec.cameras[0].rate, len(self._eyes))
+        self._body = body
+        self._world = world
+        self._rng = rng
+        self._pending: list[tuple[float, int, CornerReading]] = []
+        self._taken = 0
+        count = len(world.marker_ids)
+        self._pixels = np.empty((count, 4, 2))
+        self._visible = np.empty(count, dtype=np.bool_)
+
+    def read(self) -> Sequence[CornerReading]:
+        """Return the detections that have arrived by now, oldest first."""
+        now = self._world.time
+        for model, _, pace in self._eyes:
+            if pace.due(now):
+                self._expose(model, now)
+        arrived = sorted(item for item in self._pending if item[0] <= now)
+        if arrived:
+            self._pending = [item for item in self._pending if item[0] > now]
+        return [reading for _, _, reading in arrived]
+
+    def _expose(self, model: CameraModel, now: float) -> None:
+        """Take one picture; whoever reads gets it when it has arrived."""
+        world, pose = self._world, self._body.pose
+        if see_markers_k(
+            model.numbers,
+            world.marker_corners,
+            float(pose[0]),
+            float(pose[1]),
+            float(pose[2]),
+            MARKER_SIDE_MIN_PX,
+            self._pixels,
+            self._visible,
+        ):
+            corners = self._pixels[self._visible]
+            delay = 0.0
+            if world.noise:
+                corners = corners + model.numbers[SIGMA] * self._rng.standard_normal(corners.shape)
+                mean, sigma = self._latency
+                delay = max(0.0, mean + sigma * self._rng.standard_normal())
+            reading = CornerReading(now, model.name, world.marker_ids[self._visible], corners)
+            self._taken += 1
+            self._pending.append((now + delay, self._taken, reading))
+
+
+def _latency_of(table: Iterable[CameraLatency], rate: float, cameras: int) -> tuple[float, float]:
+    """Return mean and sigma for a refresh rate and a number of cameras: the nearest entry of Table II."""
+    rows = sorted(table, key=lambda row: (abs(row.refresh_hz - rate), abs(row.cameras - cameras)))
+    return (rows[0].mean, rows[0].sigma) if rows else (0.0, 0.0)
+
+
+class _Compass:
+    """The heading sense, from the truth."""
+
+    def __init__(self, model: VirtualCompass, body: _Body, world: MemoryWorld) -> None:
+        self._model = model
+        self._body = body
+        self._world = world
+
+    def read(self) -> CompassReading | None:
+        """Return a new reading if one is due."""
+        return self._model.sample(self._world.time, float(self._body.pose[2]))
+
+
+class _ZoneSense:
+    """The zone sense, from the truth."""
+
+    def __init__(self, body: _Body, arena: Arena) -> None:
+        self._body = body
+        self._arena = arena
+
+    def read(self) -> Zone:
+        """Return the zone the robot is in."""
+        zones = self._arena.zones
+        return Zone.NEITHER if zones is None else zone_of(self._body.pose, zones)
+
+
+class _Power:
+    """The battery, drained by whatever the body does."""
+
+    def __init__(self, battery: BatteryModel, body: _Body, world: MemoryWorld) -> None:
+        self._battery = battery
+        self._consumption = PowerModel(body.spec)
+        self._body = body
+        self._world = world
+        self._pace = Pace(1.0 / BATTERY_PERIOD)
+        self._on = True
+
+    def enable(self, on: bool) -> None:
+        """Switch the supplies; without them nothing is drawn."""
+        self._on = on
+
+    def step(self) -> None:
+        """Draw what the robot needs, from time to time."""
+        if self._on and self._pace.due(self._world.time):
+            speed = math.hypot(self._body.twist[0], self._body.twist[1])
+            cameras = 1.0 if self._body.spec.cameras else 0.0
+            watts = self._consumption.watts(cameras=cameras, speed=speed, effort=self._body.effort)
+            self._battery.discharge(watts, BATTERY_PERIOD)
+
+    def read(self) -> PowerReading:
+        """Return what the battery monitor measures."""
+        return self._battery.reading(self._world.time)
+
+
+class _Leds:
+    """Lights that remember what they show."""
+
+    def __init__(self, bar: LedBar) -> None:
+        self.bar = bar
+
+    def show(self, colours: Sequence[int]) -> None:
+        """Show one packed colour a light."""
+        self.bar.show(colours)
+
+
+class MemoryWorld:
+    """Robots with perfect bodies among given walls: a `World`."""
+
+    def __init__(
+        self,
+        placements: Sequence[Placement],
+        arena: Arena,
+        *,
+        seed: int = 0,
+        noise: bool = True,
+        timestep: float = 0.01,
+    ) -> None:
+        """Place robots in an arena.
+
+        Args:
+            placements: the robots.
+            arena: walls, zones, markers.
+            seed: of all noise; the same one gives the same run.
+            noise: whether wheels slip and sensors err.
+            timestep: seconds a step.
+
+        Raises:
+            ConfigError: two robots have one name, or the arena's markers cannot be used.
+        """
+        names = [placement.name for placement in placements]
+        if len(set(names)) != len(names):
+            message = f"two robots have the same name among {', '.join(names)}"
+            raise ConfigError(message)
+        self.arena = arena
+        self.noise = noise
+        self.timestep = timestep
+        self.segments = arena.segments()
+        markers = arena.markers()
+        self.marker_ids, self.marker_corners = (
+            (np.empty(0, dtype=np.int64), np.empty((0, 4, 3))) if markers is None else (markers.ids, np.ascontiguousarray(markers.corners()))
+        )
+        self._ticks = 0
+        self._names = tuple(names)
+        self._index = {name: i for i, name in enumerate(names)}
+        seeds = np.random.SeedSequence(seed).spawn(len(names) + 1)
+        self._bodies: list[_Body] = []
+        self._devices: dict[str, Device] = {}
+        self._lifters: list[LifterModel] = []
+        self._powers: list[_Power] = []
+        self._radios = self._make_radios(placements, seeds[-1])
+        for placement, robot_seed in zip(placements, seeds, strict=False):
+            self._add(placement, robot_seed)
+        self._poses = np.array([body.pose for body in self._bodies]).reshape(-1, 3)
+        self._discs = np.array(
+            [[*body.pose[:2], body.spec.body.bounding_radius] for body in self._bodies]
+        ).reshape(-1, 3)
+
+    @classmethod
+    def of(cls, kinds: Sequence[str], arena: str = "empty", *, seed: int = 0, noise: bool = True) -> MemoryWorld:
+        """Return a world with robots of these kinds side by side, a metre apart along y, the first at the origin.
+
+        Raises:
+            ConfigError: a kind or the arena is unknown.
+        """
+        placements = [
+            Placement(f"{kind}{i + 1}", RobotSpec.load(kind), (0.0, float(i), 0.0)) for i, kind in enumerate(kinds)
+        ]
+        return cls(placements, Arena.load(arena), seed=seed, noise=noise)
+
+    @property
+    def time(self) -> float:
+        """Return seconds since the start: whole steps, so that no rounding adds up."""
+        return self._ticks * self.timestep
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Return the robots' names, in the order of `truth()`."""
+        return self._names
+
+    def index(self, name: str) -> int:
+        """Return the row of a robot in `truth()`."""
+        return self._index[name]
+
+    def step(self) -> None:
+        """Let one time step pass."""
+        self._ticks += 1
+        for i, body in enumerate(self._bodies):
+            body.step(self.timestep)
+            self._poses[i] = body.pose
+            self._discs[i, :2] = body.pose[:2]
+        now = self.time
+        for lifter in self._lifters:
+            lifter.step(now)
+        for power in self._powers:
+            power.step()
+        for model, members in self._radios:
+            model.step(now, self._poses[members])
+
+    def truth(self) -> FloatArray:
+        """Return a row for each robot: x, y, yaw in `map`, vx, vy along its body, omega."""
+        return np.array([[*body.pose, *body.twist] for body in self._bodies])
+
+    def discs(self) -> FloatArray:
+        """Return the robots as others' distance sensors meet them: rows of x, y, radius."""
+        return self._discs
+
+    def device(self, name: str) -> Device:
+        """Return the parts of the robot called `name`.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        device = self._devices.get(name)
+        if device is None:
+            message = f"no robot '{name}' in this world: there are {', '.join(self._names) or 'none'}"
+            raise ConfigError(message)
+        return device
+
+    def teleport(self, name: str, pose: Pose) -> None:
+        """Put a robot somewhere else, as a hand would: its wheels and its gyro notice nothing."""
+        self._bodies[self._index[name]].pose[:] = pose
+
+    def _as_noisy_as_wanted(self, compass: Compass) -> Compass:
+        """Return the compass's numbers, without noise if this world has none."""
+        return compass if self.noise else compass.model_copy(update={"sigma": 0.0})
+
+    def _make_radios(
+        self, placements: Sequence[Placement], seed: np.random.SeedSequence
+    ) -> list[tuple[RadioModel, list[int]]]:
+        """Return a medium for each kind of radio that robots share, with the robots on it."""
+        media: dict[Radio, list[int]] = {}
+        for i, placement in enumerate(placements):
+            for radio in placement.spec.radios:
+                media.setdefault(radio, []).append(i)
+        made = []
+        for (radio, members), child in zip(media.items(), seed.spawn(len(media)), strict=True):
+            names = [placements[i].name for i in members]
+            made.append((RadioModel(radio, np.random.default_rng(child), names), members))
+        return made
+
+    def _port(self, radio: Radio, name: str) -> RadioPart:
+        """Return one robot's access to the medium of a kind of radio."""
+        return next(model for model, _ in self._radios if model.radio == radio).port(name, self)
+
+    def _add(self, placement: Placement, seed: np.random.SeedSequence) -> None:
+        """Make one robot's body and parts, each part with noise of its own."""
+        spec = placement.spec
+        slip, gyro, compass, cameras, *rings = (
+            np.random.default_rng(child) for child in seed.spawn(4 + len(spec.ranges))
+        )
+        body = _Body(placement, self, slip)
+        self._bodies.append(body)
+        lifter = None
+        if spec.lifter is not None:
+            lifter = LifterModel(spec.lifter)
+            self._lifters.append(lifter)
+        power = None
+        if spec.battery is not None:
+            power = _Power(BatteryModel(spec.battery), body, self)
+            self._powers.append(power)
+        self._devices[placement.name] = Device(
+            name=placement.name,
+            spec=spec,
+            clock=self,
+            motors=body,
+            lifter=lifter,
+            imu=None if spec.imu is None else _Imu(spec.imu, body, self, gyro),
+            compass=None
+            if spec.compass is None
+            else _Compass(VirtualCompass(self._as_noisy_as_wanted(spec.compass), compass), body, self),
+            zone=_ZoneSense(body, self.arena),
+            ranges={
+                ring.name: _Ranges(ring, body, self, rng) for ring, rng in zip(spec.ranges, rings, strict=True)
+            },
+            cameras=_Cameras(body, self, cameras) if spec.cameras and len(self.marker_ids) else None,
+            power=power,
+            radios={radio.name: self._port(radio, placement.name) for radio in spec.radios},
+            leds=None if spec.leds is None else _Leds(LedBar(spec.leds)),
+        )

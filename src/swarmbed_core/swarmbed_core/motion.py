@@ -1,0 +1,172 @@
+"""What moves the robot: a path that is played out, a velocity that is repeated, or neither.
+
+`Motion` is the mechanism of the DOTS paper's Figure 9: the path player makes set-points at 100 Hz, the
+PIDs turn them into wheel speeds. The latest wish wins: a path replaces a velocity, a velocity a path, and
+the body goes from one to the other without a jump in velocity.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from swarmbed_core.control import Mode, MotionController
+from swarmbed_core.errors import PathError
+from swarmbed_core.geometry import wrap
+from swarmbed_core.health import Health
+from swarmbed_core.trajectory import PathPlayer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import RobotSpec
+    from swarmbed_core.trajectory import Path
+
+SETTLE_SECONDS = 1.0
+"""A path is over this long after its last set-point, wherever the robot is then."""
+SETTLED = 0.002
+"""It is over at once when the robot is this near to the last set-point, in metres and in radians x 5."""
+LONGEST_STEP = 0.1
+"""However long the loop was held up, the set-point moves on by no more than this many seconds."""
+
+
+class Motion:
+    """One robot's motion: plays paths, obeys velocities, brakes, and says what it is doing."""
+
+    def __init__(self, spec: RobotSpec, health: Health | None = None) -> None:
+        """Stand still.
+
+        Args:
+            spec: the kind of robot.
+            health: where to count what is refused.
+        """
+        self.health = Health() if health is None else health
+        self.player = PathPlayer(spec.limits, holonomic=spec.holonomic, health=self.health)
+        self.controller = MotionController(spec, self.health)
+        self.paths = 0
+        self._passed = 0
+        self._count = 0
+        self._enabled = True
+        self._latest: float | None = None
+        self._settling: float | None = None
+        self._still = np.zeros(self.controller.kinematics.count)
+
+    @property
+    def mode(self) -> Mode:
+        """Return what the wheels are doing."""
+        if self.player.active or self._settling is not None:
+            return Mode.PATH
+        return Mode.IDLE if self.controller.mode is Mode.PATH else self.controller.mode
+
+    @property
+    def waypoint(self) -> int:
+        """Return the index of the waypoint that is next; after the last one, how many there were."""
+        return self._passed + self.player.waypoint
+
+    @property
+    def progress(self) -> float:
+        """Return how much of the latest path is or was done, from 0 to 1, counted in waypoints."""
+        left = self._count - self._passed
+        return (self._passed + self.player.progress * left) / max(self._count, 1)
+
+    def enable(self, on: bool) -> None:
+        """Let the wheels move, or forget everything and let them stand."""
+        self._enabled = on
+        if not on:
+            self.stop_hard()
+
+    def stop_hard(self) -> None:
+        """Forget what was asked, as if the wheels were at rest."""
+        self._settling = None
+        self.player.stop_hard()
+        self.controller.reset()
+        self._latest = None
+
+    def command(self, v_body: Sequence[float], now: float) -> bool:
+        """Obey a body velocity until it is too old; return whether it was taken."""
+        if not self.controller.command(v_body, now):
+            return False
+        self._settling = None
+        if self.player.active:
+            self.player.stop_hard()
+        return True
+
+    def follow(self, path_odom: Path, pose_odom: FloatArray) -> None:
+        """Follow a path from now on, on the fly if the robot moves.
+
+        Raises:
+            PathError: the robot cannot; then nothing changes.
+        """
+        vx, vy, omega = self.controller.v_body
+        obeying = not self.player.active and self._settling is None
+        if obeying and (abs(vx) + abs(vy) + abs(omega)) > 0:
+            # The player knows nothing of the velocity that was obeyed until now: it takes over from there.
+            c, s = math.cos(pose_odom[2]), math.sin(pose_odom[2])
+            taken = PathPlayer(self.player.limits, holonomic=self.player.holonomic, health=self.health)
+            taken.start_moving(pose_odom, (c * vx - s * vy, s * vx + c * vy, omega))
+            taken.follow(path_odom, pose_odom)
+            self.player = taken
+        else:
+            self.player.follow(path_odom, pose_odom)
+        self._settling = None
+        self._passed = 0
+        self._count = len(path_odom.waypoints)
+        self.paths += 1
+
+    def correct(self, path_odom: Path) -> bool:
+        """Follow what is left of the path from now on as it is here: the robot has learnt where it really is.
+
+        Returns:
+            Whether it was possible; if not, the path goes on as it was.
+        """
+        waypoint = self.waypoint
+        left = path_odom.waypoints[waypoint:]
+        if not left or not self.player.active:
+            return False
+        try:
+            self.player.follow(replace(path_odom, waypoints=left), self.player.setpoint.pose)
+        except PathError:
+            return False
+        self._passed = waypoint
+        return True
+
+    def cancel(self) -> None:
+        """Brake at the maximum deceleration to rest."""
+        self._settling = None
+        self.player.cancel()
+        if not self.player.active:
+            self.controller.stop()
+
+    def step(self, now: float, pose_odom: FloatArray, v_body: FloatArray) -> FloatArray:
+        """Return the wheel speeds of this cycle.
+
+        Args:
+            now: the clock's time.
+            pose_odom: the odometry's estimate.
+            v_body: its velocity along the body's axes.
+        """
+        dt = 0.0 if self._latest is None else min(max(now - self._latest, 0.0), LONGEST_STEP)
+        self._latest = now
+        if not self._enabled:
+            return self._still
+        if self.player.active:
+            setpoint = self.player.advance(dt)
+            if not self.player.active:
+                self._settling = now
+            return self.controller.track(now, pose_odom, v_body, setpoint)
+        if self._settling is not None:
+            if not self._settled(now, pose_odom):
+                return self.controller.track(now, pose_odom, v_body, self.player.setpoint)
+            self._settling = None
+            self.controller.stop()
+        return self.controller.drive(now)
+
+    def _settled(self, now: float, pose_odom: FloatArray) -> bool:
+        """Return whether the robot has come to the end of its path, or has had long enough to."""
+        x, y, yaw = self.player.setpoint.pose
+        off = math.hypot(x - pose_odom[0], y - pose_odom[1]) + abs(wrap(yaw - pose_odom[2])) / 5
+        return off < SETTLED or self._settling is None or now - self._settling > SETTLE_SECONDS

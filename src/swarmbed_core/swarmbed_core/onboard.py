@@ -1,0 +1,410 @@
+"""Everything that runs on the robot whoever controls it: senses and reflexes, stepped at 100 Hz.
+
+One cycle reads the parts, dead-reckons, filters, maps, plays the path out and drives the wheels (DOTS
+paper, Figures 5 and 9). It never raises: what comes from parts or programs and cannot be used is refused
+and counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from swarmbed_core.attention import Attention
+from swarmbed_core.camera import cameras_of
+from swarmbed_core.collision_map import CollisionMap
+from swarmbed_core.device import Zone
+from swarmbed_core.ekf import PoseFilter
+from swarmbed_core.errors import PathError
+from swarmbed_core.control import Mode
+from swarmbed_core.geometry import between, compose, invert
+from swarmbed_core.health import Health
+from swarmbed_core.kinematics import Kinematics
+from swarmbed_core.leds import LedBar
+from swarmbed_core.lifter import LifterControl
+from swarmbed_core.markers import CarrierMarkers, CarrierPoseSolver, RobotPoseSolver
+from swarmbed_core.motion import Motion
+from swarmbed_core.power import BatteryMonitor
+from swarmbed_core.ranges import points_body_k
+from swarmbed_core.robot import MotionStatus, Senses
+from swarmbed_core.watchdog import Pace, Watchdog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from swarmbed_core.device import CornerReading, Device, RadioPacket
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.markers import MarkerMap, SideSight, UndersideSight
+    from swarmbed_core.robot import Command
+    from swarmbed_core.trajectory import Path
+
+CARRIER_MARKERS = "dots_carrier"
+"""The markers that carriers have unless somebody says otherwise: a name from config/markermaps."""
+HEADING_RATE = 10.0
+"""How often the compass goes into the filter: its errors hardly change from one cycle to the next."""
+BATTERY_RATE = 1.0
+"""How often the battery is looked at."""
+SIGHT_SECONDS = 0.5
+"""How long a sight of a carrier counts as what the robot sees now."""
+HEARD_MAX = 1000
+"""Packets kept for a program that does not read them."""
+ANCHOR_RATE = 5.0
+"""How often a path in `map` is compared with where `map` is now."""
+ANCHOR_SHIFT = 0.005
+ANCHOR_TURN = 0.005
+"""Metres and radians by which `map` has moved in `odom` when the path is moved after it."""
+PLACED_SIGMA = (0.01, 0.01, 0.01)
+"""How well a robot is placed by hand: metres and radians."""
+
+
+class _Ring:
+    """The newest sweep of one ring of distance sensors."""
+
+    __slots__ = ("angles", "distances", "mount_radius", "points")
+
+    def __init__(self, angles: Sequence[float], mount_radius: float) -> None:
+        self.angles = np.array(angles)
+        self.mount_radius = mount_radius
+        self.distances = np.full(len(angles), math.nan)
+        self.points = np.full((len(angles), 2), math.nan)
+
+
+@dataclass(slots=True)
+class _Anchored:
+    """A path in `map` that is being followed, and where `map` was in `odom` when it was last carried over."""
+
+    path: Path
+    anchor: FloatArray
+    number: int
+    waypoint: int
+
+
+class Onboard:
+    """One robot's senses and reflexes."""
+
+    def __init__(
+        self,
+        device: Device,
+        marker_map: MarkerMap | None = None,
+        carrier_markers: CarrierMarkers | None = None,
+    ) -> None:
+        """Stand on the parts of one robot.
+
+        Args:
+            device: the parts.
+            marker_map: the wall markers to localise by; without, the robot knows no `map`.
+            carrier_markers: what carriers look like; the DOTS carriers, if not given.
+        """
+        spec = device.spec
+        self.device = device
+        self.health = Health()
+        self.filter = PoseFilter.for_robot(spec, Kinematics.of(spec).inverse, self.health)
+        self.motion = Motion(spec, self.health)
+        self.collision_map = CollisionMap(spec, health=self.health) if spec.ranges else None
+        self.lifter = None if spec.lifter is None else LifterControl(spec.lifter, health=self.health)
+        self.battery = None if spec.battery is None else BatteryMonitor(spec.battery, health=self.health)
+        self._leds = None if spec.leds is None else LedBar(spec.leds, self.health)
+        self._cycle = Pace(spec.control.rate)
+        self._heading_pace = Pace(HEADING_RATE)
+        self._battery_pace = Pace(BATTERY_RATE)
+        self._power = Watchdog(spec.control.power_timeout, "power", self.health)
+        self._power_watched = False
+        self._powered = self._motors_on = True
+        self._latest: float | None = None
+        self._heading: float | None = None
+        self._rings = {ring.name: _Ring(ring.angles, ring.mount_radius) for ring in spec.ranges}
+        self._heard: dict[str, list[RadioPacket]] = {radio.name: [] for radio in spec.radios}
+        self._carrying = False
+        self._anchored: _Anchored | None = None
+        self._anchor_pace = Pace(ANCHOR_RATE)
+
+        cameras = cameras_of(spec)
+        self._walls = None
+        self._carriers = None
+        self._attention = Attention(health=self.health)
+        self._carrier: SideSight | None = None
+        self._underside: UndersideSight | None = None
+        self._lifting = frozenset(camera.name for camera in spec.cameras if camera.on_lifter)
+        if cameras and spec.carrier is not None:
+            known = carrier_markers or CarrierMarkers.load(CARRIER_MARKERS)
+            self._carriers = CarrierPoseSolver(known, spec, cameras, self.health)
+        if cameras and marker_map is not None:
+            others = [] if self._carriers is None else [
+                *self._carriers.markers.side_ids,
+                *self._carriers.markers.underside_ids,
+            ]
+            self._walls = RobotPoseSolver(marker_map, cameras, self.health, ignore=others)
+
+    # What happens at every cycle
+
+    def due(self, now: float) -> bool:
+        """Return whether it is time for a cycle."""
+        return self._cycle.due(now)
+
+    def step(self) -> None:
+        """Do one cycle at the time that the device's clock shows."""
+        now = self.device.clock.time
+        if not self._clock_is_sane(now):
+            return
+        reading = self.device.motors.read()
+        gyro = None if self.device.imu is None else self.device.imu.read().gyro[2]
+        self.filter.step(reading.stamp, reading.travel, gyro)
+        odometry = self.filter.odometry
+        pose_odom = odometry.pose
+        self._read_heading(now)
+        self._read_ranges(pose_odom)
+        if self.device.cameras is not None:
+            self._read_cameras(self.device.cameras.read(), now)
+        self._watch_power(now)
+        self._correct_path(now)
+        self.device.motors.drive(self.motion.step(now, pose_odom, odometry.twist_body))
+        if self.lifter is not None and self.device.lifter is not None:
+            height = self.device.lifter.read().height
+            self.device.lifter.move(self.lifter.update(now, height))
+        if self.battery is not None and self.device.power is not None and self._battery_pace.due(now):
+            self.battery.update(self.device.power.read())
+
+    def _clock_is_sane(self, now: float) -> bool:
+        """Follow the clock; on a step back start anew from where the robot is, standing."""
+        if not math.isfinite(now):
+            self.health.refuse("onboard.clock", f"time {now} must be finite")
+            return False
+        if self._latest is not None and now < self._latest:
+            self.health.refuse("onboard.clock", f"time went from {self._latest} to {now}")
+            self.motion.stop_hard()
+            if self.collision_map is not None:
+                self.collision_map.reset()
+            self._carrier = self._underside = None
+        self._latest = now
+        return True
+
+    def _read_heading(self, now: float) -> None:
+        compass = self.device.compass
+        reading = None if compass is None else compass.read()
+        if reading is None or self.device.spec.compass is None:
+            return
+        if not math.isfinite(reading.heading):
+            self.health.refuse("compass.not_finite", f"heading {reading.heading} must be finite")
+            return
+        self._heading = reading.heading
+        if self._heading_pace.due(now):
+            self.filter.add_heading(reading.stamp, reading.heading, self.device.spec.compass.sigma)
+
+    def _read_ranges(self, pose_odom: FloatArray) -> None:
+        for name, part in self.device.ranges.items():
+            sweep = part.read()
+            if sweep is None:
+                continue
+            ring = self._rings[name]
+            if sweep.distances.shape != ring.distances.shape:
+                explanation = f"{len(sweep.distances)} distances, {len(ring.distances)} sensors"
+                self.health.refuse(f"ranges.{name}", explanation)
+                continue
+            ring.distances = sweep.distances
+            points_body_k(sweep.distances, ring.angles, ring.mount_radius, ring.points)
+            if self.collision_map is not None:
+                self.collision_map.update(sweep.stamp, pose_odom, ring.points)
+
+    def _read_cameras(self, readings: Sequence[CornerReading], now: float) -> None:
+        for reading in readings:
+            if reading.camera in self._lifting:
+                if self._carriers is not None and self.device.lifter is not None:
+                    sight = self._carriers.underside(reading, self.device.lifter.read().height)
+                    self._underside = sight or self._underside
+                continue
+            if self._walls is not None:
+                yaw = float(self.filter.pose[2]) if self.filter.localised else self._heading
+                found = self._walls.solve(reading, yaw, 0.2)
+                if found is not None:
+                    self.filter.add_pose(found.stamp, found.pose_map, found.covariance)
+            if self._carriers is not None:
+                picked = self._attention.pick(self._carriers.side(reading))
+                self._carrier = picked or self._carrier
+        if self._carrier is not None and now - self._carrier.stamp > SIGHT_SECONDS:
+            self._carrier = None
+        if self._underside is not None and now - self._underside.stamp > SIGHT_SECONDS:
+            self._underside = None
+
+    def _watch_power(self, now: float) -> None:
+        """Switch the drives off when the heartbeat of `power` has begun and ends."""
+        if self._power_watched and self._power.expired(now):
+            explanation = f"no power heartbeat for {self._power.timeout} s: the drives are off until the next one"
+            self.health.refuse("power.expired", explanation)
+            self._power_watched = False
+            self._powered = False
+            self._apply_enable()
+
+    def _apply_enable(self) -> None:
+        """Tell the drives whether they are on: both switches have to be."""
+        on = self._powered and self._motors_on
+        self.motion.enable(on)
+        self.device.motors.enable(on)
+
+    # What programs see and do
+
+    def senses(self) -> Senses:
+        """Return all that the robot knows; what the radios heard is handed out once."""
+        device, localised = self.device, self.filter.localised
+        self._listen()
+        heard = {name: tuple(packets) for name, packets in self._heard.items()}
+        for packets in self._heard.values():
+            packets.clear()
+        points = [ring.points for ring in self._rings.values()]
+        returns = np.concatenate(points) if points else None
+        return Senses(
+            time=device.clock.time,
+            pose_odom=self.filter.odometry.pose,
+            twist_body=self.filter.odometry.twist_body,
+            pose_map=self.filter.pose if localised else None,
+            pose_covariance=self.filter.covariance[:3, :3] if localised else None,
+            heading=self._heading,
+            zone=Zone.NEITHER if device.zone is None else device.zone.read(),
+            ranges={name: ring.distances.copy() for name, ring in self._rings.items()},
+            points_body=None if returns is None else returns[np.isfinite(returns[:, 0])],
+            collision_map=None if self.collision_map is None else self.collision_map.snapshot(),
+            carrier=self._carrier,
+            underside=self._underside,
+            lifter_height=None if device.lifter is None else device.lifter.read().height,
+            battery=None if self.battery is None else self.battery.state,
+            heard=heard,
+            motion=self._motion_status(),
+            refused=dict(self.health.counts),
+        )
+
+    def act(self, command: Command) -> None:
+        """Do what a program wants; what cannot be done is refused and counted."""
+        if command.power is not None:
+            self._switch_power(command.power)
+        if command.motors is not None:
+            self._switch_motors(command.motors)
+        if command.cancel:
+            self.motion.cancel()
+        if command.path is not None:
+            try:
+                self.follow(command.path)
+            except PathError as error:
+                self.health.refuse("command.path", str(error))
+        if command.velocity_body is not None:
+            self.motion.command(command.velocity_body, self.device.clock.time)
+        if command.carrying is not None:
+            self._carry(command.carrying)
+        if command.lift is not None:
+            self._lift(command.lift)
+        if command.leds is not None:
+            self._show(command.leds)
+        if command.send is not None:
+            self._send(command.send)
+
+    def follow(self, path: Path) -> None:
+        """Follow a path from now on.
+
+        A path in `base_link` starts from where the robot is now. One in `map` needs a robot that is
+        localised: it is carried over into `odom`, where motion control works because nothing jumps there,
+        and corrected on the way as the robot learns where it is.
+
+        Raises:
+            PathError: the robot cannot follow it.
+        """
+        pose_odom = self.filter.odometry.pose
+        if path.frame == "base_link":
+            self.motion.follow(path.in_odom(pose_odom), pose_odom)
+        elif path.frame == "map":
+            if not self.filter.localised:
+                message = "a path in map: the robot does not know where it is; use odom or base_link"
+                raise PathError(message)
+            anchor = self._map_in_odom()
+            self.motion.follow(path.in_odom(anchor), pose_odom)
+            self._anchored = _Anchored(path, anchor, self.motion.paths, 0)
+        else:
+            self.motion.follow(path, pose_odom)
+
+    def _map_in_odom(self) -> FloatArray:
+        """Return the pose of `map` in `odom`, as the robot has it now."""
+        return compose(self.filter.odometry.pose, invert(self.filter.pose))
+
+    def _correct_path(self, now: float) -> None:
+        """Move the path in `map` that is being followed to where `map` now is in `odom`."""
+        anchored, motion = self._anchored, self.motion
+        if anchored is None or not self._anchor_pace.due(now):
+            return
+        if motion.paths != anchored.number or motion.mode is not Mode.PATH:
+            self._anchored = None
+            return
+        waypoint = motion.waypoint
+        if not self.device.spec.holonomic and waypoint == anchored.waypoint:
+            # It would have to stop for a correction; at waypoints it stops anyway.
+            return
+        anchor = self._map_in_odom()
+        shift = between(compose(anchored.anchor, self.filter.pose), compose(anchor, self.filter.pose))
+        if math.hypot(shift[0], shift[1]) > ANCHOR_SHIFT or abs(shift[2]) > ANCHOR_TURN:
+            if not motion.correct(anchored.path.in_odom(anchor)):
+                return
+            anchored.anchor = anchor
+        anchored.waypoint = waypoint
+
+    def place(self, pose_map: Sequence[float]) -> None:
+        """Tell the robot where it stands, as whoever placed it knows."""
+        self.filter.start(pose_map, np.diag(np.square(PLACED_SIGMA)))
+
+    def _motion_status(self) -> MotionStatus:
+        motion = self.motion
+        return MotionStatus(
+            motion.mode, motion.paths, motion.waypoint, motion.progress, motion.player.time_remaining
+        )
+
+    def _listen(self) -> None:
+        """Collect what the radios heard, the newest `HEARD_MAX` of each."""
+        for name, radio in self.device.radios.items():
+            packets = self._heard.setdefault(name, [])
+            packets.extend(radio.read())
+            if len(packets) > HEARD_MAX:
+                del packets[:-HEARD_MAX]
+
+    def _switch_power(self, on: bool) -> None:
+        """Take a heartbeat, or the end of them."""
+        self._power_watched = on and self._power.fed(self.device.clock.time)
+        if on != self._powered:
+            self._powered = on
+            self._apply_enable()
+
+    def _switch_motors(self, on: bool) -> None:
+        self._motors_on = on
+        self._apply_enable()
+
+    def _carry(self, carrying: bool) -> None:
+        if self.collision_map is None or self.device.spec.carrier is None:
+            self.health.refuse("command.carrying", f"a {self.device.spec.kind} carries nothing")
+        elif carrying and not self._carrying:
+            sight = self._underside
+            self.collision_map.carry((0.0, 0.0, 0.0) if sight is None else sight.pose_body)
+            self._carrying = True
+        elif not carrying:
+            self.collision_map.release()
+            self._carrying = False
+
+    def _lift(self, up: bool) -> None:
+        if self.lifter is None:
+            self.health.refuse("command.lift", f"a {self.device.spec.kind} has no lifter")
+        else:
+            self.lifter.command(up)
+
+    def _show(self, colours: Sequence[int]) -> None:
+        if self._leds is None or self.device.leds is None:
+            self.health.refuse("command.leds", f"a {self.device.spec.kind} has no lights")
+        elif self._leds.show(colours):
+            self.device.leds.show(self._leds.values)
+
+    def _send(self, payloads: Mapping[str, bytes]) -> None:
+        for name, payload in payloads.items():
+            radio = self.device.radios.get(name)
+            room = next((radio.payload_bytes for radio in self.device.spec.radios if radio.name == name), 0)
+            if radio is None:
+                known = ", ".join(self.device.radios) or "none"
+                self.health.refuse("command.send", f"no radio '{name}': there are {known}")
+            elif len(payload) > room:
+                self.health.refuse("command.send", f"{len(payload)} bytes by {name}, which takes {room}")
+            else:
+                radio.send(payload)

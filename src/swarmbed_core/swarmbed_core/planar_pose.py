@@ -1,0 +1,646 @@
+"""Pose in the plane from marker corners: the kernels behind `swarmbed_core.markers`.
+
+Robots and carriers stand on a level floor, so that only x, y and yaw of a set of markers ("the target")
+in the body frame are unknown: q of the target is at R(yaw) q + (x, y) in the body, its height unchanged.
+For a given yaw the lines of sight are linear in x and y; with these eliminated, what is left is a quadratic
+form in (cos yaw, sin yaw, 1). Looking at it all around the circle shows every yaw that could explain the
+corners, among them the mirror image that makes general pose solvers flip. The candidates are refined
+by Levenberg-Marquardt on the corners' reprojection errors; the best is only trusted as far as no other yaw
+explains the corners nearly as well.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from swarmbed_core.camera import (
+    CX,
+    CY,
+    FX,
+    FY,
+    HEIGHT,
+    NEAR,
+    RADIUS2_MAX,
+    ROTATION,
+    SIGMA,
+    TX,
+    TY,
+    TZ,
+    WIDTH,
+    distort_k,
+    distort_slope_k,
+    undistort_k,
+)
+from swarmbed_core.geometry import TAU, wrap
+from swarmbed_core.kernel import kernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from swarmbed_core.geometry import FloatArray
+
+    IntArray = NDArray[np.int64]
+
+# What `locate_k` returns.
+FOUND, NO_POSE, RESIDUAL, AMBIGUOUS, BEHIND = 0, 1, 2, 3, 4
+
+# What is wrong with a detection.
+USED, UNKNOWN, TWICE, NOT_FINITE, OUTSIDE, DEGENERATE, FROM_BEHIND = 0, 1, 2, 3, 4, 5, 6
+
+# Where `locate_k` leaves its result: x, y, yaw, covariance row by row, chi-square, degrees of freedom.
+COVARIANCE, CHI2, DOF = 3, 12, 13
+RESULT_NUMBERS = 14
+
+# Yaws that are looked at: steps of 1.4 deg.
+_YAWS = 256
+_STEP = TAU / _YAWS
+_YAW = np.arange(_YAWS) * _STEP - math.pi
+_COS = np.cos(_YAW)
+_SIN = np.sin(_YAW)
+
+# A yaw whose chi-square is this much above the best one's (five sigma) is out of the question.
+_CHI2_APART = 25.0
+# Standard normal quantiles: corners beyond 1 - 1e-6 are refused, beyond 0.99 widen the covariance.
+_Z_REFUSED = 4.753
+_Z_WIDENED = 2.326
+# A detection may leave the image by this much, and must be at least so large.
+_OUTSIDE_PX = 8.0
+_AREA_MIN_PX2 = 4.0
+_ITERATIONS = 30
+_CANDIDATES = 2
+
+
+@kernel
+def chi2_quantile_k(dof: float, z: float) -> float:
+    """Return the chi-square that corresponds to `z` standard deviations (Wilson and Hilferty)."""
+    share = 2.0 / (9.0 * dof)
+    root = 1.0 - share + z * math.sqrt(share)
+    return dof * root * root * root
+
+
+@kernel
+def quad_fault_k(camera: FloatArray, quad: FloatArray, rays: FloatArray) -> int:
+    """Return what is wrong with the four corners (4, 2) of a detection, and fill their rays (4, 2)."""
+    for k in range(4):
+        u, v = quad[k, 0], quad[k, 1]
+        if not (math.isfinite(u) and math.isfinite(v)):
+            return NOT_FINITE
+        if not (
+            -_OUTSIDE_PX <= u <= camera[WIDTH] - 1 + _OUTSIDE_PX
+            and -_OUTSIDE_PX <= v <= camera[HEIGHT] - 1 + _OUTSIDE_PX
+        ):
+            return OUTSIDE
+        x, y, found = undistort_k(camera, u, v)
+        if not found:
+            return OUTSIDE
+        rays[k, 0], rays[k, 1] = x, y
+    left = right = 0
+    for k in range(4):
+        j, m = (k + 1) % 4, (k + 2) % 4
+        ax, ay = quad[j, 0] - quad[k, 0], quad[j, 1] - quad[k, 1]
+        bx, by = quad[m, 0] - quad[j, 0], quad[m, 1] - quad[j, 1]
+        turn = ax * by - ay * bx
+        if turn > 0.0:
+            right += 1
+        elif turn < 0.0:
+            left += 1
+    area = 0.5 * (
+        (quad[2, 0] - quad[0, 0]) * (quad[3, 1] - quad[1, 1])
+        - (quad[2, 1] - quad[0, 1]) * (quad[3, 0] - quad[1, 0])
+    )
+    if abs(area) < _AREA_MIN_PX2:
+        return DEGENERATE
+    # y points down in the image: a marker seen from its front goes round to the right.
+    if right == 4:
+        return USED
+    return FROM_BEHIND if left == 4 else DEGENERATE
+
+
+@kernel
+def screen_k(
+    ids: IntArray,
+    corners: FloatArray,
+    camera_index: int,
+    cameras: FloatArray,
+    known_ids: IntArray,
+    known_corners: FloatArray,
+    times_seen: IntArray,
+    faults: IntArray,
+    points: FloatArray,
+    pixels: FloatArray,
+    rays: FloatArray,
+    origin: IntArray,
+    start: int,
+) -> int:
+    """Add the usable detections of one image to what `locate_k` takes, and return how many there are then.
+
+    Args:
+        ids: of the detections (n).
+        corners: of the detections (n, 4, 2).
+        camera_index: the row of `cameras` that saw them.
+        cameras: all cameras' numbers.
+        known_ids: the map's ids, rising.
+        known_corners: the map's corners (m, 4, 3).
+        times_seen: scratch (m).
+        faults: what is wrong with each detection (n), filled.
+        points: the used markers' corners, filled from `start` on.
+        pixels: their pixels, filled likewise.
+        rays: their rays, filled likewise.
+        origin: their cameras and their rows in the map, (n, 2), filled likewise.
+        start: how many there are from other images.
+    """
+    camera = cameras[camera_index]
+    times_seen[:] = 0
+    for i in range(ids.shape[0]):
+        row = np.searchsorted(known_ids, ids[i])
+        if row < known_ids.shape[0] and known_ids[row] == ids[i]:
+            times_seen[row] += 1
+    count = start
+    for i in range(ids.shape[0]):
+        row = np.searchsorted(known_ids, ids[i])
+        if row >= known_ids.shape[0] or known_ids[row] != ids[i]:
+            faults[i] = UNKNOWN
+            continue
+        if times_seen[row] > 1:
+            faults[i] = TWICE
+            continue
+        faults[i] = quad_fault_k(camera, corners[i], rays[count])
+        if faults[i] != USED:
+            continue
+        for k in range(4):
+            for axis in range(3):
+                points[count, k, axis] = known_corners[row, k, axis]
+            pixels[count, k, 0] = corners[i, k, 0]
+            pixels[count, k, 1] = corners[i, k, 1]
+        origin[count, 0] = camera_index
+        origin[count, 1] = row
+        count += 1
+    return count
+
+
+@kernel
+def _form_k(
+    points: FloatArray,
+    rays: FloatArray,
+    depths: FloatArray,
+    origin: IntArray,
+    cameras: FloatArray,
+    n: int,
+    centre_x: float,
+    centre_y: float,
+    form: FloatArray,
+    back: FloatArray,
+) -> bool:
+    """Fill the quadratic form of the chi-square in (cos, sin, 1) and the place that goes with each yaw.
+
+    Args:
+        points: the markers' corners in the target's frame (n, 4, 3).
+        rays: the lines of sight to them (n, 4, 2).
+        depths: how far each corner is along its camera's axis (n, 4).
+        origin: each marker's camera.
+        cameras: all cameras' numbers.
+        n: how many markers there are.
+        centre_x: the point of the target whose place is asked for.
+        centre_y: likewise.
+        form: (3, 3), filled.
+        back: (2, 5), filled: the place is back[:, :3] @ (cos, sin, 1), with covariance back[:, 3:].
+    """
+    total = np.zeros((5, 5))
+    row = np.empty(5)
+    for i in range(n):
+        camera = cameras[origin[i, 0]]
+        tx, ty, tz = camera[TX], camera[TY], camera[TZ]
+        for k in range(4):
+            qx, qy, qz = points[i, k, 0] - centre_x, points[i, k, 1] - centre_y, points[i, k, 2]
+            for axis in range(2):
+                at = ROTATION + 3 * axis
+                weight = camera[FX + axis] / (camera[SIGMA] * depths[i, k])
+                ray = rays[i, k, axis]
+                ex = weight * (camera[at] - ray * camera[ROTATION + 6])
+                ey = weight * (camera[at + 1] - ray * camera[ROTATION + 7])
+                ez = weight * (camera[at + 2] - ray * camera[ROTATION + 8])
+                row[0] = ex * qx + ey * qy
+                row[1] = ey * qx - ex * qy
+                row[2] = ez * (qz - tz) - ex * tx - ey * ty
+                row[3] = ex
+                row[4] = ey
+                for a in range(5):
+                    for b in range(a, 5):
+                        total[a, b] += row[a] * row[b]
+    p, q, r = total[3, 3], total[3, 4], total[4, 4]
+    det = p * r - q * q
+    if not det > 1e-12 * p * r:
+        return False
+    back[0, 3], back[0, 4] = r / det, -q / det
+    back[1, 3], back[1, 4] = -q / det, p / det
+    for a in range(3):
+        back[0, a] = -(r * total[a, 3] - q * total[a, 4]) / det
+        back[1, a] = -(p * total[a, 4] - q * total[a, 3]) / det
+    for a in range(3):
+        for b in range(a, 3):
+            form[a, b] = total[a, b] + total[a, 3] * back[0, b] + total[a, 4] * back[1, b]
+            form[b, a] = form[a, b]
+    return True
+
+
+@kernel
+def _form_at_k(form: FloatArray, c: float, s: float) -> float:
+    """Return the quadratic form at (c, s, 1)."""
+    squares = form[0, 0] * c * c + 2.0 * form[0, 1] * c * s + form[1, 1] * s * s
+    value: float = squares + 2.0 * (form[0, 2] * c + form[1, 2] * s) + form[2, 2]
+    return value
+
+
+@kernel
+def _normal_k(
+    points: FloatArray,
+    pixels: FloatArray,
+    origin: IntArray,
+    cameras: FloatArray,
+    n: int,
+    centre_x: float,
+    centre_y: float,
+    x: float,
+    y: float,
+    yaw: float,
+    normal: FloatArray,
+) -> float:
+    """Return the chi-square of the corners at a pose, infinite if one has no image.
+
+    `normal` gets the upper triangle of the information matrix and the right-hand side.
+    """
+    normal[:] = 0.0
+    c, s = math.cos(yaw), math.sin(yaw)
+    chi2 = 0.0
+    for i in range(n):
+        camera = cameras[origin[i, 0]]
+        r = camera[ROTATION : ROTATION + 9]
+        gain_x, gain_y = camera[FX] / camera[SIGMA], camera[FY] / camera[SIGMA]
+        for k in range(4):
+            qx, qy = points[i, k, 0] - centre_x, points[i, k, 1] - centre_y
+            turned_x, turned_y = c * qx - s * qy, s * qx + c * qy
+            dx, dy = turned_x + x - camera[TX], turned_y + y - camera[TY]
+            dz = points[i, k, 2] - camera[TZ]
+            depth = r[6] * dx + r[7] * dy + r[8] * dz
+            if not depth > NEAR:
+                return math.inf
+            px = (r[0] * dx + r[1] * dy + r[2] * dz) / depth
+            py = (r[3] * dx + r[4] * dy + r[5] * dz) / depth
+            if px * px + py * py > camera[RADIUS2_MAX]:
+                return math.inf
+            xd, yd = distort_k(camera, px, py)
+            xx, xy, yy = distort_slope_k(camera, px, py)
+            error_x = (pixels[i, k, 0] - camera[CX]) / camera[SIGMA] - gain_x * xd
+            error_y = (pixels[i, k, 1] - camera[CY]) / camera[SIGMA] - gain_y * yd
+            chi2 += error_x * error_x + error_y * error_y
+            # Derivatives of (px, py) along x and y of the body, then of the bent ray along x, y and yaw.
+            ax, ay = (r[0] - px * r[6]) / depth, (r[1] - px * r[7]) / depth
+            bx, by = (r[3] - py * r[6]) / depth, (r[4] - py * r[7]) / depth
+            jx0, jx1 = gain_x * (xx * ax + xy * bx), gain_x * (xx * ay + xy * by)
+            jy0, jy1 = gain_y * (xy * ax + yy * bx), gain_y * (xy * ay + yy * by)
+            jx2 = jx1 * turned_x - jx0 * turned_y
+            jy2 = jy1 * turned_x - jy0 * turned_y
+            normal[0] += jx0 * jx0 + jy0 * jy0
+            normal[1] += jx0 * jx1 + jy0 * jy1
+            normal[2] += jx0 * jx2 + jy0 * jy2
+            normal[3] += jx1 * jx1 + jy1 * jy1
+            normal[4] += jx1 * jx2 + jy1 * jy2
+            normal[5] += jx2 * jx2 + jy2 * jy2
+            normal[6] += jx0 * error_x + jy0 * error_y
+            normal[7] += jx1 * error_x + jy1 * error_y
+            normal[8] += jx2 * error_x + jy2 * error_y
+    return chi2
+
+
+@kernel
+def _inverse3_k(
+    a: float, b: float, c: float, d: float, e: float, f: float
+) -> tuple[bool, float, float, float, float, float, float]:
+    """Return whether the symmetric matrix [[a, b, c], [b, d, e], [c, e, f]] has an inverse, and that."""
+    i00, i01, i02 = d * f - e * e, c * e - b * f, b * e - c * d
+    det = a * i00 + b * i01 + c * i02
+    if not (det > 1e-14 * a * d * f and math.isfinite(det)):
+        return False, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    return (
+        True,
+        i00 / det,
+        i01 / det,
+        i02 / det,
+        (a * f - c * c) / det,
+        (b * c - a * e) / det,
+        (a * d - b * b) / det,
+    )
+
+
+@kernel
+def _refine_k(
+    points: FloatArray,
+    pixels: FloatArray,
+    origin: IntArray,
+    cameras: FloatArray,
+    n: int,
+    centre_x: float,
+    centre_y: float,
+    pose: FloatArray,
+    normal: FloatArray,
+) -> float:
+    """Improve `pose` by Levenberg-Marquardt, leave `normal` as it is there, and return its chi-square."""
+    trial = np.empty(9)
+    x, y, yaw = pose[0], pose[1], pose[2]
+    chi2 = _normal_k(points, pixels, origin, cameras, n, centre_x, centre_y, x, y, yaw, normal)
+    damping = 1e-4
+    for _ in range(_ITERATIONS):
+        if not math.isfinite(chi2):
+            break
+        more = 1.0 + damping
+        solvable, i00, i01, i02, i11, i12, i22 = _inverse3_k(
+            normal[0] * more, normal[1], normal[2], normal[3] * more, normal[4], normal[5] * more
+        )
+        if not solvable:
+            return math.inf
+        g0, g1, g2 = normal[6], normal[7], normal[8]
+        dx, dy = i00 * g0 + i01 * g1 + i02 * g2, i01 * g0 + i11 * g1 + i12 * g2
+        turn = i02 * g0 + i12 * g1 + i22 * g2
+        new = _normal_k(
+            points, pixels, origin, cameras, n, centre_x, centre_y, x + dx, y + dy, yaw + turn, trial
+        )
+        small = abs(dx) < 1e-9 and abs(dy) < 1e-9 and abs(turn) < 1e-9
+        if new <= chi2:
+            x, y, yaw, chi2 = x + dx, y + dy, yaw + turn, new
+            normal[:] = trial
+            damping *= 0.1
+        else:
+            damping *= 10.0
+        if small or damping > 1e8:
+            break
+    pose[0], pose[1], pose[2] = x, y, wrap(yaw)
+    return chi2
+
+
+@kernel
+def _behind_k(
+    points: FloatArray,
+    origin: IntArray,
+    cameras: FloatArray,
+    n: int,
+    centre_x: float,
+    centre_y: float,
+    pose: FloatArray,
+) -> bool:
+    """Return whether a camera is behind the face of a marker it claims to see."""
+    c, s = math.cos(pose[2]), math.sin(pose[2])
+    for i in range(n):
+        camera = cameras[origin[i, 0]]
+        # The camera in the target's frame.
+        dx, dy = camera[TX] - pose[0], camera[TY] - pose[1]
+        cam_x, cam_y, cam_z = c * dx + s * dy + centre_x, c * dy - s * dx + centre_y, camera[TZ]
+        ax, ay, az = (
+            points[i, 1, 0] - points[i, 0, 0],
+            points[i, 1, 1] - points[i, 0, 1],
+            points[i, 1, 2] - points[i, 0, 2],
+        )
+        bx, by, bz = (
+            points[i, 3, 0] - points[i, 0, 0],
+            points[i, 3, 1] - points[i, 0, 1],
+            points[i, 3, 2] - points[i, 0, 2],
+        )
+        # Right times down of a marker points into the wall.
+        inwards = (
+            (ay * bz - az * by) * (points[i, 0, 0] - cam_x)
+            + (az * bx - ax * bz) * (points[i, 0, 1] - cam_y)
+            + (ax * by - ay * bx) * (points[i, 0, 2] - cam_z)
+        )
+        if not inwards > 0.0:
+            return True
+    return False
+
+
+@kernel
+def _wanted_k(
+    x: float, y: float, yaw: float, centre_x: float, centre_y: float, inverse: bool
+) -> tuple[float, float, float]:
+    """Return what was asked for, from the pose of the target's centre in the body."""
+    c, s = math.cos(yaw), math.sin(yaw)
+    if inverse:
+        # The body in the target's frame: centre - R(-yaw) (x, y).
+        return centre_x - (c * x + s * y), centre_y - (c * y - s * x), wrap(-yaw)
+    # The target's origin in the body: (x, y) - R(yaw) centre.
+    return x - (c * centre_x - s * centre_y), y - (s * centre_x + c * centre_y), wrap(yaw)
+
+
+@kernel
+def _explained_k(
+    back: FloatArray, i: int, centre_x: float, centre_y: float, inverse: bool
+) -> tuple[float, float, float]:
+    """Return the pose that explains the corners best with one of the yaws that are looked at."""
+    x = back[0, 0] * _COS[i] + back[0, 1] * _SIN[i] + back[0, 2]
+    y = back[1, 0] * _COS[i] + back[1, 1] * _SIN[i] + back[1, 2]
+    return _wanted_k(x, y, _YAW[i], centre_x, centre_y, inverse)
+
+
+@kernel
+def _spread_k(covariance: FloatArray, weight: float, d0: float, d1: float, d2: float) -> None:
+    """Add a weighted deviation to a covariance."""
+    d = (d0, d1, d2)
+    for i in range(3):
+        for j in range(3):
+            covariance[3 * i + j] += weight * d[i] * d[j]
+
+
+@kernel
+def _place_known_yaw_k(
+    covariance: FloatArray, v00: float, v01: float, v11: float, yaw: float, inverse: bool
+) -> None:
+    """Set a covariance to that of the place in the body for a known yaw, in the frame that is wanted."""
+    covariance[:] = 0.0
+    if inverse:
+        c, s = math.cos(yaw), math.sin(yaw)
+        covariance[0] = c * c * v00 + 2.0 * c * s * v01 + s * s * v11
+        covariance[1] = covariance[3] = c * s * (v11 - v00) + (c * c - s * s) * v01
+        covariance[4] = s * s * v00 - 2.0 * c * s * v01 + c * c * v11
+    else:
+        covariance[0], covariance[4] = v00, v11
+        covariance[1] = covariance[3] = v01
+
+
+@kernel
+def locate_k(
+    points: FloatArray,
+    pixels: FloatArray,
+    rays: FloatArray,
+    origin: IntArray,
+    cameras: FloatArray,
+    n: int,
+    facing: float,
+    window: float,
+    yaw_sigma_max: float,
+    inverse: bool,
+    result: FloatArray,
+) -> int:
+    """Find the pose of the target in the body, or of the body in the target, from `n` markers.
+
+    Args:
+        points: their corners in the target's frame, heights above the floor (n, 4, 3).
+        pixels: where their corners were seen (n, 4, 2).
+        rays: the same without focal length and distortion.
+        origin: the cameras that saw them, in column 0.
+        cameras: all cameras' numbers.
+        n: how many of the rows are filled.
+        facing: the yaw of the target in the body where it is looked for.
+        window: how far from `facing` it may be; pi for anywhere.
+        yaw_sigma_max: above this the yaw counts as ambiguous.
+        inverse: whether the pose of the body in the target's frame is wanted.
+        result: filled, if the answer is FOUND or AMBIGUOUS. If AMBIGUOUS it is the mean of all yaws that
+            explain the corners, weighted by how well they do, with a covariance that spans them.
+
+    Returns:
+        FOUND, NO_POSE, RESIDUAL, AMBIGUOUS or BEHIND.
+    """
+    centre_x = centre_y = 0.0
+    depths = np.empty((n, 4))
+    for i in range(n):
+        size = math.sqrt(
+            (points[i, 1, 0] - points[i, 0, 0]) ** 2
+            + (points[i, 1, 1] - points[i, 0, 1]) ** 2
+            + (points[i, 1, 2] - points[i, 0, 2]) ** 2
+        )
+        edge2 = 0.0
+        for k in range(4):
+            j = (k + 1) % 4
+            edge2 = max(edge2, (rays[i, j, 0] - rays[i, k, 0]) ** 2 + (rays[i, j, 1] - rays[i, k, 1]) ** 2)
+            centre_x += points[i, k, 0] / (4 * n)
+            centre_y += points[i, k, 1] / (4 * n)
+        depths[i, :] = size / math.sqrt(edge2)
+    form = np.empty((3, 3))
+    back = np.empty((2, 5))
+    if not _form_k(points, rays, depths, origin, cameras, n, centre_x, centre_y, form, back):
+        return NO_POSE
+
+    # The yaws that explain the corners best: a quadratic form has at most two minima on the circle.
+    profile = np.empty(_YAWS)
+    for i in range(_YAWS):
+        allowed = window >= math.pi or abs(wrap(_YAW[i] - facing)) <= window + _STEP
+        profile[i] = _form_at_k(form, _COS[i], _SIN[i]) if allowed else math.inf
+    best = math.inf
+    pose = np.empty(3)
+    x = y = yaw = 0.0
+    normal = np.empty(9)
+    info = np.empty(9)
+    for _ in range(_CANDIDATES):
+        at = -1
+        for i in range(_YAWS):
+            minimum = profile[i] <= profile[i - 1] and profile[i] <= profile[(i + 1) % _YAWS]
+            if minimum and math.isfinite(profile[i]) and (at < 0 or profile[i] < profile[at]):
+                at = i
+        if at < 0:
+            break
+        pose[0] = back[0, 0] * _COS[at] + back[0, 1] * _SIN[at] + back[0, 2]
+        pose[1] = back[1, 0] * _COS[at] + back[1, 1] * _SIN[at] + back[1, 2]
+        pose[2] = _YAW[at]
+        chi2 = _refine_k(points, pixels, origin, cameras, n, centre_x, centre_y, pose, normal)
+        if chi2 < best:
+            best, x, y, yaw = chi2, pose[0], pose[1], pose[2]
+            info[:] = normal
+        # Take this valley out of the profile: uphill on both sides of its bottom.
+        for way in (-1, 1):
+            i, height = at, profile[at]
+            while True:
+                i = (i + way) % _YAWS
+                if not height <= profile[i] < math.inf:
+                    break
+                height = profile[i]
+                profile[i] = math.inf
+        profile[at] = math.inf
+    if not math.isfinite(best):
+        return NO_POSE
+
+    dof = 8.0 * n - 3.0
+    if best > chi2_quantile_k(dof, _Z_REFUSED):
+        return RESIDUAL
+    pose[0], pose[1], pose[2] = x, y, yaw
+    if _behind_k(points, origin, cameras, n, centre_x, centre_y, pose):
+        return BEHIND
+    solvable, v00, v01, v02, v11, v12, v22 = _inverse3_k(info[0], info[1], info[2], info[3], info[4], info[5])
+    if not solvable:
+        return NO_POSE
+    # Corners worse than the camera's noise explains: believe the corners.
+    noise2 = best / dof if best > chi2_quantile_k(dof, _Z_WIDENED) else 1.0
+    v00, v01, v02 = v00 * noise2, v01 * noise2, v02 * noise2
+    v11, v12, v22 = v11 * noise2, v12 * noise2, v22 * noise2
+
+    # The profile again with the depths now known: how far from this yaw do the corners still fit?
+    c, s = math.cos(yaw), math.sin(yaw)
+    for i in range(n):
+        camera = cameras[origin[i, 0]]
+        for k in range(4):
+            qx, qy = points[i, k, 0] - centre_x, points[i, k, 1] - centre_y
+            depths[i, k] = (
+                camera[ROTATION + 6] * (c * qx - s * qy + x - camera[TX])
+                + camera[ROTATION + 7] * (s * qx + c * qy + y - camera[TY])
+                + camera[ROTATION + 8] * (points[i, k, 2] - camera[TZ])
+            )
+    _form_k(points, rays, depths, origin, cameras, n, centre_x, centre_y, form, back)
+    floor = _form_at_k(form, c, s)
+    scale = max(1.0, best / dof)
+    variance = v22
+    for i in range(_YAWS):
+        away = abs(wrap(_YAW[i] - yaw))
+        profile[i] = (_form_at_k(form, _COS[i], _SIN[i]) - floor) / scale
+        if window < math.pi and abs(wrap(_YAW[i] - facing)) > window:
+            profile[i] = math.inf
+        elif profile[i] < _CHI2_APART:
+            variance = max(variance, away * away / max(profile[i], 1.0))
+    result[CHI2] = best
+    result[DOF] = dof
+    outside = window < math.pi and abs(wrap(yaw - facing)) > window + 4.0 * math.sqrt(v22)
+    covariance = result[COVARIANCE : COVARIANCE + 9]
+    if variance <= yaw_sigma_max * yaw_sigma_max and not outside:
+        _place_known_yaw_k(
+            covariance, v00 - v02 * v02 / v22, v01 - v02 * v12 / v22, v11 - v12 * v12 / v22, yaw, inverse
+        )
+        # Where yaw is unsure the place lies on an arc: three points on it span more than its tangent does.
+        px, py, pyaw = _wanted_k(x, y, yaw, centre_x, centre_y, inverse)
+        for sign in (-1.0, 1.0):
+            turn = sign * math.sqrt(3.0 * variance)
+            dc, ds = math.cos(yaw + turn) - c, math.sin(yaw + turn) - s
+            ax, ay, ayaw = _wanted_k(
+                x + back[0, 0] * dc + back[0, 1] * ds,
+                y + back[1, 0] * dc + back[1, 1] * ds,
+                yaw + turn,
+                centre_x,
+                centre_y,
+                inverse,
+            )
+            _spread_k(covariance, 1.0 / 6.0, ax - px, ay - py, wrap(ayaw - pyaw))
+        result[0], result[1], result[2] = px, py, pyaw
+        return FOUND
+
+    # The mean over all yaws that could be, each with its place, and how far they are from it.
+    lowest = math.inf
+    for i in range(_YAWS):
+        lowest = min(lowest, profile[i])
+    if not math.isfinite(lowest):
+        return NO_POSE
+    _, _, from_yaw = _wanted_k(x, y, yaw, centre_x, centre_y, inverse)
+    total = m0 = m1 = m2 = 0.0
+    for i in range(_YAWS):
+        profile[i] = math.exp(-0.5 * min(profile[i] - lowest, 700.0))
+        px, py, pyaw = _explained_k(back, i, centre_x, centre_y, inverse)
+        total += profile[i]
+        m0 += profile[i] * px
+        m1 += profile[i] * py
+        m2 += profile[i] * wrap(pyaw - from_yaw)
+    m0, m1, m2 = m0 / total, m1 / total, m2 / total
+    result[0], result[1], result[2] = m0, m1, wrap(from_yaw + m2)
+    mean_yaw = -result[2] if inverse else result[2]
+    _place_known_yaw_k(
+        covariance, back[0, 3] * scale, back[0, 4] * scale, back[1, 4] * scale, mean_yaw, inverse
+    )
+    covariance[8] = _STEP * _STEP / 12.0
+    for i in range(_YAWS):
+        px, py, pyaw = _explained_k(back, i, centre_x, centre_y, inverse)
+        _spread_k(covariance, profile[i] / total, px - m0, py - m1, wrap(pyaw - from_yaw) - m2)
+    return AMBIGUOUS

@@ -1,0 +1,325 @@
+"""Virtual radios (III-A6): who hears whom, how strong, how far, and what gets lost.
+
+BLE modules advertise a little data and report the received signal strength (RSSI), which falls with the
+logarithm of the distance. UWB modules measure the distance itself to about 0.1 m. Packet radios and
+infrared links carry messages to whoever is within range, and within a beam around the sender's heading.
+One `RadioModel` is the medium that all robots of a world share; each robot has a `RadioPort` on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from swarmbed_core.device import RadioPacket
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.geometry import TAU
+from swarmbed_core.health import Health
+from swarmbed_core.kernel import kernel
+from swarmbed_core.watchdog import TOLERANCE, Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from swarmbed_core.device import Clock
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import Radio
+
+# Antennas are never closer than that; it keeps the logarithm finite.
+CLOSEST: Final = 0.01
+# Assumed: what a receiver keeps until it is read; then the oldest go.
+QUEUE: Final = 64
+BEACONS: Final = ("ble", "uwb")
+
+
+@kernel
+def mean_rssi(distance: float, rssi_at_1m: float, exponent: float) -> float:
+    """Return the mean received power in dBm: the log-distance model of path loss."""
+    return rssi_at_1m - 10.0 * exponent * math.log10(max(distance, CLOSEST))
+
+
+@kernel
+def heard_distance(poses_map: FloatArray, sender: int, receiver: int, range_max: float, beam: float) -> float:
+    """Return the distance at which one robot hears another, -1 if it does not.
+
+    Nobody hears itself, and a robot without a finite pose is off the air.
+
+    Args:
+        poses_map: one row (x, y, yaw) a robot.
+        sender: its row.
+        receiver: its row.
+        range_max: the radio's reach in metres, inclusive.
+        beam: whole angle around the sender's heading in which it is heard.
+    """
+    dx = poses_map[receiver, 0] - poses_map[sender, 0]
+    dy = poses_map[receiver, 1] - poses_map[sender, 1]
+    distance = math.hypot(dx, dy)
+    yaw = poses_map[sender, 2]
+    if sender == receiver or not distance <= range_max or not math.isfinite(yaw):
+        return -1.0
+    if beam >= TAU:
+        return distance
+    ahead = dx * math.cos(yaw) + dy * math.sin(yaw)
+    return distance if ahead >= distance * math.cos(0.5 * beam) else -1.0
+
+
+@kernel
+def hear(poses_map: FloatArray, sender: int, range_max: float, beam: float, distances: FloatArray) -> None:
+    """Write for every robot the distance at which it hears one sender, -1 if it does not."""
+    for receiver in range(poses_map.shape[0]):
+        distances[receiver] = heard_distance(poses_map, sender, receiver, range_max, beam)
+
+
+def who_hears(poses_map: FloatArray, radio: Radio) -> NDArray[np.bool_]:
+    """Return whether the robot of each row hears the robot of each column, before any loss."""
+    poses = np.ascontiguousarray(poses_map, dtype=np.float64)
+    distances = np.empty((len(poses), len(poses)))
+    for sender in range(len(poses)):
+        hear(poses, sender, radio.range_max, radio.beam, distances[sender])
+    return distances.T >= 0
+
+
+class RadioModel:
+    """The medium that the robots of a world share: one kind of radio, one for each robot.
+
+    BLE and UWB radios are on the air by themselves at the spec's rate. The others send what they are
+    given, no more often than that rate; half a period of jitter is forgiven.
+    """
+
+    __slots__ = (
+        "_distances",
+        "_due",
+        "_outbox",
+        "_pace",
+        "_queues",
+        "_rng",
+        "_sent_at",
+        "health",
+        "heard",
+        "loss",
+        "lost",
+        "names",
+        "radio",
+        "sent",
+    )
+
+    def __init__(
+        self,
+        radio: Radio,
+        rng: np.random.Generator,
+        names: Sequence[str],
+        *,
+        loss: float | None = None,
+        queue: int = QUEUE,
+        health: Health | None = None,
+    ) -> None:
+        """Give each robot a radio.
+
+        Args:
+            radio: the spec's.
+            rng: where losses and noise come from.
+            names: of the robots, in the order of the poses.
+            loss: share of the receptions that fail, if not the spec's.
+            queue: how many packets a robot keeps until it reads them.
+            health: where to count; its own if none is given.
+
+        Raises:
+            ConfigError: two robots have the same name, or a number is out of bounds.
+        """
+        share = radio.loss if loss is None else loss
+        if not 0 <= share <= 1:
+            message = f"radio {radio.name}: loss {share} must be within 0..1"
+            raise ConfigError(message)
+        if queue < 1:
+            message = f"radio {radio.name}: queue {queue} must be at least 1"
+            raise ConfigError(message)
+        if len(set(names)) != len(names):
+            message = f"radio {radio.name}: two robots have the same name among {', '.join(names)}"
+            raise ConfigError(message)
+        self.radio = radio
+        self.names = tuple(names)
+        self.loss = share
+        self.health = Health() if health is None else health
+        self.sent = 0
+        self.heard = 0
+        self.lost = 0
+        self._rng = rng
+        self._pace = Pace(radio.rate)
+        self._distances = np.empty(len(names))
+        self._queues: list[deque[RadioPacket]] = [deque(maxlen=queue) for _ in names]
+        beacon = radio.kind in BEACONS
+        self._outbox: list[list[bytes]] = [[b""] if beacon else [] for _ in names]
+        self._sent_at = [-math.inf] * len(names)
+        self._due = [-math.inf] * len(names)
+
+    def port(self, name: str, clock: Clock) -> RadioPort:
+        """Return one robot's radio.
+
+        Raises:
+            ConfigError: there is no such robot.
+        """
+        if name not in self.names:
+            message = f"radio {self.radio.name}: no robot '{name}' among {', '.join(self.names)}"
+            raise ConfigError(message)
+        return RadioPort(self, self.names.index(name), clock)
+
+    def send(self, sender: int, payload: bytes | bytearray, now: float) -> bool:
+        """Take something to be sent at the next step.
+
+        A radio that advertises takes it as its new advertisement.
+
+        Args:
+            sender: the robot's index.
+            payload: at most the spec's `payload_bytes`.
+            now: the clock's time.
+
+        Returns:
+            Whether it will be sent; if not, the counters say why.
+        """
+        if not isinstance(payload, (bytes, bytearray)):
+            kind = type(payload).__name__
+            self.health.refuse("radio.not_bytes", f"{self._whose(sender)}: found {kind}, expected bytes")
+            return False
+        if len(payload) > self.radio.payload_bytes:
+            found, most = len(payload), self.radio.payload_bytes
+            self.health.refuse("radio.too_long", f"{self._whose(sender)}: {found} bytes, at most {most} fit")
+            return False
+        if self.radio.kind in BEACONS:
+            self._outbox[sender] = [bytes(payload)]
+            return True
+        if not self._is_in_time(sender, now):
+            return False
+        self._outbox[sender].append(bytes(payload))
+        return True
+
+    def step(self, now: float, poses_map: FloatArray) -> None:
+        """Deliver what is on the air to whoever hears it.
+
+        Args:
+            now: the clock's time, the stamp of what is heard.
+            poses_map: one row (x, y, yaw) a robot; one with a NaN is off the air.
+        """
+        if not math.isfinite(now):
+            self.health.refuse("radio.clock", f"time {now} must be finite")
+            return
+        poses = np.ascontiguousarray(poses_map, dtype=np.float64)
+        if poses.shape != (len(self.names), 3):
+            expected = f"expected {len(self.names)} x 3"
+            self.health.refuse("radio.poses", f"found poses of shape {poses.shape}, {expected}")
+            return
+        if self.radio.kind not in BEACONS:
+            for sender, payloads in enumerate(self._outbox):
+                for payload in payloads:
+                    self._transmit(now, poses, sender, payload)
+                payloads.clear()
+        elif self._pace.due(now):
+            for sender, (payload,) in enumerate(self._outbox):
+                self._transmit(now, poses, sender, payload)
+
+    def read(self, receiver: int) -> list[RadioPacket]:
+        """Return what a robot heard and has not read, oldest first."""
+        queue = self._queues[receiver]
+        packets = list(queue)
+        queue.clear()
+        return packets
+
+    def rssi(self, distances: FloatArray) -> FloatArray | None:
+        """Return received powers in dBm with noise; None if this radio does not measure them."""
+        at_1m, exponent = self.radio.rssi_at_1m, self.radio.path_loss_exponent
+        if at_1m is None or exponent is None:
+            return None
+        means = np.array([mean_rssi(distance, at_1m, exponent) for distance in distances])
+        return means + self.radio.rssi_sigma * self._rng.standard_normal(len(means))
+
+    def ranges(self, distances: FloatArray) -> FloatArray | None:
+        """Return measured distances with noise, never negative; None if this radio does not range."""
+        sigma = self.radio.range_sigma
+        if sigma is None:
+            return None
+        measured: FloatArray = np.maximum(distances + sigma * self._rng.standard_normal(len(distances)), 0.0)
+        return measured
+
+    def _transmit(self, now: float, poses: FloatArray, sender: int, payload: bytes) -> None:
+        hear(poses, sender, self.radio.range_max, self.radio.beam, self._distances)
+        reached = np.flatnonzero(self._distances >= 0)
+        kept = reached[self._rng.random(len(reached)) >= self.loss]
+        distances = self._distances[kept]
+        rssi, ranges = self.rssi(distances), self.ranges(distances)
+        self.sent += 1
+        self.heard += len(kept)
+        self.lost += len(reached) - len(kept)
+        for i, receiver in enumerate(kept):
+            queue = self._queues[receiver]
+            if len(queue) == queue.maxlen:
+                dropped = f"{self._whose(receiver)}: dropped the oldest of {queue.maxlen} packets unread"
+                self.health.refuse("radio.queue_full", dropped)
+            queue.append(
+                RadioPacket(
+                    stamp=now,
+                    sender=self.names[sender],
+                    payload=payload,
+                    rssi=None if rssi is None else float(rssi[i]),
+                    distance=None if ranges is None else float(ranges[i]),
+                )
+            )
+
+    def _is_in_time(self, sender: int, now: float) -> bool:
+        """Return whether the rate allows another packet, and if so book it."""
+        if not math.isfinite(now):
+            self.health.refuse("radio.clock", f"{self._whose(sender)}: time {now} must be finite")
+            return False
+        if now < self._sent_at[sender]:
+            went = f"time went from {self._sent_at[sender]} to {now}"
+            self.health.refuse("radio.clock", f"{self._whose(sender)}: {went}")
+            self._due[sender] = -math.inf
+        period = 1.0 / self.radio.rate
+        due = self._due[sender]
+        if now < due - 0.5 * period - TOLERANCE:
+            rate = self.radio.rate
+            self.health.refuse("radio.too_often", f"{self._whose(sender)}: more than {rate} packets a second")
+            return False
+        self._sent_at[sender] = now
+        self._due[sender] = max(due, now) + period
+        return True
+
+    def _whose(self, robot: int) -> str:
+        return f"radio {self.radio.name} of {self.names[robot]}"
+
+
+class RadioPort:
+    """One robot's radio on the shared medium: a `RadioPart`."""
+
+    __slots__ = ("_clock", "_index", "_model")
+
+    def __init__(self, model: RadioModel, index: int, clock: Clock) -> None:
+        """Connect a robot; `RadioModel.port` does it by name."""
+        self._model = model
+        self._index = index
+        self._clock = clock
+
+    def send(self, payload: bytes) -> None:
+        """Broadcast bytes to whoever hears."""
+        self._model.send(self._index, payload, self._clock.time)
+
+    def read(self) -> Sequence[RadioPacket]:
+        """Return what was heard and not handed out yet, oldest first."""
+        return self._model.read(self._index)
+
+
+def distance_from_rssi(rssi: float, radio: Radio) -> float | None:
+    """Return the distance whose mean RSSI that is, within what the radio reaches.
+
+    Noise in dB is a factor in metres: the estimate is right in the median and too large in the mean.
+    None if the radio does not measure it, or the value is not finite.
+    """
+    at_1m, exponent = radio.rssi_at_1m, radio.path_loss_exponent
+    if at_1m is None or exponent is None or not math.isfinite(rssi):
+        return None
+    # Bounded before the power, for that overflows.
+    decades = min(max((at_1m - rssi) / (10.0 * exponent), math.log10(CLOSEST)), math.log10(radio.range_max))
+    return math.pow(10.0, decades)

@@ -1,0 +1,155 @@
+"""Random lives of a path player, and how near they come to breaking a limit.
+
+Issue 2 asks that no trajectory ever breaks a limit, whatever the waypoints and whenever it is replaced.
+`random_case` plays one life: paths with random waypoints, velocities and limits, replaced and cancelled at
+random times. The tests play hundreds, `scripts/bench` plays ten thousand.
+
+Everything is measured on the set-points from outside. While a path with lower limits is taken over, those of
+the path before it still hold, for as long as it may take to slow down.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from swarmbed_core.kernel import kernel
+from swarmbed_core.trajectory import Path, PathPlayer, Waypoint
+
+if TYPE_CHECKING:
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import Limits
+
+# A life is cut short after so many set-points; most end before.
+MAX_TICKS = 600
+
+
+class Worst(NamedTuple):
+    """The largest values of one life or of many, as shares of the limits: all are at most 1."""
+
+    speed: float = 0.0
+    acceleration: float = 0.0
+    jerk: float = 0.0
+    yaw_rate: float = 0.0
+    yaw_acceleration: float = 0.0
+    yaw_jerk: float = 0.0
+    jump: float = 0.0
+    """Of pose or velocity, from one set-point to the next, against what the limits allow in that time."""
+    unfinished: float = 0.0
+    """2 if the robot was not at rest in time after the last cancel, or if it did not brake at full share."""
+
+    def merge(self, other: Worst) -> Worst:
+        """Return the worse of two in each respect; NaN is worse than anything."""
+        return Worst(*(float(np.maximum(one, two)) for one, two in zip(self, other, strict=True)))
+
+    @property
+    def overall(self) -> float:
+        """Return the worst of all."""
+        return float(np.max(self))
+
+
+def random_path(rng: np.random.Generator, limits: Limits, *, holonomic: bool = True) -> Path:
+    """Return a path of one to five waypoints near the origin, with velocities up to the limit."""
+    speed = limits.speed * (rng.uniform(0.1, 1.2) if rng.random() < 0.4 else 1.0)
+    max_speed = min(speed, limits.speed)
+    spread = rng.choice([0.05, 0.5, 3.0]) * limits.speed
+    waypoints = []
+    for _ in range(rng.integers(1, 6)):
+        pose = (*rng.normal(0.0, spread, 2), rng.uniform(-4.0, 4.0))
+        velocity = (0.0, 0.0, 0.0)
+        if holonomic and rng.random() < 0.6:
+            # Exactly the limit is allowed, and the hardest.
+            size = max_speed * (1.0 if rng.random() < 0.2 else rng.random())
+            angle = rng.uniform(-math.pi, math.pi)
+            omega = limits.yaw_rate * rng.uniform(-1.0, 1.0) if rng.random() < 0.3 else 0.0
+            velocity = (size * math.cos(angle), size * math.sin(angle), omega)
+        waypoints.append(Waypoint(pose, velocity))
+    share = rng.uniform(0.125, 1.0) if rng.random() < 0.6 else None
+    acceleration = None if share is None else share * limits.acceleration_available
+    return Path(tuple(waypoints), "odom", speed, acceleration)
+
+
+def random_case(rng: np.random.Generator, limits: Limits, *, holonomic: bool = True) -> Worst:
+    """Play one random life of a player and return how near it came to the limits.
+
+    Args:
+        rng: decides everything.
+        limits: the robot's.
+        holonomic: whether it can move sideways.
+    """
+    player = PathPlayer(limits, holonomic=holonomic)
+    dt = 0.01 if rng.random() < 0.7 else float(rng.uniform(0.0005, 0.03))
+    usual = (limits.speed, limits.acceleration)
+    now = usual
+    # Limits of earlier paths that may still be in force, and until when.
+    earlier: list[tuple[float, float, float]] = []
+    rows: list[tuple[float, ...]] = []
+    tick = 0
+    actions = int(rng.integers(1, 7))
+    if holonomic and rng.random() < 0.2:
+        angle = rng.uniform(-math.pi, math.pi)
+        speed = limits.speed * rng.random()
+        omega = limits.yaw_rate * rng.uniform(-1.0, 1.0)
+        player.start_moving((0.0, 0.0, angle), (speed * math.cos(angle), speed * math.sin(angle), omega))
+    for action in range(actions):
+        if action and rng.random() < 0.15:
+            player.cancel()
+        else:
+            path = random_path(rng, limits, holonomic=holonomic)
+            time = tick * dt
+            speed, acceleration = now
+            slack = 2 * (limits.speed / acceleration + 2 * acceleration / limits.jerk) + 2 * dt
+            earlier = [(time + slack, s, a) for until, s, a in earlier if until >= time]
+            earlier.append((time + slack, speed, acceleration))
+            now = (
+                min(path.max_speed or math.inf, limits.speed),
+                path.max_acceleration or limits.acceleration,
+            )
+            player.follow(path, player.setpoint.pose)
+        for _ in range(min(int(rng.exponential(0.6) / dt) + 1, MAX_TICKS // actions)):
+            tick += 1
+            time = tick * dt
+            top_speed, top_acceleration = now
+            for until, s, a in earlier:
+                if until >= time:
+                    top_speed, top_acceleration = max(s, top_speed), max(a, top_acceleration)
+            pose, velocity, acceleration_ = player.advance(dt)
+            rows.append((*pose, *velocity, *acceleration_, top_speed, top_acceleration))
+    player.cancel()
+    slowest = min(now[1], *(acceleration for _, _, acceleration in earlier))
+    ramps = limits.speed / slowest + 2 * limits.acceleration_available / limits.jerk
+    yaw = (limits.yaw_rate, limits.yaw_acceleration, limits.yaw_jerk)
+    player.advance(2 * ramps + 2 * (yaw[0] / yaw[1] + yaw[1] / yaw[2]))
+    worst = _measure(np.array(rows), dt, limits.jerk, *yaw)
+    return Worst(*worst, unfinished=2.0 * player.active)
+
+
+@kernel
+def _measure(
+    rows: FloatArray, dt: float, jerk: float, yaw_rate: float, yaw_acceleration: float, yaw_jerk: float
+) -> tuple[float, float, float, float, float, float, float]:
+    """Return the largest shares of the limits among set-points `dt` apart."""
+    worst = np.zeros(7)
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        speed, acceleration = row[9], row[10]
+        worst[0] = np.maximum(worst[0], np.hypot(row[3], row[4]) / speed)
+        worst[1] = np.maximum(worst[1], np.hypot(row[6], row[7]) / acceleration)
+        worst[3] = np.maximum(worst[3], abs(row[5]) / yaw_rate)
+        worst[4] = np.maximum(worst[4], abs(row[8]) / yaw_acceleration)
+        if i == 0:
+            continue
+        old = rows[i - 1]
+        worst[2] = np.maximum(worst[2], np.hypot(row[6] - old[6], row[7] - old[7]) / (jerk * dt))
+        worst[5] = np.maximum(worst[5], abs(row[8] - old[8]) / (yaw_jerk * dt))
+        # A limit is in force from the tick after its path came, and motion before that counts too.
+        speed, acceleration = max(speed, old[9]), max(acceleration, old[10])
+        moved = np.hypot(row[0] - old[0], row[1] - old[1]) / (speed * dt)
+        changed = np.hypot(row[3] - old[3], row[4] - old[4]) / (acceleration * dt)
+        turned = abs(row[2] - old[2]) / (yaw_rate * dt)
+        spun = abs(row[5] - old[5]) / (yaw_acceleration * dt)
+        # np.maximum, and not max, hands NaN on.
+        worst[6] = np.maximum(worst[6], np.maximum(np.maximum(moved, changed), np.maximum(turned, spun)))
+    return worst[0], worst[1], worst[2], worst[3], worst[4], worst[5], worst[6]

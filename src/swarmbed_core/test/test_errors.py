@@ -1,0 +1,25 @@
+"""One family of errors, told apart by what a person has to mend."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from swarmbed_core.errors import SwarmbedError
+
+from swarmbed_core import errors
+
+FAMILY = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
+MESSAGE = "speed 7 must be below 2"
+
+
+def test_there_is_a_base_and_more_than_one_kind() -> None:
+    assert SwarmbedError in FAMILY
+    assert len(FAMILY) > 3
+
+
+@pytest.mark.parametrize("kind", FAMILY)
+def test_each_is_caught_by_the_base_and_keeps_its_message(kind: type[Exception]) -> None:
+    with pytest.raises(SwarmbedError, match=MESSAGE):
+        raise kind(MESSAGE)
+    assert kind.__doc__

@@ -1,0 +1,314 @@
+"""The benchmark table: what this machine does, beside what must hold.
+
+Speeds are medians over blocks of repetitions after a warm-up, in one process on one core; accuracies come
+from seeds that nothing was tuned to. The table goes to the terminal, to JSON, and to docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import platform
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.table import Table
+from swarmbed_core.collision_map import CollisionMap
+from swarmbed_core.ekf_check import nees_study
+from swarmbed_core.kinematics import Kinematics
+from swarmbed_core.local import LocalSwarm
+from swarmbed_core.markers import make_bench_case
+from swarmbed_core.memory import MemoryWorld
+from swarmbed_core.onboard import Onboard
+from swarmbed_core.power import BatteryModel, PowerModel
+from swarmbed_core.ranges import figure7
+from swarmbed_core.robot import Command
+from swarmbed_core.spec import RobotSpec
+from swarmbed_core.trajectory import Path, Waypoint
+from swarmbed_core.trajectory_check import random_case
+
+from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.files import write_json, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rich.console import Console
+
+SEED = 20260
+"""Of everything random here; the tests use others."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a number and, if it has to hold, its bound."""
+
+    name: str
+    value: float
+    unit: str
+    at_most: float | None = None
+    at_least: float | None = None
+    note: str = ""
+
+    @property
+    def holds(self) -> bool | None:
+        """Return whether the number keeps its bound, None if it has none."""
+        if self.at_most is None and self.at_least is None:
+            return None
+        above = self.at_least is None or self.value >= self.at_least
+        below = self.at_most is None or self.value <= self.at_most
+        return above and below
+
+    @property
+    def bound(self) -> str:
+        """Return the bound as people write it."""
+        parts = []
+        if self.at_least is not None:
+            parts.append(f"at least {self.at_least:g}")
+        if self.at_most is not None:
+            parts.append(f"at most {self.at_most:g}")
+        return ", ".join(parts)
+
+
+def microseconds(work: Callable[[], object], repetitions: int, blocks: int = 7) -> float:
+    """Return the median over blocks of the mean microseconds of one call, after a warm-up block."""
+    means = []
+    for block in range(blocks + 1):
+        started = time.perf_counter()
+        for _ in range(repetitions):
+            work()
+        if block:
+            means.append((time.perf_counter() - started) / repetitions * 1e6)
+    return float(np.median(means))
+
+
+def cycle(quick: bool) -> Iterator[Row]:
+    """Time one robot's whole 100 Hz cycle on a path that never ends."""
+    world = MemoryWorld.of(["dots"], seed=SEED)
+    device = replace(world.device("dots1"), ranges={}, cameras=None, compass=None, power=None, lifter=None)
+    onboard = Onboard(device)
+    lap = [Waypoint(pose) for pose in ((1.6, 0.0, 0.0), (1.6, 1.6, 1.5), (0.0, 1.6, 3.0), (0.0, 0.0, 0.0))]
+    onboard.follow(Path(tuple(lap * 250)))
+    cycles = 2_000 if quick else 20_000
+    for _ in range(500):
+        world.step()
+        onboard.step()
+    spent = []
+    for _ in range(cycles):
+        world.step()
+        started = time.perf_counter()
+        onboard.step()
+        spent.append(time.perf_counter() - started)
+    micro = np.array(spent) * 1e6
+    yield Row("robot cycle, mean", float(micro.mean()), "us", at_most=60, note="odometry, EKF, Ruckig, PID, kinematics")
+    yield Row("robot cycle, p99", float(np.percentile(micro, 99)), "us")
+
+
+def collision_map(quick: bool) -> Iterator[Row]:
+    """Time the collision map with 16 returns, and the questions that controllers ask."""
+    spec = RobotSpec.load("dots")
+    grid = CollisionMap(spec)
+    rng = np.random.default_rng(SEED)
+    angles = np.array(spec.ranges[0].angles)
+    points = np.stack([np.cos(angles), np.sin(angles)], axis=1) * rng.uniform(0.3, 1.2, (16, 1))
+    pose = np.zeros(3)
+    clock = iter(np.arange(1, 10_000_000) * 0.02)
+
+    def update() -> None:
+        pose[0] += 0.01
+        grid.update(next(clock), pose, points)
+
+    repetitions = 200 if quick else 5_000
+    yield Row("collision map update, 16 returns", microseconds(update, repetitions), "us", at_most=40)
+    ask = microseconds(lambda: grid.likelihood((0.5, 0.0), 1.0), repetitions)
+    yield Row("collision likelihood", ask, "us")
+    yield Row("least-worst of 16 directions", microseconds(lambda: grid.least_worst(16, 0.3), repetitions), "us")
+
+
+def markers(quick: bool) -> Iterator[Row]:
+    """Time the robot's pose from four wall markers."""
+    rng = np.random.default_rng(SEED)
+    cases = [make_bench_case(rng) for _ in range(20)]
+    means = [microseconds(lambda c=case: c[0].solve(c[1]), 20 if quick else 300, 3) for case in cases]
+    yield Row("marker pose, 4 markers", float(np.mean(means)), "us", at_most=300)
+
+
+def trajectories(quick: bool) -> Iterator[Row]:
+    """Try random waypoints, replaced at random times, and look for broken limits."""
+    limits = RobotSpec.load("dots").limits
+    rng = np.random.default_rng(SEED)
+    cases = 300 if quick else 10_000
+    started = time.perf_counter()
+    worst = max(random_case(rng, limits).worst for _ in range(cases))
+    note = f"{cases} random cases in {time.perf_counter() - started:.0f} s; speed, acceleration, jerk, jumps"
+    yield Row("trajectory, worst share of a limit", worst, "", at_most=1 + 1e-6, note=note)
+
+
+def estimation(quick: bool) -> Iterator[Row]:
+    """Ask whether the EKF's covariance is honest and how good its pose is."""
+    study = nees_study(SEED, 8 if quick else 40, 20.0 if quick else 30.0)
+    yield Row("EKF: average NEES, 3 degrees", study["average"], "", at_least=study["low"], at_most=study["high"], note="95% bounds")
+    yield Row("EKF: position error, RMS", 1000 * study["position_rms"], "mm")
+
+
+def ranges(quick: bool) -> Iterator[Row]:
+    """Repeat the paper's Figure 7 with the model of the distance sensors."""
+    ring = RobotSpec.load("dots").ranges[0]
+    data = figure7(ring, SEED, 24_550 if quick else 245_500)
+    left, right = data.edges[:-1], data.edges[1:]
+    error = np.abs(data.mean_error) * 1000
+    good = (left >= 0.25) & (right <= 2.7)
+    yield Row("ToF mean error, 0.25-2.7 m", float(error[good].max()), "mm", at_most=12, note="Figure 7, worst bin")
+    far = (left >= 2.7) & (right <= 3.2)
+    yield Row("ToF mean error, 2.7-3.2 m", float(error[far].max()), "mm", at_most=30, note="Figure 7, worst bin")
+    near = right <= 0.25
+    yield Row("ToF mean error below 0.25 m", float(error[near].max()), "mm", at_most=80, note="paper: up to 75 mm")
+
+
+def power(quick: bool) -> Iterator[Row]:  # noqa: ARG001 - one discharge is quick enough
+    """Discharge the battery at the paper's three operating points (Table IV)."""
+    spec = RobotSpec.load("dots")
+    assert spec.battery is not None
+    assert spec.consumption is not None
+    model = PowerModel(spec)
+    for point in spec.consumption.operating_points:
+        battery = BatteryModel(spec.battery)
+        watts = model.average_watts(point)
+        seconds = 0.0
+        while battery.powered:
+            seconds += battery.discharge(watts, 10.0)
+        yield Row(
+            f"endurance, {point.name}",
+            seconds / 3600,
+            "h",
+            at_least=0.97 * point.hours,
+            at_most=1.03 * point.hours,
+            note=f"Table IV: {point.hours:g} h at {point.watts:g} W",
+        )
+
+
+def kinematics(quick: bool) -> Iterator[Row]:
+    """Go from body velocities to wheels and back."""
+    drive = Kinematics.of(RobotSpec.load("dots"))
+    rng = np.random.default_rng(SEED)
+    twists = rng.uniform(-2, 2, (500 if quick else 10_000, 3))
+    worst = max(float(np.abs(drive.body(drive.wheels(twist)) - twist).max()) for twist in twists)
+    yield Row("kinematics there and back", worst, "m/s", at_most=1e-12)
+
+
+def whole_robots(quick: bool) -> Iterator[Row]:
+    """Run whole robots, with ranges, cameras and maps, in the in-memory world."""
+    for count in (1, 5):
+        kinds = ["dots"] * count
+        swarm = LocalSwarm(MemoryWorld.of(kinds, arena="dots_arena", seed=SEED))
+        arena = swarm.world.arena  # type: ignore[attr-defined]
+        swarm = LocalSwarm(swarm.world, arena.markers())
+        seconds = 2.0 if quick else 20.0
+
+        def drive(swarm: LocalSwarm = swarm, seconds: float = seconds) -> None:
+            for _ in range(round(seconds / 0.1)):
+                for robot in swarm.robots:
+                    robot.act(Command(velocity_body=(0.2, 0.0, 0.5)))
+                    robot.sense()
+                swarm.run(0.1)
+
+        drive()
+        started = time.perf_counter()
+        drive()
+        factor = seconds / (time.perf_counter() - started)
+        yield Row(f"{count} whole robots in memory", factor, "x real time", note="ranges 50 Hz, cameras 30 Hz, map, EKF")
+
+
+GROUPS: Sequence[tuple[str, Callable[[bool], Iterator[Row]]]] = (
+    ("cycle", cycle),
+    ("collision map", collision_map),
+    ("marker pose", markers),
+    ("kinematics", kinematics),
+    ("trajectory", trajectories),
+    ("EKF", estimation),
+    ("ToF", ranges),
+    ("endurance", power),
+    ("whole robots", whole_robots),
+)
+
+
+def main(
+    console: Console,
+    *,
+    json_file: FilePath | None,
+    markdown_file: FilePath | None,
+    only: Sequence[str],
+    quick: bool,
+) -> None:
+    """Measure, print the table, and write the files that were asked for.
+
+    Raises:
+        RunError: no group is called what was asked for, or a file cannot be written.
+    """
+    groups = [group for group in GROUPS if not only or any(part.lower() in group[0].lower() for part in only)]
+    if not groups:
+        message = f"nothing to measure is called {', '.join(only)}: there are {', '.join(name for name, _ in GROUPS)}"
+        raise RunError(message)
+    for file in (json_file, markdown_file):
+        if file is not None and not file.parent.is_dir():
+            message = f"{file}: there is no directory {file.parent}"
+            raise RunError(message)
+    rows: list[Row] = []
+    with console.status("measuring") as status:
+        for name, measure in groups:
+            status.update(f"measuring: {name}")
+            rows.extend(measure(quick))
+    console.print(as_table(rows))
+    if json_file is not None:
+        data = {"machine": machine(), "rows": [{**asdict(row), "holds": row.holds} for row in rows]}
+        write_json(json_file, data)
+        console.print(f"written: {json_file}")
+    if markdown_file is not None:
+        write_text(markdown_file, as_markdown(rows))
+        console.print(f"written: {markdown_file}")
+
+
+def as_table(rows: Sequence[Row]) -> Table:
+    """Return the rows as a table for the terminal."""
+    table = Table("what", "measured", "must hold", "", "", title="Benchmarks")
+    for row in rows:
+        mark = {True: "[green]holds[/green]", False: "[red]MISSED[/red]", None: ""}[row.holds]
+        table.add_row(row.name, f"{row.value:.4g} {row.unit}", row.bound, mark, row.note)
+    return table
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """Return the page docs/benchmarks.md."""
+    about = machine()
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Measured on {about['cpu']}, {about['cores']} cores, Python {about['python']}, on {about['date']}, by",
+        "`scripts/bench --markdown docs/benchmarks.md`. One process on one core, after warm-up.",
+        "",
+        "| what | measured | must hold | | |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        mark = {True: "holds", False: "**missed**", None: ""}[row.holds]
+        lines.append(f"| {row.name} | {row.value:.4g} {row.unit} | {row.bound} | {mark} | {row.note} |")
+    return "\n".join(lines) + "\n"
+
+
+def machine() -> dict[str, object]:
+    """Return what the numbers were measured on."""
+    cpu = platform.processor() or platform.machine()
+    info = FilePath("/proc/cpuinfo")
+    if info.exists():
+        names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        cpu = names[0] if names else cpu
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+    }

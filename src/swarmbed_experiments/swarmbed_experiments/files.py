@@ -1,0 +1,68 @@
+"""Files that runs and benchmarks leave, and what is said when they cannot be written."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import numpy as np
+
+from swarmbed_experiments.errors import RunError
+
+MOST_RUNS_A_SECOND = 100
+
+
+def new_directory(out: Path, name: str, seed: int) -> Path:
+    """Make and return a directory for one run: name, date, seed.
+
+    Raises:
+        RunError: it cannot be made.
+    """
+    stamp = dt.datetime.now(tz=dt.UTC).strftime("%Y%m%d-%H%M%S")
+    stem = f"{name}-{stamp}-{seed}"
+    for suffix in ("", *(f".{i}" for i in range(2, MOST_RUNS_A_SECOND))):
+        directory = out / f"{stem}{suffix}"
+        try:
+            directory.mkdir(parents=True)
+        except OSError as error:
+            if directory.is_dir():
+                continue
+            message = f"{directory}: cannot be made ({error.strerror}); choose another --out"
+            raise RunError(message) from None
+        return directory
+    message = f"{out}: too many runs called {stem} are there already"
+    raise RunError(message)
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a text file.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        message = f"{file}: cannot be written ({error.strerror})"
+        raise RunError(message) from None
+
+
+def write_json(file: Path, data: object) -> None:
+    """Write `data` as JSON that people can read, its floats with six digits.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    write_text(file, json.dumps(_rounded(data), indent=2) + "\n")
+
+
+def _rounded(data: object) -> object:
+    """Return `data` with floats as short as what was measured; what is not finite becomes null."""
+    if isinstance(data, dict):
+        return {key: _rounded(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_rounded(value) for value in data]
+    if isinstance(data, float | np.floating):
+        return float(f"{data:.6g}") if np.isfinite(data) else None
+    return data
