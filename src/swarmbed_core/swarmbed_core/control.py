@@ -5,10 +5,10 @@ add to the set-point's own velocity, taken at the middle of the coming cycle. Wh
 scaling all wheels by one factor; while they saturate, nothing is integrated, and the integral's share of
 the output is bounded (`integral_limit`).
 
-A differential robot has no sideways motion: there the lateral error steers. With `ahead` the speed, the term
-`(yaw.p / 2)^2 error_y / ahead` makes the approach to the line critically damped; below a quarter of full speed
-it fades, and it never turns the robot away from its direction by more than a radian. The yaw's integral takes
-the sum of both errors, since one of them alone would come to rest against the other.
+A differential robot has no sideways motion: there the lateral error steers. With `ahead` the speed, the
+term `(yaw.p / 2)^2 error_y / ahead` makes the approach to the line critically damped; below a quarter of
+full speed it fades, and it never turns the robot from its direction by more than a radian. The yaw's
+integral takes the sum of both errors, since one of them alone would come to rest against the other.
 
 Velocity commands are played with slew-rate limits, and only while they are fresh: a command older than
 `command_timeout`, one from the future, or a clock that steps backwards ramps the robot down to rest.
@@ -219,7 +219,7 @@ class MotionController:
         """Return the factor by which the wheels were slowed in the last cycle: 1 if they were not."""
         return self._saturation
 
-    def command(self, v_body: Sequence[float], stamp: float) -> bool:
+    def command(self, v_body: Sequence[float] | FloatArray, stamp: float) -> bool:
         """Ask for a body velocity, from its stamp on until it is `command_timeout` old.
 
         Speeds above the robot's limits are cut to them. What is not finite is refused and counted as
@@ -260,7 +260,11 @@ class MotionController:
         return self._slew(command or (0.0, 0.0, 0.0), dt)
 
     def track(
-        self, now: float, pose_odom: Sequence[float], v_body: Sequence[float], setpoint: Setpoint
+        self,
+        now: float,
+        pose_odom: Sequence[float] | FloatArray,
+        v_body: Sequence[float] | FloatArray,
+        setpoint: Setpoint,
     ) -> FloatArray:
         """Return the wheel speeds of this cycle that follow a set-point.
 

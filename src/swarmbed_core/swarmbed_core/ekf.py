@@ -4,8 +4,8 @@ DOTS paper, section III-A4c and Figure 5: the poses that the cameras' markers gi
 wheel odometry information, are fed to an EKF to output robot pose", at the 100 Hz of motion control (III-A5).
 Table II says how late the cameras are: 50 to 80 ms.
 
-The state is (x, y, yaw) in `map`, (vx, vy, omega) of the body, and the gyro's bias. The twist is the mean over
-the newest cycle: the wheels measure exactly that, and the pose moves along exactly that arc, so that
+The state is (x, y, yaw) in `map`, (vx, vy, omega) of the body, and the gyro's bias. The twist is the mean
+over the newest cycle: the wheels measure exactly that, and the pose moves along exactly that arc, so that
 acceleration makes no lag. From cycle to cycle, white-noise acceleration changes it. Each cycle:
 
 1. the twist and the bias get their process noise;
@@ -98,7 +98,7 @@ POSITION_VAR_MAX = 1e4  # m2
 YAW_VAR_MAX = math.pi**2 / 3.0  # rad2: of a direction that may be any
 POSE_MAX = 1e6  # m or rad: beyond it a pose is a mistake
 ANGLE_MAX = 1e3  # rad
-VARIANCE_MAX = 1e6  # m2 or rad2
+VARIANCE_MAX = 1e6  # m2, m rad or rad2
 ODDNESS = 1e-6  # share of the largest number by which a covariance may be lopsided
 HEADING_FLOOR = 1e-3  # rad, the least sigma of a heading
 DRIFT = 0.02  # m and rad, what odometry may drift between two gated measurements
@@ -183,13 +183,20 @@ def _correct3(
 
 @kernel
 def _correct1(
-    core: FloatArray, cov: FloatArray, a: int, b: int, weight: float, variance: float, innovation: float, gate: float
+    core: FloatArray,
+    cov: FloatArray,
+    a: int,
+    b: int,
+    weight: float,
+    variance: float,
+    innovation: float,
+    gate: float,
 ) -> float:
     """Correct by one number, a measurement of state[a] + weight state[b]; return its squared distance."""
     for i in range(7):
         cov[CROSS + i, 0] = cov[i, a] + weight * cov[i, b]
     s = cov[CROSS + a, 0] + weight * cov[CROSS + b, 0] + variance
-    distance2 = innovation * innovation / s
+    distance2 = float(innovation * innovation / s)
     if not distance2 <= gate:
         return distance2
     for i in range(7):
@@ -300,7 +307,30 @@ def _advance(core: FloatArray, cov: FloatArray, row: FloatArray, params: FloatAr
 
 
 @kernel
-def _apply(core: FloatArray, cov: FloatArray, row: FloatArray, params: FloatArray, measure: FloatArray) -> None:
+def _seen(
+    cov: FloatArray,
+    m: int,
+    dx: float,
+    dy: float,
+    gc: float,
+    gs: float,
+    dx_dw: float,
+    dy_dw: float,
+    dt: float,
+) -> tuple[float, float, float]:
+    """Return column m of the covariance of a pose on the arc, from the cross-covariance with its part m."""
+    p = cov[CROSS:, m]
+    return (
+        p[0] - dy * p[2] + gc * p[3] - gs * p[4] + dx_dw * p[5],
+        p[1] + dx * p[2] + gs * p[3] + gc * p[4] + dy_dw * p[5],
+        p[2] + dt * p[5],
+    )
+
+
+@kernel
+def _apply(
+    core: FloatArray, cov: FloatArray, row: FloatArray, params: FloatArray, measure: FloatArray
+) -> None:
     """Correct the state at the end of a cycle by a measurement from within it, or gate it."""
     dt = measure[M_STAMP] - row[R_STAMP]
     if measure[M_KIND] == KIND_HEADING:
@@ -316,16 +346,18 @@ def _apply(core: FloatArray, cov: FloatArray, row: FloatArray, params: FloatArra
         cov[CROSS + i, 0] = cov[i, 0] - dy * cov[i, 2] + gc * cov[i, 3] - gs * cov[i, 4] + dx_dw * cov[i, 5]
         cov[CROSS + i, 1] = cov[i, 1] + dx * cov[i, 2] + gs * cov[i, 3] + gc * cov[i, 4] + dy_dw * cov[i, 5]
         cov[CROSS + i, 2] = cov[i, 2] + dt * cov[i, 5]
-    k = CROSS
+    s00, s10, s20 = _seen(cov, 0, dx, dy, gc, gs, dx_dw, dy_dw, dt)
+    _, s11, s21 = _seen(cov, 1, dx, dy, gc, gs, dx_dw, dy_dw, dt)
+    _, _, s22 = _seen(cov, 2, dx, dy, gc, gs, dx_dw, dy_dw, dt)
     distance2 = _correct3(
         core,
         cov,
-        cov[k, 0] - dy * cov[k + 2, 0] + gc * cov[k + 3, 0] - gs * cov[k + 4, 0] + dx_dw * cov[k + 5, 0] + measure[M_COV],
-        cov[k + 1, 0] + dx * cov[k + 2, 0] + gs * cov[k + 3, 0] + gc * cov[k + 4, 0] + dy_dw * cov[k + 5, 0] + measure[M_COV + 1],
-        cov[k + 1, 1] + dx * cov[k + 2, 1] + gs * cov[k + 3, 1] + gc * cov[k + 4, 1] + dy_dw * cov[k + 5, 1] + measure[M_COV + 2],
-        cov[k + 2, 0] + dt * cov[k + 5, 0] + measure[M_COV + 3],
-        cov[k + 2, 1] + dt * cov[k + 5, 1] + measure[M_COV + 4],
-        cov[k + 2, 2] + dt * cov[k + 5, 2] + measure[M_COV + 5],
+        s00 + measure[M_COV],
+        s10 + measure[M_COV + 1],
+        s11 + measure[M_COV + 2],
+        s20 + measure[M_COV + 3],
+        s21 + measure[M_COV + 4],
+        s22 + measure[M_COV + 5],
         measure[M_VALUE] - core[0] - dx,
         measure[M_VALUE + 1] - core[1] - dy,
         wrap(measure[M_VALUE + 2] - yaw - dt * omega),
@@ -349,7 +381,12 @@ def _keep(core: FloatArray, cov: FloatArray, row: FloatArray) -> None:
 
 @kernel
 def _replay(
-    core: FloatArray, cov: FloatArray, history: FloatArray, measures: FloatArray, params: FloatArray, serial: int
+    core: FloatArray,
+    cov: FloatArray,
+    history: FloatArray,
+    measures: FloatArray,
+    params: FloatArray,
+    serial: int,
 ) -> None:
     """Run the cycles from one on again, with every late measurement at its place."""
     length = history.shape[0]
@@ -387,7 +424,9 @@ def _forget(core: FloatArray, measures: FloatArray, serial: int) -> None:
 
 
 @kernel
-def _noise(row: FloatArray, state: FloatArray, wheels: FloatArray, params: FloatArray, inverse: FloatArray) -> None:
+def _noise(
+    row: FloatArray, state: FloatArray, wheels: FloatArray, params: FloatArray, inverse: FloatArray
+) -> None:
     """Write how well this cycle's wheels and gyro are known, from the speeds that they measured."""
     dt, span = state[od.DT], state[od.SPAN]
     for k in range(6):
@@ -444,7 +483,6 @@ def estimate_step(
     core: FloatArray,
     cov: FloatArray,
     history: FloatArray,
-    measures: FloatArray,
     params: FloatArray,
     inverse: FloatArray,
     stamp: float,
@@ -456,10 +494,10 @@ def estimate_step(
     length = history.shape[0]
     if flags & od.CLOCK_BACK:
         # Late measurements will come with stamps of the new time: what was kept is of the old one.
-        core[MARKED] += stamp - history[int(core[NEWEST]) % length, R_STAMP]
+        row = history[int(core[NEWEST]) % length]
+        core[MARKED] += stamp - row[R_STAMP]
         core[OLDEST] = core[NEWEST]
         core[KEPT] = 0.0
-        row = history[int(core[NEWEST]) % length]
         row[R_STAMP] = stamp
         row[R_DT] = 0.0
         _keep(core, cov, row)
@@ -781,8 +819,9 @@ class PoseFilter:
         self._core[NEWEST] = -1.0
         self._core[MARKED] = -math.inf
         self._cov = np.zeros((14, 7))
-        start = (POSITION_VAR_MAX, POSITION_VAR_MAX, YAW_VAR_MAX, FLOOR**2, FLOOR**2, FLOOR**2, params.gyro_bias_sigma**2)
-        self._cov[range(7), range(7)] = start
+        unknown = (POSITION_VAR_MAX, POSITION_VAR_MAX, YAW_VAR_MAX)
+        # A robot that is switched on stands still.
+        self._cov[range(7), range(7)] = (*unknown, FLOOR**2, FLOOR**2, FLOOR**2, params.gyro_bias_sigma**2)
         self._history = np.zeros((cycles, ROW_SIZE))
         self._measures = np.zeros((MEASURES, MEASURE_SIZE))
         self._candidate: _Candidate | None = None
@@ -814,7 +853,6 @@ class PoseFilter:
             self._core,
             self._cov,
             self._history,
-            self._measures,
             self._numbers,
             self._inverse,
             float(stamp),
@@ -861,7 +899,9 @@ class PoseFilter:
         checked = self._checked(pose_map, covariance)
         if checked is None or not math.isfinite(stamp):
             if checked is not None:
-                self._health.refuse("ekf.pose_invalid", f"marker pose with stamp {stamp}: seconds were expected")
+                self._health.refuse(
+                    "ekf.pose_invalid", f"marker pose with stamp {stamp}: seconds were expected"
+                )
             return Outcome.INVALID
         pose, cov = checked
         if self._core[LOCALISED] == 0.0:
@@ -905,7 +945,9 @@ class PoseFilter:
             What became of it, as for `add_pose`.
         """
         if not (math.isfinite(stamp) and abs(heading) <= ANGLE_MAX and 0.0 <= sigma <= ANGLE_MAX):
-            explanation = f"heading {heading} with sigma {sigma} and stamp {stamp}: finite numbers were expected"
+            explanation = (
+                f"heading {heading} with sigma {sigma} and stamp {stamp}: finite numbers were expected"
+            )
             self._health.refuse("ekf.heading_invalid", explanation)
             return Outcome.INVALID
         variance = max(float(sigma), HEADING_FLOOR) ** 2
@@ -986,16 +1028,16 @@ class PoseFilter:
             self._health.refuse("ekf.pose_invalid", f"pose {pose_map!r}, covariance {covariance!r}: {error}")
             return None
         if pose.shape == (3,) and cov.shape == (3, 3):
-            # Adding no more than rounding, this makes of a covariance that is only just one a usable one.
-            even = 0.5 * (cov + cov.T)
-            even[range(3), range(3)] += FLOOR**2
-            symmetric = np.abs(cov - cov.T).max() <= ODDNESS * even.max()
-            if symmetric and is_covariance(even) and np.abs(pose).max() <= POSE_MAX:
-                return pose, even
+            bounded = np.abs(pose).max() <= POSE_MAX and np.abs(cov).max() <= VARIANCE_MAX
+            if bounded and np.abs(cov - cov.T).max() <= ODDNESS * np.abs(cov).max():
+                even = 0.5 * (cov + cov.T)
+                even[range(3), range(3)] += FLOOR**2
+                if is_covariance(even):
+                    return pose, even
         self._health.refuse(
             "ekf.pose_invalid",
-            f"pose {pose.tolist()} with covariance {cov.tolist()}: finite (x, y, yaw) and a symmetric positive"
-            " definite 3 x 3 matrix were expected",
+            f"pose {pose.tolist()} with covariance {cov.tolist()}: finite (x, y, yaw) and a symmetric"
+            " positive definite 3 x 3 matrix were expected",
         )
         return None
 
@@ -1014,7 +1056,9 @@ class PoseFilter:
     def _count(self, what: str, outcome: Outcome, stamp: float, value: object) -> None:
         """Count a measurement that was not used."""
         now = float(self._state[od.STAMP])
-        self._health.refuse(f"ekf.{what}_{outcome.name.lower()}", f"{what} {value} with stamp {stamp} at {now}")
+        self._health.refuse(
+            f"ekf.{what}_{outcome.name.lower()}", f"{what} {value} with stamp {stamp} at {now}"
+        )
 
     def _agreed(self, old: _Candidate | None, new: _Candidate, predicted_yaw_only: bool) -> _Candidate:
         """Return the candidate after one more gated measurement."""
@@ -1065,8 +1109,7 @@ class PoseFilter:
 
 
 def is_covariance(matrix: FloatArray) -> bool:
-    """Return whether a symmetric 3 x 3 matrix is finite and positive definite, by its leading minors."""
+    """Return whether a symmetric 3 x 3 matrix is positive definite, by its leading minors."""
     a, b, c, d, e, f = (float(matrix[i, j]) for i, j in ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2)))
     minor = a * c - b * b
-    whole = f * minor - a * e * e + 2.0 * b * d * e - c * d * d
-    return 0.0 < a < VARIANCE_MAX and 0.0 < minor < math.inf and 0.0 < whole < math.inf and f < VARIANCE_MAX
+    return a > 0.0 and minor > 0.0 and f * minor - a * e * e + 2.0 * b * d * e - c * d * d > 0.0

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 DICTIONARY_SIZE = 250
 # Yaws less sure than this are not passed on as known: a linear filter could not use them.
 YAW_SIGMA_MAX = 0.1
+# A pose in the mirror would do a filter lasting harm: it is excluded even if corners are as bad as this.
+DOUBT_PX = 1.0
 # A marker nearer to the upward camera than this cannot be seen whole.
 GAP_MIN = 0.005
 # How far outside the map's area a pose may be before it is not believed.
@@ -360,12 +362,15 @@ def alignment(corners: ArrayLike) -> float:
 class _Corners:
     """What both solvers share: the cameras' numbers, the readings' checks, room for detections."""
 
-    def __init__(self, cameras: Mapping[str, CameraModel], health: Health, family: str, room: int) -> None:
+    def __init__(
+        self, cameras: Mapping[str, CameraModel], health: Health, family: str, room: int, doubt_px: float
+    ) -> None:
         self.cameras = dict(cameras)
         self.rows = {name: row for row, name in enumerate(self.cameras)}
         self.numbers = np.ascontiguousarray(np.stack([camera.numbers for camera in self.cameras.values()]))
         self.health = health
         self.family = family
+        self.doubt_px = doubt_px
         self.points = np.zeros((room, 4, 3))
         self.pixels = np.zeros((room, 4, 2))
         self.rays = np.zeros((room, 4, 2))
@@ -418,6 +423,7 @@ class _Corners:
             facing,
             window,
             YAW_SIGMA_MAX,
+            self.doubt_px,
             inverse,
             self.result,
         )
@@ -469,7 +475,7 @@ class RobotPoseSolver:
         self._times_seen = np.zeros(len(self._ids), dtype=np.int64)
         self._ignored = frozenset(ignore)
         room = len(self._ids) * len(cameras) + 1
-        self._corners = _Corners(cameras, self.health, "marker", room)
+        self._corners = _Corners(cameras, self.health, "marker", room, DOUBT_PX)
         self._faults = np.zeros(64, dtype=np.int64)
 
     def solve(
@@ -654,7 +660,7 @@ class CarrierPoseSolver:
         turned = np.column_stack([-face[:, 1], face[:, 0], face[:, 2]])
         self._faces = np.stack([face, turned + np.array([-half, half, 0.0])])
         self._right_in_left = (-half, half, math.pi / 2)
-        self._corners = _Corners(cameras, self.health, "carrier", max(len(self._under_ids), 2) + 1)
+        self._corners = _Corners(cameras, self.health, "carrier", max(len(self._under_ids), 2) + 1, 0.0)
 
     def side(self, reading: CornerReading) -> tuple[SideSight, ...]:
         """Return the carriers' sides that a camera saw, the nearest first.

@@ -78,7 +78,10 @@ REASONS = {
     CLOCK_BACK: ("odometry.clock_back", "the clock stepped backwards; time goes on from there"),
     CLOCK_GAP: ("odometry.clock_gap", "no cycle for long; the gyro's share of the gap was not used"),
     TRAVEL_BAD: ("odometry.travel_not_finite", "wheel travel that is not finite; metres were expected"),
-    TRAVEL_JUMP: ("odometry.travel_jump", "wheel travel beyond 3 times full speed; odometry starts anew from it"),
+    TRAVEL_JUMP: (
+        "odometry.travel_jump",
+        "wheel travel beyond 3 times full speed; later travel counts from it",
+    ),
     GYRO_LOST: ("odometry.gyro", "a rate of turn that is not finite or beyond 3 times the robot's fastest"),
 }
 
@@ -140,7 +143,9 @@ def _learn_bias(
 
 
 @kernel
-def _rolled(state: FloatArray, wheels: FloatArray, params: FloatArray, inverse: FloatArray, travel: FloatArray) -> bool:
+def _rolled(
+    state: FloatArray, wheels: FloatArray, params: FloatArray, inverse: FloatArray, travel: FloatArray
+) -> bool:
     """Turn the wheels' travel into an increment of the body; False if a wheel rolled impossibly far."""
     span = state[SPAN]
     blend = span / (span + params[P_SMOOTH])
@@ -193,8 +198,9 @@ def odometry_step(
     finite = True
     for i in range(n):
         finite = finite and math.isfinite(travel[i])
-    good_gyro = math.isfinite(gyro) and abs(gyro) <= params[P_GYRO_MAX]
-    flags = 0 if good_gyro or params[P_GYRO] == 0.0 else GYRO_LOST
+    has_gyro = params[P_GYRO] > 0.0
+    good_gyro = has_gyro and abs(gyro) <= params[P_GYRO_MAX]
+    flags = GYRO_LOST if has_gyro and not good_gyro else 0
     if state[STARTED] == 0.0:
         if not finite:
             return TRAVEL_BAD
@@ -343,7 +349,9 @@ class Odometry:
 
     __slots__ = ("_health", "_inverse", "_params", "_state", "_wheels")
 
-    def __init__(self, params: OdometryParams, wheel_inverse: ArrayLike, health: Health | None = None) -> None:
+    def __init__(
+        self, params: OdometryParams, wheel_inverse: ArrayLike, health: Health | None = None
+    ) -> None:
         """Start at the origin of `odom`.
 
         Args:
@@ -376,7 +384,9 @@ class Odometry:
             refuse_shape(self._health, travel, self._wheels.shape[1])
             return False
         gyro = math.nan if gyro_z is None else float(gyro_z)
-        flags = odometry_step(self._state, self._wheels, self._params, self._inverse, float(stamp), travel, gyro)
+        flags = odometry_step(
+            self._state, self._wheels, self._params, self._inverse, float(stamp), travel, gyro
+        )
         return flags == 0 or count_flags(self._health, flags, stamp, travel, gyro_z)
 
     @property
@@ -413,7 +423,9 @@ def checked_inverse(wheel_inverse: ArrayLike) -> FloatArray:
     """
     inverse = np.ascontiguousarray(wheel_inverse, dtype=np.float64)
     if inverse.ndim != 2 or inverse.shape[0] != 3 or inverse.shape[1] < 1 or not np.isfinite(inverse).all():
-        message = f"wheel_inverse of shape {inverse.shape}: a finite matrix of 3 rows, one column a wheel, was expected"
+        message = (
+            f"wheel_inverse of shape {inverse.shape}: a finite matrix, 3 x one column a wheel, was expected"
+        )
         raise ValueError(message)
     return inverse
 

@@ -45,6 +45,8 @@ CARRIER_MARKERS = "dots_carrier"
 """The markers that carriers have unless somebody says otherwise: a name from config/markermaps."""
 HEADING_RATE = 10.0
 """How often the compass goes into the filter: its errors hardly change from one cycle to the next."""
+HEADING_SIGMA = 0.1
+"""How far the compass may be trusted to tell one pose from another, in radians."""
 BATTERY_RATE = 1.0
 """How often the battery is looked at."""
 SIGHT_SECONDS = 0.5
@@ -216,8 +218,9 @@ class Onboard:
                     self._underside = sight or self._underside
                 continue
             if self._walls is not None:
-                yaw = float(self.filter.pose[2]) if self.filter.localised else self._heading
-                found = self._walls.solve(reading, yaw, 0.2)
+                # The compass may choose between poses that fit; the filter's yaw may not, or a robot that
+                # was carried away would never see that it was.
+                found = self._walls.solve(reading, self._heading, HEADING_SIGMA)
                 if found is not None:
                     self.filter.add_pose(found.stamp, found.pose_map, found.covariance)
             if self._carriers is not None:

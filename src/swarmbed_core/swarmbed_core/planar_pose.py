@@ -63,6 +63,8 @@ _SIN = np.sin(_YAW)
 
 # A yaw whose chi-square is this much above the best one's (five sigma) is out of the question.
 _CHI2_APART = 25.0
+# Yaws further apart than this are different answers, not one that is less sure.
+_ANOTHER_YAW = 0.35
 # Standard normal quantiles: corners beyond 1 - 1e-6 are refused, beyond 0.99 widen the covariance.
 _Z_REFUSED = 4.753
 _Z_WIDENED = 2.326
@@ -477,6 +479,7 @@ def locate_k(
     facing: float,
     window: float,
     yaw_sigma_max: float,
+    doubt_px: float,
     inverse: bool,
     result: FloatArray,
 ) -> int:
@@ -492,6 +495,8 @@ def locate_k(
         facing: the yaw of the target in the body where it is looked for.
         window: how far from `facing` it may be; pi for anywhere.
         yaw_sigma_max: above this the yaw counts as ambiguous.
+        doubt_px: another answer must be out of the question even if the corners' noise is this, should it be
+            more than the cameras' own.
         inverse: whether the pose of the body in the target's frame is wanted.
         result: filled, if the answer is FOUND or AMBIGUOUS. If AMBIGUOUS it is the mean of all yaws that
             explain the corners, weighted by how well they do, with a covariance that spans them.
@@ -585,6 +590,10 @@ def locate_k(
     _form_k(points, rays, depths, origin, cameras, n, centre_x, centre_y, form, back)
     floor = _form_at_k(form, c, s)
     scale = max(1.0, best / dof)
+    doubt = scale
+    for i in range(n):
+        doubt = max(doubt, (doubt_px / cameras[origin[i, 0], SIGMA]) ** 2)
+    another = False
     variance = v22
     for i in range(_YAWS):
         away = abs(wrap(_YAW[i] - yaw))
@@ -593,11 +602,13 @@ def locate_k(
             profile[i] = math.inf
         elif profile[i] < _CHI2_APART:
             variance = max(variance, away * away / max(profile[i], 1.0))
+        if away > _ANOTHER_YAW and profile[i] * scale < _CHI2_APART * doubt:
+            another = True
     result[CHI2] = best
     result[DOF] = dof
     outside = window < math.pi and abs(wrap(yaw - facing)) > window + 4.0 * math.sqrt(v22)
     covariance = result[COVARIANCE : COVARIANCE + 9]
-    if variance <= yaw_sigma_max * yaw_sigma_max and not outside:
+    if variance <= yaw_sigma_max * yaw_sigma_max and not (another or outside):
         _place_known_yaw_k(
             covariance, v00 - v02 * v02 / v22, v01 - v02 * v12 / v22, v11 - v12 * v12 / v22, yaw, inverse
         )

@@ -248,16 +248,6 @@ class PathPlayer:
         return self._holonomic
 
     @property
-    def limits(self) -> Limits:
-        """Return the robot's limits."""
-        return self._limits
-
-    @property
-    def holonomic(self) -> bool:
-        """Return whether the robot can move sideways."""
-        return self._holonomic
-
-    @property
     def state(self) -> PlayerState:
         """Return what the player is doing."""
         return self._state

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from swarmbed_core.errors import PathError
 from swarmbed_core.kernel import kernel
 from swarmbed_core.trajectory import Path, PathPlayer, Waypoint
 
@@ -27,7 +28,7 @@ MAX_TICKS = 600
 
 
 class Worst(NamedTuple):
-    """The largest values of one life or of many, as shares of the limits: all are at most 1."""
+    """The largest values of one life or of many, as shares of the limits: at most 1, but for rounding."""
 
     speed: float = 0.0
     acceleration: float = 0.0
@@ -38,16 +39,19 @@ class Worst(NamedTuple):
     jump: float = 0.0
     """Of pose or velocity, from one set-point to the next, against what the limits allow in that time."""
     unfinished: float = 0.0
-    """2 if the robot was not at rest in time after the last cancel, or if it did not brake at full share."""
+    """2 if the robot was not at rest in time after the last cancel."""
+    refused: float = 0.0
+    """1 if a path was refused although it asks for nothing above a limit: Ruckig found no way."""
 
     def merge(self, other: Worst) -> Worst:
         """Return the worse of two in each respect; NaN is worse than anything."""
         return Worst(*(float(np.maximum(one, two)) for one, two in zip(self, other, strict=True)))
 
     @property
-    def overall(self) -> float:
-        """Return the worst of all."""
-        return float(np.max(self))
+    def worst(self) -> float:
+        """Return the worst of all; infinity if anything was not a number."""
+        worst = float(np.max(self))
+        return math.inf if math.isnan(worst) else worst
 
 
 def random_path(rng: np.random.Generator, limits: Limits, *, holonomic: bool = True) -> Path:
@@ -87,6 +91,7 @@ def random_case(rng: np.random.Generator, limits: Limits, *, holonomic: bool = T
     earlier: list[tuple[float, float, float]] = []
     rows: list[tuple[float, ...]] = []
     tick = 0
+    refused = False
     actions = int(rng.integers(1, 7))
     if holonomic and rng.random() < 0.2:
         angle = rng.uniform(-math.pi, math.pi)
@@ -103,11 +108,15 @@ def random_case(rng: np.random.Generator, limits: Limits, *, holonomic: bool = T
             slack = 2 * (limits.speed / acceleration + 2 * acceleration / limits.jerk) + 2 * dt
             earlier = [(time + slack, s, a) for until, s, a in earlier if until >= time]
             earlier.append((time + slack, speed, acceleration))
+            try:
+                player.follow(path, player.setpoint.pose)
+            except PathError:
+                refused = True
+                continue
             now = (
                 min(path.max_speed or math.inf, limits.speed),
                 path.max_acceleration or limits.acceleration,
             )
-            player.follow(path, player.setpoint.pose)
         for _ in range(min(int(rng.exponential(0.6) / dt) + 1, MAX_TICKS // actions)):
             tick += 1
             time = tick * dt
@@ -122,8 +131,8 @@ def random_case(rng: np.random.Generator, limits: Limits, *, holonomic: bool = T
     ramps = limits.speed / slowest + 2 * limits.acceleration_available / limits.jerk
     yaw = (limits.yaw_rate, limits.yaw_acceleration, limits.yaw_jerk)
     player.advance(2 * ramps + 2 * (yaw[0] / yaw[1] + yaw[1] / yaw[2]))
-    worst = _measure(np.array(rows), dt, limits.jerk, *yaw)
-    return Worst(*worst, unfinished=2.0 * player.active)
+    worst = _measure(np.array(rows).reshape(-1, 11), dt, limits.jerk, *yaw)
+    return Worst(*worst, unfinished=2.0 * player.active, refused=float(refused))
 
 
 @kernel

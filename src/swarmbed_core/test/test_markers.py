@@ -37,7 +37,7 @@ from swarmbed_core.spec import RobotSpec
 if TYPE_CHECKING:
     from pathlib import Path
 
-property_test = settings(deadline=None, max_examples=300, derandomize=True)
+property_test = settings(deadline=None, max_examples=200, derandomize=True)
 DOTS = RobotSpec.load("dots")
 CAMERAS = cameras_of(DOTS)
 AROUND = ("cam0", "cam1", "cam2", "cam3")
@@ -143,7 +143,7 @@ def test_the_underside_is_a_map_of_49_that_looks_down() -> None:
     under = CARRIER.underside_map(0.175)
     assert under.ids.tolist() == list(range(200, 249))
     assert UNDER[:, :, 2] == pytest.approx(0.175)
-    assert np.abs(UNDER).max() < HALF_TRAY
+    assert np.abs(UNDER[:, :, :2]).max() < HALF_TRAY
     assert UNDER[24].mean(axis=0) == pytest.approx((0, 0, 0.175))
     assert UNDER[0].mean(axis=0) == pytest.approx((0.15, -0.15, 0.175))
     assert UNDER[1].mean(axis=0) == pytest.approx((0.15, -0.1, 0.175))
@@ -341,7 +341,7 @@ def test_noise_worse_than_the_spec_says_does_not_flip_either() -> None:
     rng = np.random.default_rng(5)
     solver = RobotPoseSolver(ARENA, CAMERAS)
     solved = 0
-    for _ in range(3000):
+    for _ in range(4000):
         truth = random_pose(rng)
         estimate = solver.solve(reading_of("cam0", truth, rng, 1.0, 1))
         if estimate is not None:
@@ -400,18 +400,17 @@ def test_a_marker_in_the_wrong_place_is_left_out() -> None:
     assert nees_of(error_of(estimate.pose_map, truth), estimate.covariance) < chi2.ppf(1 - 1e-5, 3)
 
 
-def test_where_no_majority_agrees_there_is_no_pose() -> None:
-    rng = np.random.default_rng(9)
-    reading = reading_of("cam0", np.array([0.4, -0.7, 0.3]), rng, 0.3)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_where_no_majority_agrees_there_is_no_pose(count: int) -> None:
+    reading = reading_of("cam0", np.array([0.4, -0.7, 0.3]), np.random.default_rng(9), 0.3)
+    pixels = reading.corners[:count].copy()
+    pixels[:, 0] -= np.array([4.0, 3.0])
+    pixels += np.arange(count)[:, None, None] * np.array([3.0, -25.0])
     solver = RobotPoseSolver(ARENA, CAMERAS)
-    for count in (1, 2, 3):
-        pixels = reading.corners[:count].copy()
-        pixels += np.arange(count)[:, None, None] * 25.0
-        if count == 1:
-            pixels[0, 0] += 12.0
-        assert solver.solve(CornerReading(1.0, "cam0", reading.ids[:count], pixels)) is None
-    assert solver.health.counts == {"marker.residual": 3}
-    assert "markers " in solver.health.latest["marker.residual"]
+    assert solver.solve(CornerReading(1.0, "cam0", reading.ids[:count], pixels)) is None
+    assert solver.health.counts == {"marker.residual": 1}
+    names = ", ".join(map(str, reading.ids[:count]))
+    assert f"markers {names}: the corners are too far" in solver.health.latest["marker.residual"]
 
 
 def test_a_pose_outside_the_arena_is_not_believed() -> None:
@@ -428,8 +427,13 @@ def test_a_pose_outside_the_arena_is_not_believed() -> None:
     assert RobotPoseSolver(MarkerMap.model_validate(data), CAMERAS).solve(reading) is not None
 
 
+GOOD_POSE = np.array([-1.0, -0.9, 0.5])
+
+
 def good_reading() -> CornerReading:
-    return reading_of("cam0", np.array([0.4, -0.7, 0.3]), np.random.default_rng(11))
+    reading = reading_of("cam0", GOOD_POSE, np.random.default_rng(11))
+    assert len(reading.ids) >= 4
+    return reading
 
 
 @pytest.mark.parametrize(
@@ -456,7 +460,7 @@ def test_a_bad_detection_is_refused_and_the_others_used(reason: str, change: Any
     assert f"marker {ids[0]} seen by cam0" in solver.health.latest[reason]
     assert estimate is not None
     assert estimate.markers == len(ids) - 1
-    assert estimate.pose_map == pytest.approx((0.4, -0.7, 0.3), abs=1e-8)
+    assert estimate.pose_map == pytest.approx(GOOD_POSE, abs=1e-8)
 
 
 def test_an_id_that_is_there_twice_is_not_used_at_all() -> None:
@@ -593,7 +597,7 @@ def test_corners_far_off_never_give_a_nan(seed: int, sigma: float) -> None:
 
 
 @property_test
-@given(st.floats(0.15, 0.6), st.floats(-0.4, 0.9), st.floats(-0.9, 0.9))
+@given(st.floats(0.2, 0.6), st.floats(-0.4, 0.9), st.floats(-0.9, 0.9))
 def test_a_side_goes_round(distance: float, bearing: float, tilt: float) -> None:
     truth = side_at(distance, bearing, tilt)
     solver = CarrierPoseSolver(CARRIER, DOTS, CAMERAS)
@@ -607,9 +611,10 @@ def test_a_side_goes_round(distance: float, bearing: float, tilt: float) -> None
         assert np.abs(error).max() < 1e-6
     else:
         assert nees_of(error, sight.covariance) < chi2.ppf(0.999, 3)
-    # The edge that is nearer to the camera looks taller.
-    if abs(tilt) > 0.2:
-        assert math.copysign(1.0, sight.alignment) == math.copysign(1.0, -tilt)
+    # A face turned to the right of the camera's axis has its left edge nearer, so it looks taller.
+    turned = wrap(truth[2] - DOTS.cameras[0].yaw - math.pi)
+    if abs(turned) > 1e-3:
+        assert math.copysign(1.0, sight.alignment) == math.copysign(1.0, turned)
 
 
 @pytest.mark.parametrize(("distance", "millimetres"), [(0.2, 0.5), (0.5, 3.0), (1.0, 12.0)])
@@ -711,7 +716,7 @@ def under_reading(
     st.floats(-0.13, 0.13),
     st.floats(-0.13, 0.13),
     st.floats(-math.pi, math.pi),
-    st.floats(0.14, 0.15),
+    st.floats(0.14, 0.145),
     st.integers(1, 4),
 )
 def test_an_underside_goes_round(x: float, y: float, yaw: float, lifter: float, at_most: int) -> None:
@@ -783,7 +788,7 @@ def test_a_sight_knows_its_distance() -> None:
 
 
 def test_the_benchmarks_case() -> None:
-    for seed in range(20):
+    for seed in range(4):
         solver, reading = make_bench_case(np.random.default_rng(seed))
         assert len(reading.ids) == 4
         estimate = solver.solve(reading)

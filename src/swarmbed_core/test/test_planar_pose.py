@@ -77,13 +77,16 @@ def locate(
     facing: float = 0.0,
     window: float = math.pi,
     sigma_max: float = 0.1,
+    doubt_px: float = 0.0,
     inverse: bool = False,
 ) -> tuple[int, np.ndarray]:
     n = len(points)
     result = np.full(RESULT_NUMBERS, math.nan)
     rays = camera.undistort(pixels)[0].reshape(n, 4, 2)
     origin, numbers = np.zeros((n, 2), dtype=np.int64), camera.numbers[None].copy()
-    status = locate_k(points, pixels, rays, origin, numbers, n, facing, window, sigma_max, inverse, result)
+    status = locate_k(
+        points, pixels, rays, origin, numbers, n, facing, window, sigma_max, doubt_px, inverse, result
+    )
     return status, result
 
 
@@ -171,6 +174,15 @@ def test_a_lone_marker_far_away_is_ambiguous_and_a_direction_decides() -> None:
     status, result = locate(IDEAL, points, pixels, facing=wrap(pose[2] + 0.05), window=0.3)
     assert status == FOUND
     assert deviation(result, pose) < 1e-7
+
+
+def test_doubt_in_the_corners_makes_more_ambiguous() -> None:
+    points = board((0, 0, 0.2))
+    pose = np.array([1.2, 0.2, math.pi + 0.6])
+    pixels = look(IDEAL, points, pose)
+    assert locate(IDEAL, points, pixels)[0] == FOUND
+    assert locate(IDEAL, points, pixels, doubt_px=1.0)[0] == AMBIGUOUS
+    assert locate(IDEAL, points, pixels, doubt_px=1.0, facing=wrap(pose[2]), window=0.3)[0] == FOUND
 
 
 def test_a_direction_that_the_corners_contradict() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ruckig import ControlInterface, InputParameter, Ruckig, RuckigError, Trajectory
+from ruckig import ControlInterface, InputParameter, Result, Ruckig, RuckigError, Trajectory
 from swarmbed_core.errors import PathError
 from swarmbed_core.geometry import compose, rotate, wrap
 from swarmbed_core.health import Health
@@ -267,6 +267,18 @@ def test_progress_and_time_remaining() -> None:
     assert remaining[-20] == pytest.approx(remaining[-10] + 10 * DT)
 
 
+def test_what_a_player_knows() -> None:
+    robot = player(holonomic=False)
+    assert (robot.limits, robot.holonomic) == (LIMITS, False)
+    path = to((1, 0, 0), max_speed=0.5, max_acceleration=3.0)
+    robot.follow(path, ORIGIN)
+    assert robot.path is path
+    assert (robot.speed_limit, robot.acceleration_limit) == (0.5, 3.0)
+    robot.cancel()
+    assert robot.path is None
+    assert robot.time_remaining == 0.0
+
+
 def test_in_odom() -> None:
     pose = (3.0, -2.0, 2.5)
     path = Path((Waypoint((1, 2, 1), (0.3, 0.4, 0.5)),), "base_link", 1.0, 1.5).in_odom(pose)
@@ -295,7 +307,8 @@ def lives(limits: Limits, count: int, seed: int, *, holonomic: bool) -> Worst:
 
 def test_no_limit_is_ever_broken(any_spec: RobotSpec) -> None:
     worst = lives(any_spec.limits, 300 if any_spec.kind == "dots" else 50, 11, holonomic=any_spec.holonomic)
-    assert worst.overall <= WITHIN, worst
+    assert worst.worst <= WITHIN, worst
+    assert worst.refused == 0.0
     # They are used, too: a player that never moves would pass otherwise.
     assert min(worst[1:6]) > 0.9, worst
 
@@ -318,13 +331,13 @@ def test_no_limit_is_ever_broken_whatever_it_is(
         yaw_jerk=numbers[6],
     )
     worst = random_case(np.random.default_rng(seed), limits, holonomic=holonomic)
-    assert worst.overall <= WITHIN, worst
+    assert worst.worst <= WITHIN, worst
 
 
 def test_the_check_sees_axes_that_forget_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits for each axis alone, as Ruckig has them, are not what a robot has."""
     monkeypatch.setattr("swarmbed_core.trajectory._rectangle", lambda radius, *_: (radius, radius))
-    assert lives(LIMITS, 30, 12, holonomic=True).overall > 1.1
+    assert lives(LIMITS, 30, 12, holonomic=True).worst > 1.1
 
 
 def test_the_check_sees_jumps_and_nans(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +353,7 @@ def test_the_check_sees_jumps_and_nans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PathPlayer, "advance", jumping)
     assert lives(LIMITS, 30, 13, holonomic=True).jump > 1.1
     monkeypatch.setattr(PathPlayer, "advance", broken)
-    assert math.isnan(lives(LIMITS, 3, 13, holonomic=True).overall)
+    assert lives(LIMITS, 3, 13, holonomic=True).worst == math.inf
 
 
 def test_a_slower_path_slows_down_at_once() -> None:
@@ -540,9 +553,16 @@ class Stuck:
         self.everything = everything
 
     def calculate(self, problem: InputParameter, trajectory: Trajectory) -> Any:
-        if self.everything or problem.control_interface == ControlInterface.Position:
+        if self.everything:
+            return Result.Error
+        if problem.control_interface == ControlInterface.Position:
             raise RuckigError
         return Ruckig(3).calculate(problem, trajectory)
+
+
+def test_the_check_counts_refused_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swarmbed_core.trajectory.Ruckig", lambda _: Stuck(everything=False))
+    assert lives(LIMITS, 5, 14, holonomic=True).refused == 1.0
 
 
 def test_no_way_to_start_with() -> None:

@@ -1,0 +1,283 @@
+"""One robot's senses and reflexes, with good input and with bad."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from swarmbed_core.arena import Arena
+from swarmbed_core.control import Mode
+from swarmbed_core.device import CornerReading, MotorReading, RangeReading
+from swarmbed_core.errors import PathError
+from swarmbed_core.leds import pack
+from swarmbed_core.local import LocalSwarm
+from swarmbed_core.markers import MarkerMap
+from swarmbed_core.memory import MemoryWorld, Placement
+from swarmbed_core.onboard import Onboard
+from swarmbed_core.robot import Command
+from swarmbed_core.spec import RobotSpec
+from swarmbed_core.trajectory import Path, Waypoint
+
+
+def swarm_at(pose=(0.0, 0.0, 0.0), kind="dots", arena="dots_arena", **options) -> LocalSwarm:
+    world = MemoryWorld([Placement("a", RobotSpec.load(kind), pose)], Arena.load(arena), **options)
+    return LocalSwarm(world, world.arena.markers())
+
+
+class Fixed:
+    """A part that always gives the same reading."""
+
+    def __init__(self, reading):
+        self.reading = reading
+
+    def read(self):
+        return self.reading
+
+
+def test_markers_tell_where_it_is():
+    swarm = swarm_at((0.5, -1.0, 2.0), seed=4)
+    robot = swarm.robots[0]
+    assert robot.sense().pose_map is None
+    swarm.run(1.0)
+    senses = robot.sense()
+    assert senses.pose_map == pytest.approx([0.5, -1.0, 2.0], abs=0.02)
+    assert senses.pose_odom == pytest.approx([0.0, 0.0, 0.0], abs=0.02)
+    assert np.all(np.linalg.eigvalsh(senses.pose_covariance) > 0)
+    assert senses.heading == pytest.approx(2.0, abs=0.05)
+
+
+def test_a_kidnapped_robot_finds_itself_within_two_seconds():
+    swarm = swarm_at((-1.0, -1.0, 0.0), seed=4)
+    swarm.run(1.0)
+    swarm.world.teleport("a", (1.0, 0.5, -2.0))
+    swarm.run(2.0)
+    assert swarm.robots[0].sense().pose_map == pytest.approx([1.0, 0.5, -2.0], abs=0.03)
+
+
+def test_a_path_in_map_ends_in_map_whatever_odometry_thinks():
+    swarm = swarm_at((-1.0, 0.0, 0.0), seed=8)
+    robot = swarm.robots[0]
+    swarm.run(1.0)
+    way = ((1.0, 0.0, 0.0), (1.0, 1.0, 1.5), (-1.0, 1.0, 0.0), (-1.0, 0.0, 0.0)) * 2
+    robot.act(Command(path=Path(tuple(Waypoint(pose) for pose in way), frame="map", max_speed=0.8)))
+    for _ in range(600):
+        swarm.run(0.1)
+        if robot.sense().motion.mode is Mode.IDLE:
+            break
+    assert swarm.world.truth()[0, :3] == pytest.approx([-1.0, 0.0, 0.0], abs=0.02)
+    assert robot.sense().motion.path == 1
+
+
+def test_a_path_in_base_link_starts_where_the_robot_stands():
+    swarm = swarm_at((1.0, 1.0, math.pi / 2), arena="empty", noise=False)
+    swarm.robots[0].act(Command(path=Path((Waypoint((0.5, 0.0, 0.0)),), frame="base_link")))
+    swarm.run(3.0)
+    assert swarm.world.truth()[0, :3] == pytest.approx([1.0, 1.5, math.pi / 2], abs=0.005)
+
+
+def test_a_path_in_map_needs_a_robot_that_knows_where_it_is():
+    swarm = swarm_at(arena="empty")
+    path = Path((Waypoint((1.0, 0.0, 0.0)),), frame="map")
+    with pytest.raises(PathError, match="does not know where it is"):
+        swarm.robots[0].onboard.follow(path)
+    swarm.robots[0].act(Command(path=path))
+    assert swarm.robots[0].sense().refused == {"command.path": 1}
+    swarm.robots[0].onboard.place((0.0, 0.0, 0.0))
+    swarm.robots[0].act(Command(path=path))
+    assert swarm.robots[0].sense().motion.mode is Mode.PATH
+
+
+def test_the_collision_map_shows_the_wall_ahead():
+    swarm = swarm_at((1.9, 0.0, 0.0), seed=1)
+    swarm.run(1.0)
+    grid = swarm.robots[0].sense().collision_map
+    assert grid.likelihood((0.5, 0.0), 1.0) > 0.1
+    assert grid.likelihood((-0.5, 0.0), 1.0) == pytest.approx(0.0, abs=0.01)
+    before = grid.as_grid().copy()
+    swarm.run(1.0)
+    assert np.array_equal(grid.as_grid(), before)
+
+
+def test_a_thousand_waypoints_are_a_path():
+    swarm = swarm_at(arena="empty", noise=False)
+    path = Path(tuple(Waypoint((0.01 * i, 0.0, 0.0)) for i in range(1, 1001)))
+    swarm.robots[0].act(Command(path=path))
+    swarm.run(2.0)
+    assert swarm.robots[0].sense().motion.mode is Mode.PATH
+    assert not swarm.robots[0].sense().refused
+
+
+def test_the_power_heartbeat_must_go_on_once_it_has_begun():
+    swarm = swarm_at(arena="empty", noise=False)
+    robot = swarm.robots[0]
+    drive = Command(velocity_body=(0.5, 0.0, 0.0), power=True)
+    for _ in range(10):
+        robot.act(drive)
+        swarm.run(0.1)
+    assert swarm.world.truth()[0, 3] == pytest.approx(0.5, abs=0.01)
+    for _ in range(25):
+        robot.act(Command(velocity_body=(0.5, 0.0, 0.0)))
+        swarm.run(0.1)
+    assert swarm.world.truth()[0, 3] == 0.0
+    assert robot.sense().refused["power.expired"] == 1
+    for _ in range(10):
+        robot.act(drive)
+        swarm.run(0.1)
+    assert swarm.world.truth()[0, 3] == pytest.approx(0.5, abs=0.01)
+    robot.act(Command(power=False))
+    swarm.run(0.5)
+    assert swarm.world.truth()[0, 3] == 0.0
+
+
+def test_the_battery_is_known_and_runs_down():
+    swarm = swarm_at(seed=1)
+    swarm.run(1.5)
+    battery = swarm.robots[0].sense().battery
+    assert 4.0 < battery.voltage < 5.6
+    assert battery.hours_left is None or 1.0 < battery.hours_left < 20.0
+
+
+def test_lights_are_shown_in_the_contracts_byte_order():
+    swarm = swarm_at()
+    swarm.robots[0].act(Command(leds=[pack(255, 0, 0)] * 16))
+    assert swarm.world.device("a").leds.bar.values[0] == 0x0000FF
+
+
+def test_radios_are_heard_once():
+    places = [Placement(name, RobotSpec.load("pera_swarm"), (x, 0.0, 0.0)) for name, x in (("a", 0), ("b", 0.3))]
+    swarm = LocalSwarm(MemoryWorld(places, Arena.load("empty"), noise=False))
+    swarm.robots[0].act(Command(send={"simple": b"hello"}))
+    swarm.run(0.1)
+    heard = swarm.robots[1].sense().heard["simple"]
+    assert [packet.payload for packet in heard] == [b"hello"]
+    assert swarm.robots[1].sense().heard["simple"] == ()
+
+
+def test_carrying_forgives_the_carriers_legs():
+    swarm = swarm_at((0.0, 0.0, 0.0))
+    robot = swarm.robots[0]
+    robot.act(Command(carrying=True))
+    assert robot.sense().collision_map.carrying
+    robot.act(Command(carrying=True))
+    robot.act(Command(carrying=False))
+    assert not robot.sense().collision_map.carrying
+    other = swarm_at(kind="epuck2").robots[0]
+    other.act(Command(carrying=True))
+    other.act(Command(lift=True))
+    assert other.sense().refused == {"command.carrying": 1, "command.lift": 1}
+
+
+def onboard_with(**parts) -> tuple[MemoryWorld, Onboard]:
+    """Return an Onboard, some of whose parts are others."""
+    world = MemoryWorld([Placement("a", RobotSpec.load("dots"))], Arena.load("dots_arena"), noise=False)
+    return world, Onboard(replace(world.device("a"), **parts), MarkerMap.load("dots_arena"))
+
+
+def steps(world: MemoryWorld, onboard: Onboard, count: int) -> None:
+    for _ in range(count):
+        world.step()
+        onboard.step()
+
+
+def is_finite(onboard: Onboard) -> bool:
+    senses = onboard.senses()
+    known = [senses.pose_odom, senses.twist_body]
+    if senses.pose_map is not None:
+        known += [senses.pose_map, senses.pose_covariance]
+    return all(np.isfinite(values).all() for values in known)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300])
+def test_parts_that_give_nonsense_are_survived(bad):
+    corners = np.full((1, 4, 2), bad)
+    world, onboard = onboard_with(
+        compass=Fixed(type("R", (), {"stamp": 0.1, "heading": bad})()),
+        ranges={"tof": Fixed(RangeReading(0.1, np.full(16, bad)))},
+        cameras=Fixed([CornerReading(0.1, "cam0", np.array([3]), corners), CornerReading(bad, "x", np.array([3]), corners)]),
+    )
+    steps(world, onboard, 30)
+    assert is_finite(onboard)
+    assert onboard.health.total > 0
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e300])
+def test_wheels_that_give_nonsense_are_survived(bad):
+    world, onboard = onboard_with()
+    steps(world, onboard, 10)
+    sound = onboard.device
+    inner = sound.motors
+
+    class Motors:
+        def drive(self, speeds):
+            assert np.isfinite(speeds).all()
+            inner.drive(speeds)
+
+        def enable(self, on):
+            inner.enable(on)
+
+        def read(self):
+            return MotorReading(world.time, np.full(3, bad), np.full(3, bad))
+
+    onboard.device = replace(sound, motors=Motors())
+    onboard.act(Command(velocity_body=(0.3, 0.0, 0.0)))
+    steps(world, onboard, 20)
+    assert is_finite(onboard)
+    assert onboard.health.total > 0
+    onboard.device = sound
+    steps(world, onboard, 20)
+    assert is_finite(onboard)
+
+
+def test_a_sweep_of_the_wrong_size_is_refused():
+    world, onboard = onboard_with(ranges={"tof": Fixed(RangeReading(0.1, np.zeros(7)))})
+    steps(world, onboard, 3)
+    assert onboard.health.counts["ranges.tof"] == 3
+
+
+class SetClock:
+    """A clock that a test sets."""
+
+    time = 0.0
+
+
+def test_a_clock_that_steps_back_is_counted_and_survived():
+    clock = SetClock()
+    world, onboard = onboard_with(clock=clock)
+    onboard.act(Command(path=Path((Waypoint((1.0, 0.0, 0.0)),))))
+    for time in (0.01, 0.02, 0.03, 0.01, math.nan, 0.02, 0.03, 0.04):
+        clock.time = time
+        world.step()
+        onboard.step()
+    assert onboard.health.counts["onboard.clock"] == 2
+    assert onboard.senses().motion.mode is Mode.IDLE
+    assert is_finite(onboard)
+
+
+def test_carriers_are_seen_from_the_side_and_from_below():
+    world, onboard = onboard_with()
+    solver = onboard._carriers
+    face = solver._faces[0] + np.array([0.6, 0.0, 0.0])
+    # The side faces the robot: its outward normal is -x of the robot.
+    face[:, 1] *= -1
+    face[:, 0] = 0.6
+    from swarmbed_core.camera import cameras_of
+
+    cameras = cameras_of(onboard.device.spec)
+    pixels, visible = cameras["cam0"].project(face)
+    assert visible.all()
+    seen = [CornerReading(0.02, "cam0", np.array([105]), pixels[None])]
+    under = solver._under_corners.copy()
+    under[:, :, 2] = solver.clearance
+    shots = [cameras["cam4"].project(quad) for quad in under]
+    whole = [i for i, (_, inside) in enumerate(shots) if inside.all()]
+    seen.append(CornerReading(0.02, "cam4", solver._under_ids[whole], np.stack([shots[i][0] for i in whole])))
+    onboard.device = replace(onboard.device, cameras=Fixed(seen))
+    steps(world, onboard, 2)
+    senses = onboard.senses()
+    assert senses.carrier.id == 105
+    assert senses.carrier.pose_body[:2] == pytest.approx([0.6, 0.0], abs=0.01)
+    assert senses.underside.pose_body == pytest.approx([0.0, 0.0, 0.0], abs=0.002)
+    onboard.device = replace(onboard.device, cameras=Fixed([]))
+    steps(world, onboard, 80)
+    assert onboard.senses().carrier is None
+    assert onboard.senses().underside is None
