@@ -599,8 +599,8 @@ class CollisionMap:
     def snapshot(self) -> CollisionMap:
         """Return a map of its own that shows what this one shows now."""
         made = copy.copy(self)
-        made._cells = self._cells.copy()
-        made._state = self._state.copy()
+        made._cells = self._cells.copy()  # noqa: SLF001 - its own class
+        made._state = self._state.copy()  # noqa: SLF001 - its own class
         made.health = Health()
         return made
 

@@ -45,7 +45,7 @@ def motor_watts(speed: float, effort: float, travel_watts: float, torque_watts: 
         travel_watts: watts for each m/s.
         torque_watts: watts at full torque.
     """
-    return min(travel_watts * abs(speed) + torque_watts * min(effort * effort, 1.0), torque_watts)
+    return min(travel_watts * abs(speed) + torque_watts * effort * effort, torque_watts)
 
 
 @kernel

@@ -1,6 +1,6 @@
 """Random lives of a path player, and how near they come to breaking a limit.
 
-Issue 2 asks that no trajectory ever breaks a limit, whatever the waypoints and whenever it is replaced.
+No trajectory may ever break a limit, whatever the waypoints and whenever it is replaced.
 `random_case` plays one life: paths with random waypoints, velocities and limits, replaced and cancelled at
 random times. The tests play hundreds, `scripts/bench` plays ten thousand.
 

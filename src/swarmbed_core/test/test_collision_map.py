@@ -245,6 +245,22 @@ class TestMotion:
             assert value > 0.5 if (x, y) in kept else value == 0.0
         assert collision_map.health.total == 0
 
+    @pytest.mark.parametrize("cells_a_step", [1, 3])
+    @pytest.mark.parametrize("way", [(1, 0), (-1, 0), (0, 1), (0, -1)])
+    def test_what_the_robot_leaves_behind_does_not_appear_ahead(self, way, cells_a_step):
+        collision_map = CollisionMap(DOTS)
+        way = np.array(way, dtype=float)
+        aside = np.array([-way[1], way[0]])
+        behind = [-d * way + a * aside for d in np.arange(0.6, 1.23, 0.03) for a in (-0.3, 0.0, 0.3)]
+        collision_map.update(0.0, HOME, behind)
+        for k in range(1, 24 // cells_a_step):
+            moved = k * cells_a_step * PARAMS.cell
+            collision_map.move(k * 0.05, (*(moved * way), 0.0))
+            grid = collision_map.as_grid()
+            x, y = np.meshgrid(middles(grid), middles(grid))
+            assert grid[way[0] * x + way[1] * y > 0.0].max() == 0.0
+        assert collision_map.health.total == 0
+
     @settings(max_examples=60, deadline=None, derandomize=True)
     @given(
         st.floats(-3.0, 3.0), st.floats(-3.0, 3.0), st.floats(-math.pi, math.pi), st.floats(-math.pi, math.pi)
@@ -418,6 +434,19 @@ class TestCarrying:
         for angle in np.linspace(-math.pi, math.pi, 32):
             v = (0.3 * math.cos(angle), 0.3 * math.sin(angle))
             assert collision_map.likelihood(v, 1.0) < 0.01
+
+    def test_echoes_from_before_the_lift_are_erased(self):
+        collision_map = CollisionMap(DOTS)
+        leg = self.legs()[0, :2]
+        away = math.hypot(*leg)
+        echoes = [leg / away * (RING.mount_radius + k * (away - RING.mount_radius)) for k in (2, 3)]
+        aside = np.array([0.5, 0.0])
+        for _ in range(3):
+            collision_map.update(0.0, HOME, [*echoes, aside])
+        assert all(cell_at(collision_map, *echo) == 1.0 for echo in echoes)
+        collision_map.carry()
+        assert all(cell_at(collision_map, *echo) == 0.0 for echo in echoes)
+        assert cell_at(collision_map, *aside) == 1.0
 
     def test_a_wall_ahead_is_still_seen(self):
         collision_map = CollisionMap(DOTS)

@@ -132,6 +132,7 @@ def test_the_inverse_undoes_on_both_sides(pose: Pose) -> None:
     assert_same(compose(pose, invert(pose)), (0.0, 0.0, 0.0))
     assert_same(compose(invert(pose), pose), (0.0, 0.0, 0.0))
     assert_same(invert(invert(pose)), pose)
+    assert -math.pi < invert(pose)[2] <= math.pi
 
 
 @property_test

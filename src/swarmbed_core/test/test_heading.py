@@ -100,6 +100,13 @@ def test_the_derived_heading_is_the_wrapped_yaw(yaw: float) -> None:
     assert math.cos(heading - yaw) == pytest.approx(1.0)
 
 
+def test_zones_may_share_an_edge() -> None:
+    zones = Zones(search=Area(x_max=0.5), drop=Area(x_min=0.5))
+    assert zone_of((0.4, 0.0), zones) is Zone.SEARCH
+    assert zone_of((0.5, 0.0), zones) is Zone.NEITHER
+    assert zone_of((0.6, 0.0), zones) is Zone.DROP
+
+
 def test_an_unknown_pose_has_no_heading() -> None:
     assert derived_heading(None) is None
     assert derived_heading((0.0, 0.0, math.nan)) is None

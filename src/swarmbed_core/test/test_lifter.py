@@ -142,6 +142,15 @@ def test_a_measured_height_is_believed(lifter: Lifter) -> None:
     assert control.at_top
 
 
+def test_a_platform_that_was_told_to_leave_an_end_is_not_there(lifter: Lifter) -> None:
+    control = LifterControl(lifter, lifter.raised)
+    control.update(0.0, lifter.raised)
+    assert control.at_top
+    control.command(False)
+    control.update(0.01, lifter.raised)
+    assert not control.at_top
+
+
 @pytest.mark.parametrize("load", [2.001, 50.0, -0.1, math.nan, math.inf])
 def test_too_much_load_is_not_raised(lifter: Lifter, load: float) -> None:
     control = LifterControl(lifter)

@@ -206,6 +206,24 @@ def test_a_load_beyond_what_the_cells_can_give_cuts_off_at_once() -> None:
     assert 0.0 < model.cell_voltage < BATTERIES["epuck2"].cell_cutoff
 
 
+def test_a_cell_collapses_before_it_sags_to_a_low_cut_off() -> None:
+    # With 5 ohms, 0.4 W of a cell is the most that an open circuit of 2 * sqrt(0.4 * 5) = 2.83 V can give.
+    battery = dots_battery().model_copy(
+        update={
+            "cells": 1,
+            "efficiency": 1.0,
+            "cell_resistance": 5.0,
+            "cell_cutoff": 1.0,
+            "state_of_charge": (0.0, 1.0),
+            "open_circuit": (1.61, 4.2),
+        }
+    )
+    model = BatteryModel(battery)
+    model.discharge(0.4, 1000 * HOUR)
+    assert not model.powered
+    assert model.open_circuit_voltage == pytest.approx(2 * math.sqrt(2.0))
+
+
 def test_a_cut_off_holds_until_enough_is_charged() -> None:
     model = BatteryModel(dots_battery())
     model.discharge(34.0, 3 * HOUR)

@@ -356,6 +356,20 @@ def test_the_check_sees_jumps_and_nans(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lives(LIMITS, 3, 13, holonomic=True).worst == math.inf
 
 
+@pytest.mark.parametrize("speed", [None, 1.5])
+def test_replacing_while_speeding_up_keeps_room_for_the_acceleration(speed: float | None) -> None:
+    """The speed still rises while the acceleration falls: a box must have room for that, not only for now."""
+    top = speed or LIMITS.speed
+    for angle in np.linspace(-math.pi, math.pi, 25):
+        for time in np.linspace(0.5, 1.1, 13) * top / 2:
+            robot = player()
+            robot.follow(to((20, 0, 0), max_speed=speed), ORIGIN)
+            x = robot.advance(time).pose[0]
+            goal = Waypoint((x + math.cos(angle), math.sin(angle), 0), (0.3 * top, 0.9 * top, 0))
+            robot.follow(Path((goal,), max_speed=speed), ORIGIN)
+            assert max(speed_of(robot.advance(0.01)) for _ in range(40)) <= top * WITHIN
+
+
 def test_a_slower_path_slows_down_at_once() -> None:
     robot = player()
     fast(robot)

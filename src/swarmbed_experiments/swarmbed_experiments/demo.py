@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 TICK = 0.1
 """Seconds between two looks at the robot, as a controller would have them."""
 TIME_FACTOR = 3.0
-"""A path that takes this many times longer than its length at full speed has failed."""
+LEAST_SECONDS = 10.0
+"""A path has failed if it takes longer than this, and this many times longer than it should."""
 GOAL_TOLERANCE = 0.05
 GOAL_TOLERANCE_SHARE = 0.01
 """How far off the last waypoint the robot may stand, as the truth has it: metres, or a share of the way if
@@ -150,7 +151,7 @@ def run(setup: Setup, out: FilePath, console: Console) -> Result:
     directory = new_directory(out, f"{FilePath(setup.path_name).stem}-{spec.kind}", setup.seed)
     track = Track([], [], [], [], [])
     length = path_length(setup.path)
-    limit = 10.0 + TIME_FACTOR * expected_seconds(setup, length)
+    limit = LEAST_SECONDS + TIME_FACTOR * expected_seconds(setup, length)
     started = time.perf_counter()
     interrupted = False
     with Progress(

@@ -1,0 +1,41 @@
+"""The benchmark table: every row is measured, written and judged."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+from swarmbed_experiments import bench
+
+
+def test_bounds_decide():
+    assert bench.Row("a", 1.0, "s").holds is None
+    assert bench.Row("a", 1.0, "s", at_most=1.0).holds
+    assert not bench.Row("a", 1.1, "s", at_most=1.0).holds
+    assert not bench.Row("a", float("nan"), "s", at_most=1.0).holds
+    assert bench.Row("a", 1.0, "s", at_least=0.5, at_most=2.0).holds
+    assert not bench.Row("a", 0.1, "s", at_least=0.5, at_most=2.0).holds
+
+
+@pytest.mark.parametrize("name", [name for name, _ in bench.GROUPS])
+def test_every_group_measures(name, tmp_path):
+    out = io.StringIO()
+    files = {"json_file": tmp_path / "b.json", "markdown_file": tmp_path / "b.md"}
+    bench.main(Console(file=out, width=200), **files, only=[name], quick=True)
+    data = json.loads((tmp_path / "b.json").read_text())
+    assert data["machine"]["cores"] >= 1
+    assert data["rows"]
+    page = (tmp_path / "b.md").read_text()
+    for row in data["rows"]:
+        assert row["value"] is not None
+        assert row["name"] in page
+        assert row["name"] in out.getvalue()
+        # Accuracies must hold on any machine; speeds are no tests.
+        if row["unit"] not in {"us", "x real time"} and row["holds"] is not None:
+            assert row["holds"], row
+
+
+def test_a_median_of_blocks():
+    calls = []
+    assert bench.microseconds(lambda: calls.append(1), 10, blocks=3) > 0
+    assert len(calls) == 40

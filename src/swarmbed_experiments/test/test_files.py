@@ -1,0 +1,33 @@
+"""Files that runs leave, and those that cannot be written."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.files import new_directory, write_json
+
+
+def test_directories_carry_name_and_seed_and_never_collide(tmp_path):
+    made = [new_directory(tmp_path, "square-dots", 7) for _ in range(5)]
+    assert len(set(made)) == 5
+    assert all(directory.is_dir() and directory.name.startswith("square-dots-") for directory in made)
+    assert made[0].name.endswith("-7")
+
+
+def test_a_file_in_the_way_is_told(tmp_path):
+    (tmp_path / "runs").write_text("in the way")
+    with pytest.raises(RunError, match="choose another --out"):
+        new_directory(tmp_path / "runs", "x", 1)
+
+
+def test_json_is_short_and_always_valid(tmp_path):
+    file = tmp_path / "a.json"
+    write_json(file, {"pi": math.pi, "nan": math.nan, "list": [np.float64(1 / 3), math.inf], "n": 3, "s": "x"})
+    assert json.loads(file.read_text()) == {"pi": 3.14159, "nan": None, "list": [0.333333, None], "n": 3, "s": "x"}
+
+
+def test_a_directory_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(RunError, match="cannot be written"):
+        write_json(tmp_path / "no" / "a.json", {})
