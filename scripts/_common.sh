@@ -47,9 +47,8 @@ enter_underlay() {
     prepend CMAKE_PREFIX_PATH "$venv"
     prepend PYTHONPATH "$site"
   else
-    if [ "${ROS_DISTRO-}" != jazzy ] || ! command -v ros2 >/dev/null; then
-      . "$1/setup.bash"
-    fi
+    # A ROS 2 built from source, package by package, has none; there the user's shell has entered it.
+    if [ -f "$1/setup.bash" ]; then . "$1/setup.bash"; fi
     # `ros2 launch` runs with the system's Python and has to find our dependencies too; ROS's own come first.
     case ":${PYTHONPATH-}:" in *":$site:"*) ;; *) export PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$site ;; esac
   fi

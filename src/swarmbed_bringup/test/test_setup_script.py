@@ -29,6 +29,7 @@ case "$*" in
   *_mend_wheels*) echo mend >>$FAKES/calls ;;
   *"-m colcon"*)
     echo colcon >>$FAKES/calls
+    echo "$AMENT_PREFIX_PATH" >$FAKES/underlay
     mkdir -p build/some_package install/some_package
     touch install/setup.bash
     if [ -e $FAKES/fail ]; then echo the reason why; exit 1; fi
@@ -95,15 +96,8 @@ class Workspace:
 
     @property
     def is_ready(self):
-        return (
-            subprocess.run(
-                [self.root / "scripts/setup", "--check"],
-                env=self.env,
-                stdout=subprocess.DEVNULL,
-                timeout=PATIENCE,
-            ).returncode
-            == 0
-        )
+        check = [self.root / "scripts/setup", "--check"]
+        return subprocess.run(check, env=self.env, check=False, capture_output=True).returncode == 0
 
 
 @pytest.fixture
@@ -206,10 +200,40 @@ def test_a_package_that_left_src_leaves_the_workspace(workspace):
 
 
 def test_a_moved_workspace_is_made_anew(workspace, tmp_path):
-    workspace.root = workspace.root.rename(tmp_path / "moved here")
+    workspace.root = workspace.root.rename(tmp_path / "moved")
     assert not workspace.is_ready
     assert workspace.setup()[0] == ALL
     assert workspace.is_ready
+
+
+def test_a_path_that_the_tools_cannot_take_is_refused(bare, tmp_path):
+    bare.root = bare.root.rename(tmp_path / "my robots")
+    done, said = bare.setup(code=1)
+    assert done == []
+    assert "my robots' has a space or a colon in it" in said
+
+
+@pytest.mark.parametrize("sourced", [False, True])
+def test_a_full_ros_is_used(bare, sourced):
+    ros = bare.root.parent / "jazzy"
+    (ros / "lib/python3.11/site-packages/rclpy").mkdir(parents=True)
+    (ros / "bin").mkdir()
+    (ros / "bin/ros2").write_text("#!/bin/sh\n")
+    (ros / "bin/ros2").chmod(0o755)
+    (ros / "setup.bash").write_text(f"export ROS_DISTRO=jazzy AMENT_PREFIX_PATH={ros} PATH={ros}/bin:$PATH\n")
+    bare.write("requirements/lock-full-ros.txt", "uv==1 \\\n    --hash=sha256:0\n")
+    if sourced:
+        bare.env |= {
+            "ROS_DISTRO": "jazzy",
+            "AMENT_PREFIX_PATH": "/x",
+            "PATH": f"{ros}/bin:{bare.env['PATH']}",
+        }
+    else:
+        bare.env["SWARMBED_ROS_PREFIX"] = str(ros)
+
+    assert bare.setup()[0] == ["venv", "sync", "colcon"], "ROS's own wheels and their mending are not needed"
+    assert (bare.fakes / "underlay").read_text() == f"{ros}\n"
+    assert bare.setup()[0] == []
 
 
 def test_another_python_makes_it_anew(workspace):

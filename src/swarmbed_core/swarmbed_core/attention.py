@@ -1,9 +1,8 @@
 """Attention on one carrier (DOTS paper, IV-B2).
 
-"The detection system then focusses on that ID for a short time (3s) and ignores all other IDs, this is to
-prevent flipping of attention when multiple IDs are visible." The three seconds run from the last sight
-of that carrier, not from the first: counted from the first, attention could flip while the robot is about to
-dock with a carrier that it sees all the time.
+Where several carriers can be seen, the robot sticks to one and ignores the others for a few seconds, so that
+it does not waver between them. The paper does not say from when its 3 s run; here from the last sight of that
+carrier, for counted from the first, attention could move on while the robot is about to dock.
 """
 
 from __future__ import annotations

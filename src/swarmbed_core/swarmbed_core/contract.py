@@ -114,7 +114,7 @@ class RobotContract:
     def test_speed_and_acceleration_stay_within_limits(self, rig: Rig) -> None:
         """Whatever is asked, the body never exceeds the limits of its kind."""
         spec = rig.robot.spec
-        slip = 0.02 + 4 * spec.drive.wheels.slip_sigma
+        slip, radius = 0.02 + 4 * spec.drive.wheels.slip_sigma, spec.body.bounding_radius
         before = rig.truth()
         step = 1.0 / spec.control.rate
         for i in range(round(2.0 / step)):
@@ -123,7 +123,7 @@ class RobotContract:
             rig.advance(step)
             now = rig.truth()
             assert math.hypot(now[3], now[4]) <= spec.limits.speed * (1 + slip) + 0.005
-            assert abs(now[5]) <= spec.limits.yaw_rate * 1.02 + 0.01
+            assert abs(now[5]) <= spec.limits.yaw_rate * (1 + slip) + slip * spec.limits.speed / radius
             change = now[3:5] - before[3:5]
             if spec.holonomic:
                 # Against the floor; what has no sideways motion cannot but turn its velocity as it turns.

@@ -143,8 +143,8 @@ def slew_k(
 ) -> float:
     """Come nearer to a body velocity for one cycle and return the factor by which the wheels are slowed.
 
-    Neither the velocity's magnitude in the plane nor the yaw rate changes faster than the limits allow, and
-    none exceeds its limit. The integrals are forgotten: they belong to another motion.
+    Neither the velocity over the floor nor the yaw rate changes faster than the limits allow, and none
+    exceeds its limit. The integrals are forgotten: they belong to another motion.
 
     The arguments are as in `track_k`: `state` says what was asked of the body in the last cycle, which is
     where this one starts; velocity and yaw rate are those wished for, in the body's frame.
@@ -157,13 +157,20 @@ def slew_k(
     wheels_k(matrix, vx, vy, omega, wheel_speeds)
     possible = limit_k(wheel_speeds, parameters[WHEEL_SPEED])
     vx, vy, omega = possible * vx, possible * vy, possible * omega
+    most = parameters[YAW_ACCELERATION] * dt
+    omega = state[5] + min(max(omega - state[5], -most), most)
+    if parameters[HOLONOMIC] > 0.0:
+        # Acceleration is over the floor: there a velocity stays while the body turns, so seen from the body
+        # it turns the other way. What has no sideways motion has no choice: its velocity turns with it.
+        turn = 0.5 * (state[5] + omega) * dt
+        c, s = math.cos(turn), math.sin(turn)
+        state[3], state[4] = c * state[3] + s * state[4], c * state[4] - s * state[3]
+    state[5] = omega
     change_x, change_y = vx - state[3], vy - state[4]
     most = parameters[ACCELERATION] * dt
     share = most / max(math.hypot(change_x, change_y), most) if most > 0 else 0.0
-    most = parameters[YAW_ACCELERATION] * dt
     state[3] += share * change_x
     state[4] += share * change_y
-    state[5] += min(max(omega - state[5], -most), most)
     wheels_k(matrix, state[3], state[4], state[5], wheel_speeds)
     factor = limit_k(wheel_speeds, parameters[WHEEL_SPEED])
     state[3], state[4], state[5] = factor * state[3], factor * state[4], factor * state[5]

@@ -28,8 +28,8 @@ from swarmbed_core.device import (
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.geometry import wrap
 from swarmbed_core.heading import VirtualCompass, zone_of
-from swarmbed_core.kinematics import Kinematics, body_k, limit_k
 from swarmbed_core.kernel import kernel
+from swarmbed_core.kinematics import Kinematics, body_k, limit_k
 from swarmbed_core.leds import LedBar
 from swarmbed_core.lifter import LifterModel
 from swarmbed_core.power import BatteryModel, PowerModel
@@ -243,7 +243,9 @@ class _Cameras:
         spec = body.spec
         models = cameras_of(spec)
         self._eyes = [
-            (models[camera.name], camera.rate, Pace(camera.rate)) for camera in spec.cameras if not camera.on_lifter
+            (models[camera.name], camera.rate, Pace(camera.rate))
+            for camera in spec.cameras
+            if not camera.on_lifter
         ]
         self._latency = _latency_of(spec.camera_latency, spec.cameras[0].rate, len(self._eyes))
         self._body = body
@@ -395,7 +397,9 @@ class MemoryWorld:
         self.segments = arena.segments()
         markers = arena.markers()
         self.marker_ids, self.marker_corners = (
-            (np.empty(0, dtype=np.int64), np.empty((0, 4, 3))) if markers is None else (markers.ids, np.ascontiguousarray(markers.corners()))
+            (np.empty(0, dtype=np.int64), np.empty((0, 4, 3)))
+            if markers is None
+            else (markers.ids, np.ascontiguousarray(markers.corners()))
         )
         self._ticks = 0
         self._names = tuple(names)
@@ -414,14 +418,17 @@ class MemoryWorld:
         ).reshape(-1, 3)
 
     @classmethod
-    def of(cls, kinds: Sequence[str], arena: str = "empty", *, seed: int = 0, noise: bool = True) -> MemoryWorld:
-        """Return a world with robots of these kinds side by side, a metre apart along y, the first at the origin.
+    def of(
+        cls, kinds: Sequence[str], arena: str = "empty", *, seed: int = 0, noise: bool = True
+    ) -> MemoryWorld:
+        """Return a world with robots of these kinds, a metre apart along y, the first at the origin.
 
         Raises:
             ConfigError: a kind or the arena is unknown.
         """
         placements = [
-            Placement(f"{kind}{i + 1}", RobotSpec.load(kind), (0.0, float(i), 0.0)) for i, kind in enumerate(kinds)
+            Placement(f"{kind}{i + 1}", RobotSpec.load(kind), (0.0, float(i), 0.0))
+            for i, kind in enumerate(kinds)
         ]
         return cls(placements, Arena.load(arena), seed=seed, noise=noise)
 
@@ -528,7 +535,8 @@ class MemoryWorld:
             else _Compass(VirtualCompass(self._as_noisy_as_wanted(spec.compass), compass), body, self),
             zone=_ZoneSense(body, self.arena),
             ranges={
-                ring.name: _Ranges(ring, body, self, rng) for ring, rng in zip(spec.ranges, rings, strict=True)
+                ring.name: _Ranges(ring, body, self, rng)
+                for ring, rng in zip(spec.ranges, rings, strict=True)
             },
             cameras=_Cameras(body, self, cameras) if spec.cameras and len(self.marker_ids) else None,
             power=power,

@@ -16,10 +16,10 @@ import numpy as np
 from swarmbed_core.attention import Attention
 from swarmbed_core.camera import cameras_of
 from swarmbed_core.collision_map import CollisionMap
+from swarmbed_core.control import Mode
 from swarmbed_core.device import Zone
 from swarmbed_core.ekf import PoseFilter
 from swarmbed_core.errors import PathError
-from swarmbed_core.control import Mode
 from swarmbed_core.geometry import between, compose, invert
 from swarmbed_core.health import Health
 from swarmbed_core.kinematics import Kinematics
@@ -134,10 +134,14 @@ class Onboard:
             known = carrier_markers or CarrierMarkers.load(CARRIER_MARKERS)
             self._carriers = CarrierPoseSolver(known, spec, cameras, self.health)
         if cameras and marker_map is not None:
-            others = [] if self._carriers is None else [
-                *self._carriers.markers.side_ids,
-                *self._carriers.markers.underside_ids,
-            ]
+            others = (
+                []
+                if self._carriers is None
+                else [
+                    *self._carriers.markers.side_ids,
+                    *self._carriers.markers.underside_ids,
+                ]
+            )
             self._walls = RobotPoseSolver(marker_map, cameras, self.health, ignore=others)
 
     # What happens at every cycle
@@ -213,8 +217,9 @@ class Onboard:
     def _read_cameras(self, readings: Sequence[CornerReading], now: float) -> None:
         for reading in readings:
             if reading.camera in self._lifting:
-                if self._carriers is not None and self.device.lifter is not None:
-                    sight = self._carriers.underside(reading, self.device.lifter.read().height)
+                # A raised tray lies on the camera: there is nothing to see.
+                if self._carriers is not None and self.lifter is not None and self.lifter.at_bottom:
+                    sight = self._carriers.underside(reading, self.lifter.set_point)
                     self._underside = sight or self._underside
                 continue
             if self._walls is not None:
@@ -234,7 +239,9 @@ class Onboard:
     def _watch_power(self, now: float) -> None:
         """Switch the drives off when the heartbeat of `power` has begun and ends."""
         if self._power_watched and self._power.expired(now):
-            explanation = f"no power heartbeat for {self._power.timeout} s: the drives are off until the next one"
+            explanation = (
+                f"no power heartbeat for {self._power.timeout} s: the drives are off until the next one"
+            )
             self.health.refuse("power.expired", explanation)
             self._power_watched = False
             self._powered = False

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from swarmbed_core import ekf
 from swarmbed_core.ekf import EkfParams, Outcome, PoseFilter
 from swarmbed_core.ekf_check import Conditions, simulate
 from swarmbed_core.geometry import compose, wrap
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.odometry import arc
 from swarmbed_core.spec import RobotSpec
+
+from swarmbed_core import ekf
 
 CYCLE = 0.01
 DOTS = RobotSpec.load("dots")
@@ -219,7 +220,7 @@ def test_what_is_no_heading_is_refused(stamp, heading, sigma):
 
 
 def run_with(order, seed=3, seconds=4.0, outliers=0.1):
-    """Return a filter after a noisy run; `order` gives the cycle at which each measurement comes, and its turn."""
+    """Return a filter after a noisy run; `order` says when each measurement comes, and its turn then."""
     rng = np.random.default_rng(seed)
     conditions = Conditions(outliers=outliers, latency=(0.08, 0.02))
     drive = simulate(DOTS, WHEELS.inverse, seconds, conditions, rng)
@@ -496,13 +497,11 @@ def test_wheels_that_say_nothing_are_bridged():
     robot.see()
     robot.drive(1.0, vx=0.5)
     sure = robot.filter.covariance[0, 0]
-    travel = robot.travel
     for _ in range(10):
         robot.roll(vx=0.5)
         assert not robot.filter.step(robot.time, np.full(3, math.nan), 0.0)
     assert robot.error.max() < 2e-3
     assert robot.filter.covariance[0, 0] > sure
-    assert not np.array_equal(robot.travel, travel)
     robot.drive(0.5, vx=0.5)
     assert robot.error.max() < 2e-3
     assert_sound(robot.filter)

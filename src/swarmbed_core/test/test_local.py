@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import pytest
+from swarmbed_core.arena import Arena
 from swarmbed_core.contract import RobotContract
 from swarmbed_core.local import LocalRobot, LocalSwarm
-from swarmbed_core.memory import MemoryWorld
-from swarmbed_core.arena import Arena
-from swarmbed_core.memory import Placement
+from swarmbed_core.memory import MemoryWorld, Placement
 
 
 @dataclass

@@ -771,6 +771,19 @@ def test_undersides_that_cannot_be() -> None:
     assert solver.underside(reading, 0.145) is not None
 
 
+def test_a_camera_below_the_platform_sees_a_tray_that_is_lifted() -> None:
+    deep = DOTS.cameras[4].model_copy(update={"z": 0.115})
+    camera = CameraModel.from_spec(deep, DOTS.lifter)
+    robot = np.array([0.01, 0.02, 0.3])
+    lifted = UNDER + np.array([0.0, 0.0, 0.197 - 0.175])
+    rows, pixels = see(camera.at_lifter_height(0.197), lifted, robot)
+    sight = CarrierPoseSolver(CARRIER, DOTS, {"cam4": camera}).underside(
+        CornerReading(1.0, "cam4", rows + 200, pixels), 0.197
+    )
+    assert sight is not None
+    assert np.abs(error_of(sight.pose_body, invert(robot))).max() < 1e-6
+
+
 def test_solvers_for_carriers_need_a_robot_that_knows_them() -> None:
     with pytest.raises(MarkerError, match="epuck2 has no carrier"):
         CarrierPoseSolver(CARRIER, RobotSpec.load("epuck2"), CAMERAS)

@@ -154,5 +154,5 @@ def test_names_must_differ_and_be_known():
     spec = RobotSpec.load("dots")
     with pytest.raises(ConfigError, match="same name"):
         MemoryWorld([Placement("a", spec), Placement("a", spec)], Arena.load("empty"))
-    with pytest.raises(ConfigError, match="no robot 'b'.*there are a"):
+    with pytest.raises(ConfigError, match=r"no robot 'b'.*there are a"):
         MemoryWorld([Placement("a", spec)], Arena.load("empty")).device("b")

@@ -52,11 +52,12 @@ class Robot:
 
 def arc(vx, vy, omega, seconds):
     """Closed form of where a constant twist leads."""
-    if abs(omega) < 1e-9:
+    if abs(omega) < 1e-12:
         return np.array([vx * seconds, vy * seconds, wrap(omega * seconds)])
     angle = omega * seconds
-    s, c = math.sin(angle), math.cos(angle)
-    return np.array([(vx * s - vy * (1 - c)) / omega, (vx * (1 - c) + vy * s) / omega, wrap(angle)])
+    # 1 - cos(angle), without losing digits
+    s, c = math.sin(angle), 2.0 * math.sin(0.5 * angle) ** 2
+    return np.array([(vx * s - vy * c) / omega, (vx * c + vy * s) / omega, wrap(angle)])
 
 
 def assert_pose(odometry, expected, atol=1e-9):

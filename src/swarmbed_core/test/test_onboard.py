@@ -144,7 +144,9 @@ def test_lights_are_shown_in_the_contracts_byte_order():
 
 
 def test_radios_are_heard_once():
-    places = [Placement(name, RobotSpec.load("pera_swarm"), (x, 0.0, 0.0)) for name, x in (("a", 0), ("b", 0.3))]
+    places = [
+        Placement(name, RobotSpec.load("pera_swarm"), (x, 0.0, 0.0)) for name, x in (("a", 0), ("b", 0.3))
+    ]
     swarm = LocalSwarm(MemoryWorld(places, Arena.load("empty"), noise=False))
     swarm.robots[0].act(Command(send={"simple": b"hello"}))
     swarm.run(0.1)
@@ -193,7 +195,12 @@ def test_parts_that_give_nonsense_are_survived(bad):
     world, onboard = onboard_with(
         compass=Fixed(type("R", (), {"stamp": 0.1, "heading": bad})()),
         ranges={"tof": Fixed(RangeReading(0.1, np.full(16, bad)))},
-        cameras=Fixed([CornerReading(0.1, "cam0", np.array([3]), corners), CornerReading(bad, "x", np.array([3]), corners)]),
+        cameras=Fixed(
+            [
+                CornerReading(0.1, "cam0", np.array([3]), corners),
+                CornerReading(bad, "x", np.array([3]), corners),
+            ]
+        ),
     )
     steps(world, onboard, 30)
     assert is_finite(onboard)

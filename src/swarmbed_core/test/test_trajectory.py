@@ -14,7 +14,16 @@ from swarmbed_core.errors import PathError
 from swarmbed_core.geometry import compose, rotate, wrap
 from swarmbed_core.health import Health
 from swarmbed_core.spec import Limits, RobotSpec
-from swarmbed_core.trajectory import MAX_WAYPOINTS, Path, PathPlayer, PlayerState, Setpoint, Waypoint
+from swarmbed_core.trajectory import (
+    MAX_WAYPOINTS,
+    Path,
+    PathPlayer,
+    PlayerState,
+    Setpoint,
+    Waypoint,
+    _box,
+    _Top,
+)
 from swarmbed_core.trajectory_check import Worst, random_case, random_path
 
 if TYPE_CHECKING:
@@ -356,18 +365,31 @@ def test_the_check_sees_jumps_and_nans(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lives(LIMITS, 3, 13, holonomic=True).worst == math.inf
 
 
-@pytest.mark.parametrize("speed", [None, 1.5])
-def test_replacing_while_speeding_up_keeps_room_for_the_acceleration(speed: float | None) -> None:
-    """The speed still rises while the acceleration falls: a box must have room for that, not only for now."""
-    top = speed or LIMITS.speed
-    for angle in np.linspace(-math.pi, math.pi, 25):
-        for time in np.linspace(0.5, 1.1, 13) * top / 2:
-            robot = player()
-            robot.follow(to((20, 0, 0), max_speed=speed), ORIGIN)
-            x = robot.advance(time).pose[0]
-            goal = Waypoint((x + math.cos(angle), math.sin(angle), 0), (0.3 * top, 0.9 * top, 0))
-            robot.follow(Path((goal,), max_speed=speed), ORIGIN)
-            assert max(speed_of(robot.advance(0.01)) for _ in range(40)) <= top * WITHIN
+share = st.floats(-1.0, 1.0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.tuples(share, share), st.tuples(share, share), st.tuples(share, share), share, st.floats(0.02, 1.55)
+)
+def test_boxes_hold_what_they_should(
+    v: tuple[float, float], a: tuple[float, float], goal: tuple[float, float], theta: float, half: float
+) -> None:
+    """A box is in the circles and has room for the speed that comes before the acceleration is gone."""
+    top, jerk = _Top(2.0, 4.0), 20.0
+    state = Setpoint(ORIGIN, (2 * v[0], 2 * v[1], 0.0), (4 * a[0], 4 * a[1], 0.0))
+    box = _box(3 * theta, half, top, jerk, state, (2 * goal[0], 2 * goal[1]))
+    if box is None:
+        return
+    assert math.hypot(*box.velocity) <= 2.0 * WITHIN
+    assert math.hypot(*box.acceleration) <= 4.0 * WITHIN
+    assert math.hypot(*box.jerk) <= 20.0 * WITHIN
+    turn = -math.atan2(box.s, box.c)
+    ends, efforts = rotate((2 * goal[0], 2 * goal[1]), turn), rotate(state.acceleration[:2], turn)
+    for i, speed in enumerate(rotate(state.velocity[:2], turn)):
+        assert abs(ends[i]) <= box.velocity[i] * WITHIN
+        assert abs(efforts[i]) <= box.acceleration[i] * WITHIN
+        assert abs(speed + efforts[i] * abs(efforts[i]) / (2 * box.jerk[i])) <= box.velocity[i] * WITHIN
 
 
 def test_a_slower_path_slows_down_at_once() -> None:

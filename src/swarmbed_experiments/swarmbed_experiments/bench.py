@@ -11,8 +11,9 @@ import os
 import platform
 import time
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from rich.table import Table
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
+    from swarmbed_core.spec import Battery
 
 SEED = 20260
 """Of everything random here; the tests use others."""
@@ -103,7 +105,13 @@ def cycle(quick: bool) -> Iterator[Row]:
         onboard.step()
         spent.append(time.perf_counter() - started)
     micro = np.array(spent) * 1e6
-    yield Row("robot cycle, mean", float(micro.mean()), "us", at_most=60, note="odometry, EKF, Ruckig, PID, kinematics")
+    yield Row(
+        "robot cycle, mean",
+        float(micro.mean()),
+        "us",
+        at_most=60,
+        note="odometry, EKF, Ruckig, PID, kinematics",
+    )
     yield Row("robot cycle, p99", float(np.percentile(micro, 99)), "us")
 
 
@@ -125,14 +133,17 @@ def collision_map(quick: bool) -> Iterator[Row]:
     yield Row("collision map update, 16 returns", microseconds(update, repetitions), "us", at_most=40)
     ask = microseconds(lambda: grid.likelihood((0.5, 0.0), 1.0), repetitions)
     yield Row("collision likelihood", ask, "us")
-    yield Row("least-worst of 16 directions", microseconds(lambda: grid.least_worst(16, 0.3), repetitions), "us")
+    yield Row(
+        "least-worst of 16 directions", microseconds(lambda: grid.least_worst(16, 0.3), repetitions), "us"
+    )
 
 
 def markers(quick: bool) -> Iterator[Row]:
     """Time the robot's pose from four wall markers."""
     rng = np.random.default_rng(SEED)
     cases = [make_bench_case(rng) for _ in range(20)]
-    means = [microseconds(lambda c=case: c[0].solve(c[1]), 20 if quick else 300, 3) for case in cases]
+    repetitions = 20 if quick else 300
+    means = [microseconds(partial(solver.solve, reading), repetitions, 3) for solver, reading in cases]
     yield Row("marker pose, 4 markers", float(np.mean(means)), "us", at_most=300)
 
 
@@ -154,7 +165,9 @@ def estimation(quick: bool) -> Iterator[Row]:
     study = nees_study(SEED, 8 if quick else 40, 20.0 if quick else 30.0, spec=spec, wheel_inverse=inverse)
     share = 100 * study["nees_within"]
     note = f"over {study['runs']:.0f} runs of {study['seconds']:.0f} s, cameras late, wheels slipping"
-    yield Row("EKF: NEES within its 95% bounds", share, "% of time", at_least=None if quick else 90, note=note)
+    yield Row(
+        "EKF: NEES within its 95% bounds", share, "% of time", at_least=None if quick else 90, note=note
+    )
     yield Row("EKF: mean NEES over its expectation", study["nees_ratio"], "", at_least=0.7, at_most=1.3)
     yield Row("EKF: position error, RMS of an axis", 1000 * study["position_rms"], "mm")
     yield Row("EKF: position error, worst", 1000 * study["position_max"], "mm")
@@ -167,21 +180,25 @@ def ranges(quick: bool) -> Iterator[Row]:
     left, right = data.edges[:-1], data.edges[1:]
     error = np.abs(data.mean_error) * 1000
     good = (left >= 0.25) & (right <= 2.7)
-    yield Row("ToF mean error, 0.25-2.7 m", float(error[good].max()), "mm", at_most=12, note="Figure 7, worst bin")
+    yield Row(
+        "ToF mean error, 0.25-2.7 m", float(error[good].max()), "mm", at_most=12, note="Figure 7, worst bin"
+    )
     far = (left >= 2.7) & (right <= 3.2)
-    yield Row("ToF mean error, 2.7-3.2 m", float(error[far].max()), "mm", at_most=30, note="Figure 7, worst bin")
+    yield Row(
+        "ToF mean error, 2.7-3.2 m", float(error[far].max()), "mm", at_most=30, note="Figure 7, worst bin"
+    )
     near = right <= 0.25
-    yield Row("ToF mean error below 0.25 m", float(error[near].max()), "mm", at_most=80, note="paper: up to 75 mm")
+    yield Row(
+        "ToF mean error below 0.25 m", float(error[near].max()), "mm", at_most=80, note="paper: up to 75 mm"
+    )
 
 
 def power(quick: bool) -> Iterator[Row]:  # noqa: ARG001 - one discharge is quick enough
     """Discharge the battery at the paper's three operating points (Table IV)."""
     spec = RobotSpec.load("dots")
-    assert spec.battery is not None
-    assert spec.consumption is not None
     model = PowerModel(spec)
-    for point in spec.consumption.operating_points:
-        battery = BatteryModel(spec.battery)
+    for point in model.consumption.operating_points:
+        battery = BatteryModel(cast("Battery", spec.battery))
         watts = model.average_watts(point)
         seconds = 0.0
         while battery.powered:
@@ -215,7 +232,12 @@ def whole_robots(quick: bool) -> Iterator[Row]:
         started = time.perf_counter()
         drive_about(swarm, seconds)
         factor = seconds / (time.perf_counter() - started)
-        yield Row(f"{count} whole robots in memory", factor, "x real time", note="ranges 50 Hz, cameras 30 Hz, map, EKF")
+        yield Row(
+            f"{count} whole robots in memory",
+            factor,
+            "x real time",
+            note="ranges 50 Hz, cameras 30 Hz, map, EKF",
+        )
 
 
 def drive_about(swarm: LocalSwarm, seconds: float) -> None:
@@ -255,7 +277,8 @@ def main(
     """
     groups = [group for group in GROUPS if not only or any(part.lower() in group[0].lower() for part in only)]
     if not groups:
-        message = f"nothing to measure is called {', '.join(only)}: there are {', '.join(name for name, _ in GROUPS)}"
+        known = ", ".join(name for name, _ in GROUPS)
+        message = f"nothing to measure is called {', '.join(only)}: there are {known}"
         raise RunError(message)
     for file in (json_file, markdown_file):
         if file is not None and not file.parent.is_dir():
@@ -291,8 +314,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        f"Measured on {about['cpu']}, {about['cores']} cores, Python {about['python']}, on {about['date']}, by",
-        "`scripts/bench --markdown docs/benchmarks.md`. One process on one core, after warm-up.",
+        f"Measured on {about['date']} on {about['cpu']}, {about['cores']} cores, Python {about['python']}, by",
+        "`scripts/bench --markdown docs/benchmarks.md`: one process on one core, after warm-up.",
         "",
         "| what | measured | must hold | | |",
         "|---|---|---|---|---|",
@@ -308,7 +331,11 @@ def machine() -> dict[str, object]:
     cpu = platform.processor() or platform.machine()
     info = FilePath("/proc/cpuinfo")
     if info.exists():
-        names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.split(":", 1)[1].strip()
+            for line in info.read_text().splitlines()
+            if line.startswith("model name")
+        ]
         cpu = names[0] if names else cpu
     return {
         "cpu": cpu,

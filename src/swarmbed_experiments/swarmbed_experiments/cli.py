@@ -30,7 +30,9 @@ def run(
         str, typer.Option(help="What to drive: a name from config/paths, or a .yaml file.")
     ] = "square",
     arena: Annotated[str, typer.Option(help="Where: a name from worlds, or a .yaml file.")] = "dots_arena",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all noise; the same seed gives the same run.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of all noise; the same seed gives the same run.")
+    ] = 1,
     noise: Annotated[
         bool, typer.Option("--noise/--no-noise", help="Slipping wheels and noisy sensors, or perfect ones.")
     ] = True,
@@ -44,7 +46,6 @@ def run(
     Exit status: 0 the path was driven, 1 it was not, 2 bad input.
 
     Examples:
-
       swarmbed run --robot epuck2 --seed 7
 
       swarmbed run --path slalom --no-noise
@@ -64,7 +65,9 @@ def bench(
     markdown: Annotated[
         Path | None, typer.Option(help="Also write it as the Markdown page docs/benchmarks.md is.")
     ] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Only rows whose name contains this; repeatable.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only rows whose name contains this; repeatable.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions: to see that it works.")] = False,
 ) -> None:
     """Measure this machine: the benchmark table, each row beside the number that must hold."""

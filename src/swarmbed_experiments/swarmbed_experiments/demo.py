@@ -10,7 +10,7 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -67,7 +67,7 @@ class PathFile(Part):
     @classmethod
     def _inside_a_hall(cls, waypoints: tuple[PathPoint, ...]) -> tuple[PathPoint, ...]:
         furthest = max(abs(value) for point in waypoints for value in point.pose[:2])
-        if furthest > 1000:  # noqa: PLR2004 - metres; a slip of the decimal point rather than an arena
+        if furthest > 1000:
             message = f"a waypoint {furthest:g} m away is in no arena"
             raise ValueError(message)
         return waypoints
@@ -118,7 +118,7 @@ class Track:
 class Result:
     """The summary of a run and where its files are."""
 
-    summary: dict[str, object]
+    summary: dict[str, Any]
     directory: FilePath
 
 
@@ -155,7 +155,11 @@ def run(setup: Setup, out: FilePath, console: Console) -> Result:
     started = time.perf_counter()
     interrupted = False
     with Progress(
-        TextColumn("driving"), BarColumn(), TextColumn("{task.percentage:3.0f}%"), TimeRemainingColumn(), console=console,
+        TextColumn("driving"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeRemainingColumn(),
+        console=console,
         transient=True,
     ) as progress:
         task = progress.add_task("driving", total=1.0)
@@ -176,16 +180,18 @@ def run(setup: Setup, out: FilePath, console: Console) -> Result:
         summary["verdict"] = "interrupted"
     battery = robot.sense().battery
     if battery is not None:
-        metrics = summary["metrics"]
-        assert isinstance(metrics, dict)
-        metrics["battery_hours_left"] = battery.hours_left
+        summary["metrics"]["battery_hours_left"] = battery.hours_left
     plots.draw_run(directory / "tracks.png", setup, track, robot.sense(), world.segments)
     write_json(directory / "summary.json", summary)
     return Result(summary, directory)
 
 
 def record(
-    track: Track, world: MemoryWorld, now: float, pose_odom: FloatArray, pose_map: FloatArray | None,
+    track: Track,
+    world: MemoryWorld,
+    now: float,
+    pose_odom: FloatArray,
+    pose_map: FloatArray | None,
     covariance: FloatArray | None,
 ) -> None:
     """Add one look at the robot to the track."""
@@ -210,7 +216,7 @@ def expected_seconds(setup: Setup, length: float) -> float:
     return length / speed + each * len(setup.path.waypoints)
 
 
-def summarise(setup: Setup, track: Track, refused: object, wall: float, length: float) -> dict[str, object]:
+def summarise(setup: Setup, track: Track, refused: object, wall: float, length: float) -> dict[str, Any]:
     """Return what `summary.json` holds."""
     truth = np.array(track.truth)
     goal = np.array(setup.path.waypoints[-1].pose)
@@ -218,7 +224,7 @@ def summarise(setup: Setup, track: Track, refused: object, wall: float, length: 
     seconds = track.times[-1] - track.times[0]
     known = [i for i, pose in enumerate(track.pose_map) if pose is not None]
     errors = [float(np.linalg.norm(track.pose_map[i][:2] - truth[i, :2])) for i in known]  # type: ignore[index]
-    metrics: dict[str, object] = {
+    metrics: dict[str, Any] = {
         "path_length": length,
         "distance_driven": float(np.linalg.norm(np.diff(truth[:, :2], axis=0), axis=1).sum()),
         "goal_error": miss,
@@ -246,10 +252,13 @@ def report(result: Result, console: Console) -> None:
     """Print the result table and where the pictures are."""
     summary = result.summary
     metrics = summary["metrics"]
-    assert isinstance(metrics, dict)
-    table = Table("what", "value", title=f"{summary['robot']} drives {summary['scenario']}: {summary['verdict']}")
+    table = Table(
+        "what", "value", title=f"{summary['robot']} drives {summary['scenario']}: {summary['verdict']}"
+    )
     table.add_row("simulated time", f"{summary['sim_seconds']:.1f} s")
-    table.add_row("computed in", f"{summary['wall_seconds']:.2f} s ({summary['real_time_factor']:.0f} x real time)")
+    table.add_row(
+        "computed in", f"{summary['wall_seconds']:.2f} s ({summary['real_time_factor']:.0f} x real time)"
+    )
     table.add_row("driven", f"{metrics['distance_driven']:.2f} m of {metrics['path_length']:.2f} m")
     table.add_row("highest speed", f"{metrics['max_speed']:.2f} m/s")
     table.add_row("off the goal by", f"{1000 * metrics['goal_error']:.1f} mm")

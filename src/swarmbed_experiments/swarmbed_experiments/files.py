@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from swarmbed_experiments.errors import RunError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MOST_RUNS_A_SECOND = 100
 

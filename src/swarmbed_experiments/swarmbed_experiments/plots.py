@@ -99,7 +99,9 @@ def draw_arena(axes: Axes, setup: Setup, track: Track, senses: Senses, walls: Fl
 def draw_body(axes: Axes, body: Body, pose: FloatArray) -> None:
     """Draw a robot's outline and a line from its centre forward."""
     if body.shape == "disc":
-        axes.add_patch(Circle((pose[0], pose[1]), body.radius, facecolor="none", edgecolor=TRUTH, linewidth=2))
+        axes.add_patch(
+            Circle((pose[0], pose[1]), body.radius, facecolor="none", edgecolor=TRUTH, linewidth=2)
+        )
         reach = body.radius
     else:
         half = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * (body.length / 2, body.width / 2)

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from rich.console import Console
+
 from swarmbed_experiments import bench
 
 

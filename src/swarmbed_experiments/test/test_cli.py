@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from swarmbed_experiments import cli
 from typer.testing import CliRunner
+
+from swarmbed_experiments import cli
 
 runner = CliRunner()
 
@@ -23,7 +24,9 @@ def test_without_arguments_it_shows_what_there_is():
 
 
 def test_a_run_in_a_process_of_its_own_leaves_its_directory(tmp_path):
-    (tmp_path / "p.yaml").write_text("version: 1\ntitle: t\nstart: [0, 0, 0]\nwaypoints: [{pose: [0.3, 0, 0]}]\n")
+    (tmp_path / "p.yaml").write_text(
+        "version: 1\ntitle: t\nstart: [0, 0, 0]\nwaypoints: [{pose: [0.3, 0, 0]}]\n"
+    )
     program = "from swarmbed_experiments.cli import main; main()"
     words = [sys.executable, "-c", program, "run", "--path", "p.yaml", "--out", "here"]
     result = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=110, check=False)

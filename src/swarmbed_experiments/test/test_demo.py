@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 from swarmbed_core.errors import ConfigError
-from swarmbed_experiments import demo
 from swarmbed_experiments.errors import RunError
+
+from swarmbed_experiments import demo
 
 
 def setup(**changes) -> demo.Setup:
@@ -101,10 +102,16 @@ def test_ctrl_c_keeps_what_was_run(tmp_path, monkeypatch):
     [
         ("version: 1\ntitle: t\nstart: [0, 0, 0]\nwaypoints: []\n", "waypoints"),
         ("version: 1\ntitle: t\nstart: [0, 0]\nwaypoints: [{pose: [1, 0, 0]}]\n", "start"),
-        ("version: 1\ntitle: t\nstart: [0, 0, 0]\nmax_speed: -1\nwaypoints: [{pose: [1, 0, 0]}]\n", "max_speed"),
+        (
+            "version: 1\ntitle: t\nstart: [0, 0, 0]\nmax_speed: -1\nwaypoints: [{pose: [1, 0, 0]}]\n",
+            "max_speed",
+        ),
         ("version: 1\ntitle: t\nstart: [0, 0, 0]\nwaypoints: [{pose: [1e6, 0, 0]}]\n", "no arena"),
         ("version: 1\ntitle: t\nstart: [0, 0, 0]\nwaypoints: [{pose: [.nan, 0, 0]}]\n", "waypoints.0.pose.0"),
-        ("version: 1\ntitle: t\nspeed: 3\nstart: [0, 0, 0]\nwaypoints: [{pose: [1, 0, 0]}]\n", "speed: unknown field"),
+        (
+            "version: 1\ntitle: t\nspeed: 3\nstart: [0, 0, 0]\nwaypoints: [{pose: [1, 0, 0]}]\n",
+            "speed: unknown field",
+        ),
         ("title: [", "not valid YAML"),
     ],
 )

@@ -24,8 +24,16 @@ def test_a_file_in_the_way_is_told(tmp_path):
 
 def test_json_is_short_and_always_valid(tmp_path):
     file = tmp_path / "a.json"
-    write_json(file, {"pi": math.pi, "nan": math.nan, "list": [np.float64(1 / 3), math.inf], "n": 3, "s": "x"})
-    assert json.loads(file.read_text()) == {"pi": 3.14159, "nan": None, "list": [0.333333, None], "n": 3, "s": "x"}
+    write_json(
+        file, {"pi": math.pi, "nan": math.nan, "list": [np.float64(1 / 3), math.inf], "n": 3, "s": "x"}
+    )
+    assert json.loads(file.read_text()) == {
+        "pi": 3.14159,
+        "nan": None,
+        "list": [0.333333, None],
+        "n": 3,
+        "s": "x",
+    }
 
 
 def test_a_directory_that_is_not_there_is_told(tmp_path):
