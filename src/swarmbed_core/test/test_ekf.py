@@ -279,6 +279,17 @@ def test_a_late_measurement_counts_at_its_own_time():
     assert robot.error.max() < 5e-4
 
 
+def test_a_heading_counts_at_its_own_time():
+    robot = Robot()
+    robot.see()
+    robot.drive(0.2, omega=3.0)
+    for _ in range(20):
+        robot.drive(0.1, omega=3.0)
+        heading = robot.pose[2] - 3.0 * 5.6 * CYCLE
+        assert robot.filter.add_heading(robot.time - 5.6 * CYCLE, heading, 0.001) is Outcome.ACCEPTED
+    assert robot.error[2] < 1e-3
+
+
 def test_measurements_at_the_same_time_count_in_any_order():
     filters = []
     for order in ((0, 1, 2), (2, 0, 1)):
@@ -467,6 +478,16 @@ def test_a_clock_that_steps_backwards_keeps_the_estimate_and_takes_new_markers()
     assert robot.error.max() < 1e-3
     assert robot.counts["odometry.clock_back"] == 1
     assert_sound(robot.filter)
+
+
+def test_a_clock_that_steps_backwards_counts_no_measurement_twice():
+    robot = Robot()
+    robot.see()
+    assert robot.see() is Outcome.ACCEPTED
+    robot.time -= 1.0
+    assert not robot.read()
+    assert robot.filter.add_pose(robot.time, (0.0, 0.0, 0.0), SMALL) is Outcome.ACCEPTED
+    assert robot.filter.covariance[0, 0] == pytest.approx(SMALL[0, 0] / 3, rel=1e-3)
 
 
 def test_a_clock_that_stands_still_changes_nothing():

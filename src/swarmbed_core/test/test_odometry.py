@@ -176,6 +176,15 @@ def test_missing_travel_is_made_up_for():
     assert robot.counts == {"odometry.travel_not_finite": 7}
 
 
+def test_a_missing_turn_of_the_wheels_is_made_up_for():
+    robot = Robot(gyro=False)
+    for _ in range(7):
+        robot.roll(0.5, 0.2, 1.0)
+        robot.odometry.step(robot.time, np.full(3, math.nan), None)
+    robot.drive(0.5, 0.2, 1.0, 0.1)
+    assert_pose(robot.odometry, arc(0.5, 0.2, 1.0, 0.17))
+
+
 @pytest.mark.parametrize("gyro", [0.0, None])
 def test_a_twist_is_not_held_for_long(gyro):
     robot = Robot()

@@ -224,6 +224,11 @@ def test_a_cell_collapses_before_it_sags_to_a_low_cut_off() -> None:
     assert model.open_circuit_voltage == pytest.approx(2 * math.sqrt(2.0))
 
 
+def test_a_load_beyond_the_top_of_a_short_curve_cuts_off_at_once() -> None:
+    short = dots_battery().model_copy(update={"state_of_charge": (0.0, 0.9), "open_circuit": (1.61, 2.6)})
+    assert BatteryModel(short).discharge(1e4, 1.0) == 0.0
+
+
 def test_a_cut_off_holds_until_enough_is_charged() -> None:
     model = BatteryModel(dots_battery())
     model.discharge(34.0, 3 * HOUR)

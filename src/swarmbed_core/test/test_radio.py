@@ -190,6 +190,7 @@ def test_a_robot_without_a_pose_is_off_the_air(axis: int, value: float) -> None:
     if axis < 2:
         assert not heard[1].any()
     assert heard_distance(poses_map, 1, 0, 2.0, 1.0) == -1.0
+    assert heard_distance(poses_map, 1, 0, 2.0, math.tau) == -1.0
 
 
 # Messages.

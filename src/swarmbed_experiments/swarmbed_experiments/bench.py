@@ -314,8 +314,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        f"Measured on {about['date']} on {about['cpu']}, {about['cores']} cores, Python {about['python']}, by",
-        "`scripts/bench --markdown docs/benchmarks.md`: one process on one core, after warm-up.",
+        f"Measured on {about['date']} on {about['cpu']}, {about['cores']} cores, Python {about['python']},",
+        "by `scripts/bench --markdown docs/benchmarks.md`: one process on one core, after warm-up.",
         "",
         "| what | measured | must hold | | |",
         "|---|---|---|---|---|",
