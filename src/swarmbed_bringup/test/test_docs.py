@@ -12,14 +12,21 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 PROGRAMS = [
     pytest.param(block, id=f"{page.name}-{i}")
     for page in PAGES
-    for i, block in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
+    for i, block in enumerate(
+        re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    )
 ]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs_run_and_say_something(program, tmp_path):
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, timeout=100, check=False
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=100,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from swarmbed_core.errors import ConfigError
 
@@ -24,6 +24,29 @@ class Part(BaseModel):
     """A frozen piece of a configuration file: unknown fields are errors, not surprises."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _yes_is_no_number(cls, data: Any) -> Any:
+        """Refuse YAML's yes and no where something else is meant: pydantic takes them for 1 and 0."""
+        for name, value in data.items() if isinstance(data, dict) else ():
+            field = cls.model_fields.get(name)
+            if isinstance(value, bool) and field is not None and field.annotation is not bool:
+                message = f"{name}: yes and no are not numbers; write the value, in quotes if it is a text"
+                raise ValueError(message)
+        return data
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, but a field that is there twice is an error: one of the two would be lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            problem = f"{', '.join(twice)}: there more than once"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return super().construct_mapping(node, deep)
 
 
 @cache
@@ -99,7 +122,7 @@ def read(path: Path) -> Any:
         message = f"{path}: cannot be read: {error}"
         raise ConfigError(message) from None
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - derived from the safe one
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         # ValueError: what looks like a date or a number to YAML but is none, such as 2024-13-45.
         message = f"{path}: not valid YAML: {error or 'nested too deeply'}"

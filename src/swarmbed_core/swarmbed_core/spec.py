@@ -254,8 +254,8 @@ class Lifter(Part):
 class Radio(Part):
     """One radio: whom it reaches, how many bytes, how often, how reliably.
 
-    `signal` is the received power at 1 m, its loss exponent and its noise; `range_sigma` the error
-    of a ranging radio.
+    `rssi_at_1m`, `path_loss_exponent` and `rssi_sigma` are of a radio that measures the received power,
+    `range_sigma` of one that measures distances.
     """
 
     name: str
@@ -269,6 +269,13 @@ class Radio(Part):
     path_loss_exponent: Positive | None = None
     rssi_sigma: NotNegative = 0.0
     range_sigma: NotNegative | None = None
+
+    @model_validator(mode="after")
+    def _power_has_both_numbers(self) -> Radio:
+        if (self.rssi_at_1m is None) != (self.path_loss_exponent is None):
+            message = "rssi_at_1m and path_loss_exponent belong together: give both or neither"
+            raise ValueError(message)
+        return self
 
 
 class Leds(Part):
@@ -334,6 +341,9 @@ class Battery(Part):
             raise ValueError(message)
         if list(self.open_circuit) != sorted(set(self.open_circuit)):
             message = "open_circuit must rise"
+            raise ValueError(message)
+        if self.cell_empty >= self.cell_full:
+            message = f"cell_empty ({self.cell_empty}) must be below cell_full ({self.cell_full})"
             raise ValueError(message)
         if self.cell_cutoff >= self.open_circuit[-1]:
             message = f"cell_cutoff ({self.cell_cutoff}) must be below the voltage of a full cell"

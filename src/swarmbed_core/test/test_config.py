@@ -250,3 +250,26 @@ json_like = st.recursive(
 def test_no_data_does_worse_than_a_config_error(data: object) -> None:
     with contextlib.suppress(ConfigError):
         assert isinstance(check(data, Cart, "random.yaml"), Cart)
+
+
+class _Switch(Part):
+    lit: bool
+    size: float = 1.0
+    name: str = ""
+
+
+@pytest.mark.parametrize("field", ["size: yes", "name: true"])
+def test_yes_and_no_are_no_numbers_and_no_texts(tmp_path, field):
+    file = tmp_path / "switch.yaml"
+    file.write_text(f"lit: yes\n{field}\n")
+    with pytest.raises(ConfigError, match=r"(size|name): .*yes and no"):
+        load(file, _Switch)
+    file.write_text("lit: yes\n")
+    assert load(file, _Switch).lit
+
+
+def test_a_field_that_is_there_twice_is_told(tmp_path):
+    file = tmp_path / "twice.yaml"
+    file.write_text("lit: yes\nsize: 1\nsize: 2\n")
+    with pytest.raises(ConfigError, match=r"size: there more than once(?s:.)*line 1"):
+        load(file, _Switch)

@@ -304,6 +304,35 @@ def test_measurements_at_the_same_time_count_in_any_order():
     np.testing.assert_allclose(filters[0].pose, filters[1].pose, atol=1e-12)
 
 
+@PROPERTY
+@given(
+    st.floats(-3.0, 3.0),
+    st.floats(-2.0, 2.0),
+    st.floats(-2.0, 2.0),
+    st.floats(-9.0, 9.0),
+    st.floats(-0.1, 0.1),
+)
+def test_the_covariance_moves_as_the_pose_does(yaw, vx, vy, omega, dt):
+    def moved(state):
+        core, unused = np.zeros(ekf.CORE_SIZE), np.zeros((14, 7))
+        core[:7] = state
+        ekf._move(core, unused, dt)
+        return core[:7]
+
+    state = np.array([1.0, 2.0, yaw, vx, vy, omega, 0.01])
+    step = 1e-6
+    slopes = np.empty((7, 7))
+    for j, unit in enumerate(np.eye(7)):
+        change = moved(state + step * unit) - moved(state - step * unit)
+        change[2] = wrap(change[2])
+        slopes[:, j] = change / (2 * step)
+    root = np.random.default_rng(1).standard_normal((7, 7))
+    core, cov = np.zeros(ekf.CORE_SIZE), np.zeros((14, 7))
+    core[:7], cov[:7] = state, root @ root.T
+    ekf._move(core, cov, dt)
+    np.testing.assert_allclose(cov[:7], slopes @ root @ root.T @ slopes.T, atol=1e-6)
+
+
 def test_a_single_wild_pose_never_moves_the_estimate():
     robot = Robot()
     robot.see()
@@ -586,6 +615,9 @@ def test_the_covariance_stays_sound_for_long(any_spec, localised):
             robot.filter.start((0.0, 0.0, 0.0), SMALL * rng.uniform(0.1, 10.0))
         if k % 500 == 0:
             assert_sound(robot.filter)
+            known = np.diag(robot.filter.covariance)[:3]
+            limit = (ekf.POSITION_VAR_MAX, ekf.POSITION_VAR_MAX, ekf.YAW_VAR_MAX)
+            assert (known <= np.array(limit) * (1 + 1e-9)).all()
 
 
 anything = st.one_of(st.floats(), st.floats(-3.0, 3.0))

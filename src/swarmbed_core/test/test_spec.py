@@ -173,6 +173,9 @@ def test_a_box_is_bounded_by_its_diagonal() -> None:
         ("consumption.operating_points.0.random_walk", 2.0, r"operating_points\.0\.random_walk"),
         ("facts.cell_capacity_ah", math.nan, r"facts\.cell_capacity_ah"),
         ("title", None, "title: .*valid string"),
+        ("limits.speed", True, r"limits: .*speed: yes and no"),
+        ("battery.cell_empty", 3.0, r"cell_empty \(3\.0\) must be below cell_full"),
+        ("radios.0.path_loss_exponent", None, "belong together"),
     ],
 )
 def test_what_no_robot_can_be_is_told_with_the_field(path: str, value: object, words: str) -> None:
