@@ -57,10 +57,10 @@ class Area(Part):
         """Return the bounds of y."""
         return _bounds(self.y_min, self.y_max)
 
-    def contains(self, x: float, y: float) -> bool:
-        """Return whether a point is inside."""
+    def contains(self, x: float, y: float, slack: float = 0.0) -> bool:
+        """Return whether a point is inside, or outside by less than `slack`."""
         (left, right), (bottom, top) = self.along_x, self.along_y
-        return left < x < right and bottom < y < top
+        return left - slack < x < right + slack and bottom - slack < y < top + slack
 
     def meets(self, other: Area) -> bool:
         """Return whether the two areas have points in common."""

@@ -25,6 +25,7 @@ from swarmbed_core.config import Part, find, load
 from swarmbed_core.device import CornerReading
 from swarmbed_core.errors import MarkerError
 from swarmbed_core.geometry import compose, wrap
+from swarmbed_core.heading import Area
 from swarmbed_core.health import Health
 from swarmbed_core.planar_pose import (
     AMBIGUOUS,
@@ -121,34 +122,13 @@ class Marker(Part):
         return corners
 
 
-class Bounds(Part):
-    """Where a robot can be: the inside of the walls."""
-
-    x_min: float
-    x_max: float
-    y_min: float
-    y_max: float
-
-    @model_validator(mode="after")
-    def _is_not_empty(self) -> Bounds:
-        if self.x_min >= self.x_max or self.y_min >= self.y_max:
-            message = "the area is empty: x_min must be below x_max and y_min below y_max"
-            raise ValueError(message)
-        return self
-
-    def has(self, x: float, y: float) -> bool:
-        """Return whether a place is inside, or hardly outside."""
-        inside_x = self.x_min - AREA_SLACK <= x <= self.x_max + AREA_SLACK
-        return inside_x and self.y_min - AREA_SLACK <= y <= self.y_max + AREA_SLACK
-
-
 class MarkerMap(Part):
     """Markers at known places (DOTS paper, III-A4c)."""
 
     version: Literal[1]
     dictionary: Literal["ARUCO_MIP_36h12"]
     markers: Annotated[tuple[Marker, ...], Field(min_length=1)]
-    area: Bounds | None = None
+    area: Area | None = None
 
     @model_validator(mode="after")
     def _each_is_there_once(self) -> MarkerMap:
@@ -520,7 +500,7 @@ class RobotPoseSolver:
             return None
         pose, covariance = found
         area = self.map.area
-        if area is not None and not area.has(pose[0], pose[1]):
+        if area is not None and not area.contains(pose[0], pose[1], AREA_SLACK):
             kit.refuse("area", f"a pose at ({pose[0]:.2f}, {pose[1]:.2f}), outside the map's area {area}")
             return None
         return PoseEstimate(

@@ -207,7 +207,7 @@ def test_a_map_of_ones_own(tmp_path: Path) -> None:
         ("[2.5, 0, 0.25]", "[0, 2.5, 0.25]", "3 and 1 are at the same place"),
         ("yaw: 3.14", "jaw: 3.14", "unknown field"),
         ("ARUCO_MIP_36h12", "DICT_4X4_50", "ARUCO_MIP_36h12"),
-        ("version: 1", "version: 1\narea: {x_min: 1, x_max: -1, y_min: 0, y_max: 1}", "area is empty"),
+        ("version: 1", "version: 1\narea: {x_min: 1, x_max: -1, y_min: 0, y_max: 1}", "must be below x_max"),
     ],
 )
 def test_maps_that_are_wrong(old: str, new: str, message: str) -> None:
