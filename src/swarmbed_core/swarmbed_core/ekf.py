@@ -1,8 +1,8 @@
 """Where the robot is in `map`: an extended Kalman filter over pose, twist and the gyro's bias.
 
-DOTS paper, section III-A4c and Figure 5: the poses that the cameras' markers give, "together with IMU and
-wheel odometry information, are fed to an EKF to output robot pose", at the 100 Hz of motion control (III-A5).
-Table II says how late the cameras are: 50 to 80 ms.
+DOTS paper, section III-A4c and Figure 5: poses from markers, the IMU and the wheels go into one EKF, whose
+output is the robot's pose at the 100 Hz of motion control (III-A5). Table II says how late the cameras are: 50
+to 80 ms.
 
 The state is (x, y, yaw) in `map`, (vx, vy, omega) of the body, and the gyro's bias. The twist is the mean
 over the newest cycle: the wheels measure exactly that, and the pose moves along exactly that arc, so that
@@ -718,12 +718,12 @@ class EkfParams:
     history_time: float = 0.5
 
     @classmethod
-    def from_spec(cls, spec: RobotSpec, slip_time: float = 0.0) -> EkfParams:
+    def from_spec(cls, spec: RobotSpec, slip_time: float | None = None) -> EkfParams:
         """Return the parameters of this kind of robot.
 
         Args:
             spec: the kind of robot.
-            slip_time: s over which slip stays alike; see the class.
+            slip_time: s over which slip stays alike, if not the spec's; see the class.
         """
         wheels, imu, limits = spec.drive.wheels, spec.imu, spec.limits
         return cls(
@@ -736,7 +736,7 @@ class EkfParams:
             yaw_rate_max=limits.yaw_rate,
             wheel_sigma=max(wheels.speed_sigma, FLOOR),
             slip_fraction=wheels.slip_sigma,
-            slip_time=slip_time,
+            slip_time=wheels.slip_time if slip_time is None else slip_time,
             holonomic=spec.holonomic,
             gyro_sigma=FLOOR if imu is None else max(imu.gyro_sigma, FLOOR),
             gyro_bias_sigma=FLOOR if imu is None else max(imu.gyro_bias_sigma, FLOOR),

@@ -3,10 +3,18 @@
 Kernels are plain functions on arrays and numbers: no objects, no allocation that is not theirs, so
 that worlds with thousands of robots can call them from loops of their own. They are cached on disk:
 the first call after a change costs seconds, every later process a tenth of one.
+
+numba looks only at a kernel's own file when it asks whether its cache is stale, and so would go on running
+the old code of kernels that another file holds. Here every state of the sources of a package, and of this
+one, has a cache directory of its own.
 """
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numba
@@ -16,7 +24,43 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., object]")
 
+KEPT = 4
+"""Cache directories kept for a package: this state of the sources and the latest before it."""
+
 
 def kernel(function: F) -> F:
     """Compile `function` with numba on its first call, from the disk cache where there is one."""
-    return cast("F", numba.njit(cache=True, fastmath=False, error_model="numpy")(function))
+    directory = cache_directory(Path(function.__code__.co_filename).resolve().parent)
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(directory) if directory else before
+    try:
+        compiled = numba.njit(cache=True, fastmath=False, error_model="numpy")(function)
+    finally:
+        numba.config.CACHE_DIR = before
+    return cast("F", compiled)
+
+
+@cache
+def cache_directory(package: Path) -> Path | None:
+    """Return where the kernels of a package are cached, None where numba has to choose.
+
+    That is `NUMBA_CACHE_DIR` if it is set, else a directory within the package's `__pycache__`.
+    """
+    digest = hashlib.sha256(numba.__version__.encode())
+    for folder in sorted({package, Path(__file__).resolve().parent}):
+        for file in sorted(folder.glob("*.py")):
+            digest.update(file.read_bytes())
+    named = numba.config.CACHE_DIR
+    kernels = Path(named) if named else package / "__pycache__" / "kernels"
+    chosen = kernels / digest.hexdigest()[:16]
+    try:
+        chosen.mkdir(parents=True, exist_ok=True)
+        chosen.touch()
+        if not named:
+            by_age = sorted(kernels.iterdir(), key=lambda folder: folder.stat().st_mtime)
+            for old in by_age[:-KEPT]:
+                shutil.rmtree(old, ignore_errors=True)
+    except OSError:
+        # A read-only installation: numba has a place of its own for that.
+        return None
+    return chosen

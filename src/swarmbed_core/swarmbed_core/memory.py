@@ -1,9 +1,9 @@
 """The smallest world: robots with perfect bodies among given walls, in memory.
 
 Bodies do within a time step what their wheels are told, pass through each other and through walls, and weigh
-nothing. Everything else is as on the robot: wheels slip, gyros drift, ranges err as in Figure 7, camera
-images arrive late (Table II), radios lose packets, the battery runs down (Table IV). It serves the tests
-of core and the demonstration; worlds with contacts are packages of their own.
+nothing. Everything else is as on the robot: wheels slip, encoders miscount, gyros drift, ranges err as in
+Figure 7, camera images arrive late (Table II), radios lose packets, the battery runs down (Table IV). It
+serves the tests of core and the demonstration; worlds with contacts are packages of their own.
 """
 
 from __future__ import annotations
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import CameraLatency, Compass, Imu, Radio, RangeRing
 
 GRAVITY = 9.81
-SLIP_TIME = 0.2
-"""Seconds over which a wheel's slip stays alike: a patch of floor rather than a tick of the clock."""
 MARKER_SIDE_MIN_PX = 12.0
 """The smallest image of a marker's side that a detector still reads."""
 BATTERY_PERIOD = 0.1
@@ -130,8 +128,10 @@ class _Body:
         self._slip = np.zeros(count)
         self._enabled = True
         self._rng = rng
-        self._keep = math.exp(-world.timestep / SLIP_TIME)
-        self._fresh = spec.drive.wheels.slip_sigma * math.sqrt(1 - self._keep**2) if world.noise else 0.0
+        wheels = spec.drive.wheels
+        self._keep = math.exp(-world.timestep / wheels.slip_time) if wheels.slip_time > 0 else 0.0
+        self._fresh = wheels.slip_sigma * math.sqrt(1 - self._keep**2)
+        self._miscount = wheels.speed_sigma * world.timestep
 
     def enable(self, on: bool) -> None:
         """Switch the drives on, or stop the wheels."""
@@ -152,9 +152,12 @@ class _Body:
 
     def step(self, dt: float) -> None:
         """Move for `dt` seconds."""
-        if self._fresh > 0:
+        if self._world.noise:
+            slip, miscount = self._rng.standard_normal((2, len(self._slip)))
             self._slip *= self._keep
-            self._slip += self._fresh * self._rng.standard_normal(len(self._slip))
+            self._slip += self._fresh * slip
+            # A wheel that stands counts nothing.
+            self._travel += self._miscount * miscount * (self._speeds != 0.0)
         before = self.twist.copy()
         step_body_k(
             self._kinematics.inverse,

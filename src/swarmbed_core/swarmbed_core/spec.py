@@ -72,7 +72,11 @@ class Limits(Part):
 
 
 class Wheels(Part):
-    """What the drives have in common: the wheels, their motors and encoders."""
+    """What the drives have in common: the wheels, their motors and encoders.
+
+    `slip_sigma` is the share of a wheel's way that slips away or in, `slip_time` the seconds over which it
+    stays alike; 0 is slip that is new in every cycle.
+    """
 
     radius: Positive
     max_speed: Positive
@@ -80,6 +84,7 @@ class Wheels(Part):
     encoder_ticks: Annotated[int, Field(gt=0)]
     gear_ratio: Positive = 1.0
     slip_sigma: NotNegative = 0.0
+    slip_time: NotNegative = 0.0
     speed_sigma: NotNegative = 0.0
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_core.kernel import kernel
+from swarmbed_core.kernel import KEPT, cache_directory, kernel
 
 if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
@@ -72,3 +75,33 @@ def test_kernels_are_compiled_and_cached_on_disk() -> None:
     stats = compiled.stats  # type: ignore[attr-defined]
     assert stats.cache_path
     assert sum(stats.cache_hits.values()) + sum(stats.cache_misses.values()) >= 1
+
+
+def answer_of(folder: Path) -> str:
+    """Return what a package of two files of kernels says, in a process of its own."""
+    program = "import outer; print(outer.twice(1.0))"
+    result = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
+    return result.stdout.strip()
+
+
+def test_a_kernel_that_changed_in_another_file_is_compiled_again(tmp_path: Path) -> None:
+    head = "from swarmbed_core.kernel import kernel\n"
+    inner = tmp_path / "inner.py"
+    inner.write_text(head + "@kernel\ndef step(x):\n    return x + 1.0\n")
+    (tmp_path / "outer.py").write_text(
+        head + "from inner import step\n@kernel\ndef twice(x):\n    return step(step(x))\n"
+    )
+    assert answer_of(tmp_path) == "3.0"
+    caches = tmp_path / "__pycache__" / "kernels"
+    (first,) = caches.iterdir()
+    assert list(first.rglob("*.nbi"))
+    assert answer_of(tmp_path) == "3.0"
+    for i in range(KEPT + 1):
+        inner.write_text(head + f"@kernel\ndef step(x):\n    return x + {i}.0\n")
+        assert answer_of(tmp_path) == f"{1 + 2 * i}.0"
+    assert len(list(caches.iterdir())) == KEPT
+
+
+def test_a_directory_that_cannot_be_written_is_left_to_numba(tmp_path: Path) -> None:
+    (tmp_path / "__pycache__").write_text("in the way")
+    assert cache_directory(tmp_path) is None

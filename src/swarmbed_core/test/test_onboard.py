@@ -288,3 +288,22 @@ def test_carriers_are_seen_from_the_side_and_from_below():
     steps(world, onboard, 80)
     assert onboard.senses().carrier is None
     assert onboard.senses().underside is None
+
+
+def test_the_covariance_is_honest_in_the_whole_chain():
+    """Mean NEES of the pose over robots and time, with slip, drift, late and noisy cameras, Ruckig and PIDs."""
+    errors = []
+    for seed in range(12):
+        swarm = swarm_at((-1.0, -0.5, 0.0), seed=100 + seed)
+        robot = swarm.robots[0]
+        swarm.run(1.0)
+        way = ((1.0, -0.5, 1.0), (1.0, 1.0, 3.0), (-1.0, 1.0, -1.0), (-1.0, -0.5, 0.0))
+        robot.act(Command(path=Path(tuple(Waypoint(pose) for pose in way), frame="map", max_speed=1.0)))
+        for _ in range(40):
+            swarm.run(0.25)
+            senses = robot.sense()
+            error = senses.pose_map - swarm.world.truth()[0, :3]
+            error[2] = math.remainder(error[2], math.tau)
+            errors.append(error @ np.linalg.solve(senses.pose_covariance, error))
+    # 480 moments that are not independent: about 12 x 10 s of them are.
+    assert 0.75 < np.mean(errors) / 3 < 1.3
