@@ -17,5 +17,5 @@ setup(
     maintainer_email="developers@swarmbed.org",
     description="What a robot thinks with: kinematics, trajectories, estimation, maps, power.",
     license="Apache-2.0",
-    tests_require=["pytest"],
+    extras_require={"test": ["pytest"]},
 )

@@ -17,6 +17,6 @@ setup(
     maintainer_email="developers@swarmbed.org",
     description="Runs, demonstrations, benchmarks and the swarmbed command.",
     license="Apache-2.0",
-    tests_require=["pytest"],
+    extras_require={"test": ["pytest"]},
     entry_points={"console_scripts": ["swarmbed = swarmbed_experiments.cli:main"]},
 )

@@ -28,10 +28,10 @@ case "$*" in
   *"pip sync"*) echo sync >>$FAKES/calls ;;
   *_mend_wheels*) echo mend >>$FAKES/calls ;;
   *"-m colcon"*)
-    echo colcon >>$FAKES/calls
     echo "$AMENT_PREFIX_PATH" >$FAKES/underlay
     mkdir -p build/some_package install/some_package
     touch install/setup.bash
+    echo colcon >>$FAKES/calls
     if [ -e $FAKES/fail ]; then echo the reason why; exit 1; fi
     while [ -e $FAKES/hang ]; do sleep 0.05; done ;;
 esac

@@ -1,8 +1,8 @@
 """Where the robot is in `map`: an extended Kalman filter over pose, twist and the gyro's bias.
 
 DOTS paper, section III-A4c and Figure 5: poses from markers, the IMU and the wheels go into one EKF, whose
-output is the robot's pose at the 100 Hz of motion control (III-A5). Table II says how late the cameras are: 50
-to 80 ms.
+output is the robot's pose at the 100 Hz of motion control (III-A5). Table II says how late the cameras are:
+50 to 80 ms.
 
 The state is (x, y, yaw) in `map`, (vx, vy, omega) of the body, and the gyro's bias. The twist is the mean
 over the newest cycle: the wheels measure exactly that, and the pose moves along exactly that arc, so that

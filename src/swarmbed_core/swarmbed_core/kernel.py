@@ -15,12 +15,16 @@ import hashlib
 import shutil
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
+from numba.core import config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# numba fills its settings in from the environment: no type checker sees them.
+settings = cast("Any", config)
 
 F = TypeVar("F", bound="Callable[..., object]")
 
@@ -31,12 +35,12 @@ KEPT = 4
 def kernel(function: F) -> F:
     """Compile `function` with numba on its first call, from the disk cache where there is one."""
     directory = cache_directory(Path(function.__code__.co_filename).resolve().parent)
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(directory) if directory else before
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(directory) if directory else before
     try:
         compiled = numba.njit(cache=True, fastmath=False, error_model="numpy")(function)
     finally:
-        numba.config.CACHE_DIR = before
+        settings.CACHE_DIR = before
     return cast("F", compiled)
 
 
@@ -50,7 +54,7 @@ def cache_directory(package: Path) -> Path | None:
     for folder in sorted({package, Path(__file__).resolve().parent}):
         for file in sorted(folder.glob("*.py")):
             digest.update(file.read_bytes())
-    named = numba.config.CACHE_DIR
+    named = settings.CACHE_DIR
     kernels = Path(named) if named else package / "__pycache__" / "kernels"
     chosen = kernels / digest.hexdigest()[:16]
     try:

@@ -2,8 +2,8 @@
 
 DOTS paper, section III-A5: odometry is made of the IMU and the positions of the wheels. Each cycle, the
 travel of the wheels becomes an increment of the body's pose through the inverse kinematics (III-A7, turned
-round); the turn is the gyro's, less the bias that it showed while the wheels stood still, or the wheels' where
-there is no gyro. The increment is put on the pose exactly (SE(2)): along the arc, not along a chord.
+round); the turn is the gyro's, less the bias that it showed while the wheels stood still, or the wheels'
+where there is no gyro. The increment is put on the pose exactly (SE(2)): along the arc, not along a chord.
 
 A gyro says how fast the body turns at one moment, the wheels how far they rolled since the last one. So
 the turn of a cycle is the mean of the rates at its two ends: the rate at its end alone would be wrong by

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,8 @@ from hypothesis import strategies as st
 from swarmbed_core.kernel import KEPT, cache_directory, kernel
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from swarmbed_core.geometry import FloatArray
 
 property_test = settings(deadline=None, max_examples=200, derandomize=True)
@@ -80,7 +81,9 @@ def test_kernels_are_compiled_and_cached_on_disk() -> None:
 def answer_of(folder: Path) -> str:
     """Return what a package of two files of kernels says, in a process of its own."""
     program = "import outer; print(outer.twice(1.0))"
-    result = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True
+    )
     return result.stdout.strip()
 
 

@@ -291,7 +291,7 @@ def test_carriers_are_seen_from_the_side_and_from_below():
 
 
 def test_the_covariance_is_honest_in_the_whole_chain():
-    """Mean NEES of the pose over robots and time, with slip, drift, late and noisy cameras, Ruckig and PIDs."""
+    """Mean NEES of the pose over robots and time, with slip, drift, late and noisy cameras, on a path."""
     errors = []
     for seed in range(12):
         swarm = swarm_at((-1.0, -0.5, 0.0), seed=100 + seed)
