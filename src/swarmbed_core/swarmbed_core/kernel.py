@@ -53,7 +53,10 @@ def cache_directory(package: Path) -> Path | None:
     digest = hashlib.sha256(numba.__version__.encode())
     for folder in sorted({package, Path(__file__).resolve().parent}):
         for file in sorted(folder.glob("*.py")):
-            digest.update(file.read_bytes())
+            source = file.read_bytes()
+            # Others have no part in a kernel, and change often.
+            if b"@kernel" in source:
+                digest.update(source)
     named = settings.CACHE_DIR
     kernels = Path(named) if named else package / "__pycache__" / "kernels"
     chosen = kernels / digest.hexdigest()[:16]

@@ -135,6 +135,10 @@ def run(setup: Setup, out: FilePath, console: Console) -> Result:
     )
     swarm = LocalSwarm(world, setup.arena.markers())
     robot = swarm.robots[0]
+    with console.status(
+        "getting ready: the first run after an update compiles its hot loops for half a minute"
+    ):
+        warm_up(setup)
     try:
         # The robot was put at its start, so its odometry frame is known in the arena.
         robot.onboard.place(start)
@@ -184,6 +188,19 @@ def run(setup: Setup, out: FilePath, console: Console) -> Result:
     plots.draw_run(directory / "tracks.png", setup, track, robot.sense(), world.segments)
     write_json(directory / "summary.json", summary)
     return Result(summary, directory)
+
+
+def warm_up(setup: Setup) -> None:
+    """Run a robot of the same kind for a moment, so that everything is compiled, or loaded from the cache."""
+    placement = Placement("warm-up", setup.spec, setup.path.start)
+    swarm = LocalSwarm(MemoryWorld([placement], setup.arena), setup.arena.markers())
+    robot = swarm.robots[0]
+    robot.onboard.place(setup.path.start)
+    robot.act(Command(path=Path((Waypoint((0.1, 0.0, 0.0)),), frame="base_link")))
+    swarm.run(0.5)
+    robot.act(Command(velocity_body=(0.0, 0.0, 0.0)))
+    swarm.run(0.1)
+    robot.sense()
 
 
 def record(
