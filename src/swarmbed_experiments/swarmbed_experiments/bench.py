@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from swarmbed_core.spec import Battery
 
+WIDE = 130
+"""Columns of a terminal that also shows what a row is about."""
 SEED = 20260
 """Of everything random here; the tests use others."""
 
@@ -289,7 +291,7 @@ def main(
         for name, measure in groups:
             status.update(f"measuring: {name}")
             rows.extend(measure(quick))
-    console.print(as_table(rows))
+    console.print(as_table(rows, console.width))
     if json_file is not None:
         data = {"machine": machine(), "rows": [{**asdict(row), "holds": row.holds} for row in rows]}
         write_json(json_file, data)
@@ -299,12 +301,14 @@ def main(
         console.print(f"written: {markdown_file}")
 
 
-def as_table(rows: Sequence[Row]) -> Table:
-    """Return the rows as a table for the terminal."""
-    table = Table("what", "measured", "must hold", "", "", title="Benchmarks")
+def as_table(rows: Sequence[Row], width: int) -> Table:
+    """Return the rows as a table for a terminal of this width; what they mean in detail needs a wide one."""
+    wide = width >= WIDE
+    table = Table("what", "measured", "must hold", "", *(["about"] if wide else []), title="Benchmarks")
     for row in rows:
         mark = {True: "[green]holds[/green]", False: "[red]MISSED[/red]", None: ""}[row.holds]
-        table.add_row(row.name, f"{row.value:.4g} {row.unit}", row.bound, mark, row.note)
+        cells = [row.name, f"{row.value:.4g} {row.unit}", row.bound, mark]
+        table.add_row(*cells, *([row.note] if wide else []))
     return table
 
 
