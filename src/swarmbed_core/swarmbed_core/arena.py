@@ -5,12 +5,12 @@ The arena's centre is the origin of `map` (REP-105, DOTS paper III-B2).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator
 
-from swarmbed_core.config import Part, find, load
+from swarmbed_core.config import ConfigFile
 from swarmbed_core.heading import Zones
 from swarmbed_core.markers import MarkerMap
 from swarmbed_core.raycast import box_segments
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 Length = Annotated[float, Field(gt=0, le=1000)]
 
 
-class Arena(Part):
+class Arena(ConfigFile):
     """A floor, with or without walls around it.
 
     `size` is the inside of the outer walls along x and y; without it there are none. `walls` are further
     ones, each from x1, y1 to x2, y2.
     """
 
-    version: Literal[1]
+    FOLDER: ClassVar[str] = "worlds"
+
     title: str
     size: tuple[Length, Length] | None = None
     wall_height: Length = 0.5
@@ -46,15 +47,6 @@ class Arena(Part):
                 message = f"the wall {wall} ends where it starts"
                 raise ValueError(message)
         return walls
-
-    @classmethod
-    def load(cls, name: str) -> Arena:
-        """Return the arena called `name` in worlds, or in the YAML file of that path.
-
-        Raises:
-            ConfigError: there is none, or it is not what it should be.
-        """
-        return load(find(name, "worlds"), cls)
 
     def segments(self) -> FloatArray:
         """Return all walls as rows of x1, y1, x2, y2."""

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from swarmbed_core.config import Part, find, load
+from swarmbed_core.config import ConfigFile
 from swarmbed_core.errors import MarkerError
 from swarmbed_core.kernel import kernel
 
@@ -48,10 +48,11 @@ _UNDISTORT_STEPS = 30
 _UNDISTORT_TOLERANCE = 1e-13
 
 
-class CameraCalibration(Part):
+class CameraCalibration(ConfigFile):
     """Intrinsics of one real camera, as a calibration run measured them (DOTS paper, III-A4b)."""
 
-    version: Literal[1]
+    FOLDER: ClassVar[str] = "config/cameras"
+
     width: Annotated[int, Field(gt=0)]
     height: Annotated[int, Field(gt=0)]
     fx: Annotated[float, Field(gt=0)]
@@ -59,15 +60,6 @@ class CameraCalibration(Part):
     cx: float
     cy: float
     distortion: tuple[float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0)
-
-    @classmethod
-    def load(cls, name: str) -> CameraCalibration:
-        """Return the calibration called `name` in config/cameras, or in the YAML file of that path.
-
-        Raises:
-            ConfigError: there is none, or it is not what it should be.
-        """
-        return load(find(name, "config/cameras"), cls)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ import os
 import reprlib
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -35,6 +35,23 @@ class Part(BaseModel):
                 message = f"{name}: yes and no are not numbers; write the value, in quotes if it is a text"
                 raise ValueError(message)
         return data
+
+
+class ConfigFile(Part):
+    """A whole configuration file, of a kind that has a folder of its own below `share_dir()`."""
+
+    FOLDER: ClassVar[str]
+
+    version: Literal[1]
+
+    @classmethod
+    def load(cls, name: str) -> Self:
+        """Return the file called `name` in the folder of its kind, or the YAML file of that path.
+
+        Raises:
+            ConfigError: there is none, or it is not what it should be.
+        """
+        return load(find(name, cls.FOLDER), cls)
 
 
 class _Loader(yaml.SafeLoader):

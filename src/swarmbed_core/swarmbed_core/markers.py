@@ -15,13 +15,13 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from swarmbed_core.camera import TZ, cameras_of, see_markers_k
-from swarmbed_core.config import Part, find, load
+from swarmbed_core.config import ConfigFile, Part
 from swarmbed_core.device import CornerReading
 from swarmbed_core.errors import MarkerError
 from swarmbed_core.geometry import compose, wrap
@@ -122,10 +122,11 @@ class Marker(Part):
         return corners
 
 
-class MarkerMap(Part):
+class MarkerMap(ConfigFile):
     """Markers at known places (DOTS paper, III-A4c)."""
 
-    version: Literal[1]
+    FOLDER: ClassVar[str] = "config/markermaps"
+
     dictionary: Literal["ARUCO_MIP_36h12"]
     markers: Annotated[tuple[Marker, ...], Field(min_length=1)]
     area: Area | None = None
@@ -144,15 +145,6 @@ class MarkerMap(Part):
                 raise ValueError(message)
             places[marker.position] = marker.id
         return self
-
-    @classmethod
-    def load(cls, name: str) -> MarkerMap:
-        """Return the map called `name` in config/markermaps, or in the YAML file of that path.
-
-        Raises:
-            ConfigError: there is none, or it is not what it should be.
-        """
-        return load(find(name, "config/markermaps"), cls)
 
     @property
     def ids(self) -> IntArray:
@@ -215,10 +207,11 @@ class Docking(Part):
         return compose(side_pose, (self.dock, 0.0, math.pi))
 
 
-class CarrierMarkers(Part):
+class CarrierMarkers(ConfigFile):
     """All markers of a kind of carrier, and how to dock with it."""
 
-    version: Literal[1]
+    FOLDER: ClassVar[str] = "config/markermaps"
+
     dictionary: Literal["ARUCO_MIP_36h12"]
     sides: CarrierSides
     underside: CarrierUnderside
@@ -230,15 +223,6 @@ class CarrierMarkers(Part):
             message = "the ids of the sides and of the underside overlap"
             raise ValueError(message)
         return self
-
-    @classmethod
-    def load(cls, name: str) -> CarrierMarkers:
-        """Return the carrier called `name` in config/markermaps, or in the YAML file of that path.
-
-        Raises:
-            ConfigError: there is none, or it is not what it should be.
-        """
-        return load(find(name, "config/markermaps"), cls)
 
     @property
     def side_ids(self) -> range:

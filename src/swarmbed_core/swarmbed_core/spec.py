@@ -8,11 +8,11 @@ number is written twice. Angles are radians, lengths metres, counter-clockwise f
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
-from swarmbed_core.config import Part, find, load
+from swarmbed_core.config import ConfigFile, Part
 
 P = TypeVar("P", "RangeRing", "Camera", "Radio")
 Positive = Annotated[float, Field(gt=0)]
@@ -373,10 +373,11 @@ class Consumption(Part):
     operating_points: tuple[OperatingPoint, ...] = ()
 
 
-class RobotSpec(Part):
+class RobotSpec(ConfigFile):
     """One kind of robot."""
 
-    version: Literal[1]
+    FOLDER: ClassVar[str] = "config/robots"
+
     kind: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
     title: str
     paper: str
@@ -411,12 +412,3 @@ class RobotSpec(Part):
     def holonomic(self) -> bool:
         """Return whether the robot can move sideways."""
         return self.drive.holonomic
-
-    @classmethod
-    def load(cls, name: str) -> RobotSpec:
-        """Return the kind of robot called `name` in config/robots, or in the YAML file of that path.
-
-        Raises:
-            ConfigError: there is none, or it is not what it should be.
-        """
-        return load(find(name, "config/robots"), cls)

@@ -10,14 +10,14 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from swarmbed_core.arena import Arena
-from swarmbed_core.config import Part, find, load
+from swarmbed_core.config import ConfigFile, Part
 from swarmbed_core.control import Mode
 from swarmbed_core.errors import PathError
 from swarmbed_core.local import LocalSwarm
@@ -54,10 +54,11 @@ class PathPoint(Part):
     velocity: Triple = (0.0, 0.0, 0.0)
 
 
-class PathFile(Part):
+class PathFile(ConfigFile):
     """A path of config/paths: where a robot starts and what it drives."""
 
-    version: Literal[1]
+    FOLDER: ClassVar[str] = "config/paths"
+
     title: str
     start: Triple
     max_speed: float | None = Field(default=None, gt=0)
@@ -96,7 +97,7 @@ class Setup:
             spec=RobotSpec.load(robot),
             arena=Arena.load(arena),
             arena_name=arena,
-            path=load(find(path, "config/paths"), PathFile),
+            path=PathFile.load(path),
             path_name=path,
             seed=seed,
             noise=noise,
