@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import chdtri
 
-from swarmbed_core.ekf import EkfParams, Outcome, PoseFilter
+from swarmbed_core.ekf import EkfParams, PoseFilter
+from swarmbed_core.ekf_kernel import Outcome
 from swarmbed_core.geometry import wrap
 from swarmbed_core.kernel import kernel
 from swarmbed_core.odometry import arc

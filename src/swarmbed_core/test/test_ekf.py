@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from swarmbed_core.ekf import EkfParams, Outcome, PoseFilter
+from swarmbed_core.ekf import EkfParams, PoseFilter
 from swarmbed_core.ekf_check import Conditions, simulate
+from swarmbed_core.ekf_kernel import Outcome
 from swarmbed_core.geometry import compose, wrap
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.odometry import arc
 from swarmbed_core.spec import RobotSpec
 
-from swarmbed_core import ekf
+from swarmbed_core import ekf_kernel
 
 CYCLE = 0.01
 DOTS = RobotSpec.load("dots")
@@ -314,9 +315,9 @@ def test_measurements_at_the_same_time_count_in_any_order():
 )
 def test_the_covariance_moves_as_the_pose_does(yaw, vx, vy, omega, dt):
     def moved(state):
-        core, unused = np.zeros(ekf.CORE_SIZE), np.zeros((14, 7))
+        core, unused = np.zeros(ekf_kernel.CORE_SIZE), np.zeros((14, 7))
         core[:7] = state
-        ekf._move(core, unused, dt)
+        ekf_kernel._move(core, unused, dt)
         return core[:7]
 
     state = np.array([1.0, 2.0, yaw, vx, vy, omega, 0.01])
@@ -327,9 +328,9 @@ def test_the_covariance_moves_as_the_pose_does(yaw, vx, vy, omega, dt):
         change[2] = wrap(change[2])
         slopes[:, j] = change / (2 * step)
     root = np.random.default_rng(1).standard_normal((7, 7))
-    core, cov = np.zeros(ekf.CORE_SIZE), np.zeros((14, 7))
+    core, cov = np.zeros(ekf_kernel.CORE_SIZE), np.zeros((14, 7))
     core[:7], cov[:7] = state, root @ root.T
-    ekf._move(core, cov, dt)
+    ekf_kernel._move(core, cov, dt)
     np.testing.assert_allclose(cov[:7], slopes @ root @ root.T @ slopes.T, atol=1e-6)
 
 
@@ -582,8 +583,8 @@ def test_a_flood_of_marker_poses_does_no_harm(wild):
 def test_more_poses_of_one_moment_than_are_kept_are_refused():
     robot = Robot()
     robot.see()
-    outcomes = [robot.see() for _ in range(ekf.MEASURES + 50)]
-    assert outcomes == [Outcome.ACCEPTED] * ekf.MEASURES + [Outcome.TOO_OLD] * 50
+    outcomes = [robot.see() for _ in range(ekf_kernel.MEASURES + 50)]
+    assert outcomes == [Outcome.ACCEPTED] * ekf_kernel.MEASURES + [Outcome.TOO_OLD] * 50
 
 
 def test_noise_of_a_cycle_does_not_depend_on_how_time_is_cut():
@@ -616,7 +617,7 @@ def test_the_covariance_stays_sound_for_long(any_spec, localised):
         if k % 500 == 0:
             assert_sound(robot.filter)
             known = np.diag(robot.filter.covariance)[:3]
-            limit = (ekf.POSITION_VAR_MAX, ekf.POSITION_VAR_MAX, ekf.YAW_VAR_MAX)
+            limit = (ekf_kernel.POSITION_VAR_MAX, ekf_kernel.POSITION_VAR_MAX, ekf_kernel.YAW_VAR_MAX)
             assert (known <= np.array(limit) * (1 + 1e-9)).all()
 
 

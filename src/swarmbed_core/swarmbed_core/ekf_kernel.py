@@ -1,0 +1,648 @@
+"""The EKF's loops: one cycle, one late measurement, one new start, on arrays (see `swarmbed_core.ekf`).
+
+They hold no objects, so that worlds with thousands of robots can call them in loops of their own. The arrays
+are laid out as the constants here say.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from swarmbed_core import odometry as od
+from swarmbed_core.geometry import wrap
+from swarmbed_core.kernel import kernel
+from swarmbed_core.odometry import arc, odometry_step
+
+if TYPE_CHECKING:
+    from swarmbed_core.geometry import FloatArray
+
+# The filter's state without its covariance is one array, these are the places in it.
+STATE = 0  # x, y, yaw, vx, vy, omega, bias
+NEWEST, OLDEST = 7, 8  # serial numbers of the cycles that are kept
+KEPT = 9  # late measurements that are kept
+LOCALISED = 10
+DISTANCE2 = 11  # squared Mahalanobis distance of the newest late measurement
+ODOM = 12  # x, y, yaw in odom at that measurement's stamp
+MARKED = 15  # stamp of the newest cycle that a marker pose corrected
+CORE_SIZE = 16
+
+# The covariance's array has room for the cross-covariance with a measurement below it.
+CROSS = 7
+
+# One cycle in the history: its serial number is its place, modulo the length.
+R_STAMP, R_DT, R_ROLLED, R_TURNED, R_COAST, R_RATE = range(6)
+R_TWIST = 6  # by the wheels
+R_NOISE = 9  # covariance of it: xx, xy, yy, xw, yw, ww
+R_SLIP = 15  # covariance of the move of this cycle by slip that is not white: as above
+R_ODOM = 21  # pose in odom
+R_PRIOR = 24  # state before late measurements
+R_PRIOR_COV = 31
+ROW_SIZE = 80
+
+# One late measurement.
+M_SERIAL, M_STAMP, M_KIND, M_VALUE, M_COV, M_DISTANCE2, M_USED = 0, 1, 2, 3, 6, 12, 13
+MEASURE_SIZE = 14
+MEASURES = 256
+KIND_POSE, KIND_HEADING = 0.0, 1.0
+
+# Places of EkfParams in the array for the kernels, behind odometry's.
+(
+    P_CYCLE,
+    P_ACCEL,
+    P_YAW_ACCEL,
+    P_WHEEL_VAR,
+    P_SLIP2,
+    P_SLIP_EXCESS,
+    P_LATERAL,
+    P_GYRO_VAR,
+    P_WALK2,
+    P_GATE1,
+    P_GATE3,
+    P_HISTORY,
+    P_YAW_RATE_MAX,
+    P_SPEED2,
+) = range(od.ODOMETRY_PARAMS, od.ODOMETRY_PARAMS + 14)
+PARAMS_SIZE = od.ODOMETRY_PARAMS + 14
+
+# Beyond these a pose is not known at all; bounds keep the numbers well conditioned.
+POSITION_VAR_MAX = 1e4  # m2
+YAW_VAR_MAX = math.pi**2 / 3.0  # rad2: of a direction that may be any
+POSE_MAX = 1e6  # m or rad: beyond it a pose is a mistake
+ANGLE_MAX = 1e3  # rad
+VARIANCE_MAX = 1e6  # m2, m rad or rad2
+ODDNESS = 1e-6  # share of the largest number by which a covariance may be lopsided
+HEADING_FLOOR = 1e-3  # rad, the least sigma of a heading
+DRIFT = 0.02  # m and rad, what odometry may drift between two gated measurements
+FLOOR = 1e-4  # of every sigma, in its unit: nothing is measured without error
+
+
+class Outcome(IntEnum):
+    """What became of a late measurement."""
+
+    ACCEPTED = 0
+    GATED = 1
+    TOO_OLD = 2
+    FUTURE = 3
+    INVALID = 4
+    INITIALISED = 5
+
+
+# The kernels' own: enums in them would be slow.
+_ACCEPTED, _GATED, _TOO_OLD, _FUTURE = 0, 1, 2, 3
+
+
+@kernel
+def _correct3(
+    core: FloatArray,
+    cov: FloatArray,
+    s00: float,
+    s10: float,
+    s11: float,
+    s20: float,
+    s21: float,
+    s22: float,
+    n0: float,
+    n1: float,
+    n2: float,
+    gate: float,
+) -> float:
+    """Correct the state by three numbers at once, unless they are too unlikely.
+
+    Args:
+        core: the state.
+        cov: its covariance, and below it that of the state with the measurement: 7 x 3.
+        s00: covariance of the innovation, with s10 to s22.
+        s10: see s00.
+        s11: see s00.
+        s20: see s00.
+        s21: see s00.
+        s22: see s00.
+        n0: innovation, with n1 and n2.
+        n1: see n0.
+        n2: see n0.
+        gate: largest squared Mahalanobis distance.
+
+    Returns:
+        The squared Mahalanobis distance of the innovation.
+    """
+    l00 = math.sqrt(s00)
+    l10 = s10 / l00
+    l20 = s20 / l00
+    l11 = math.sqrt(s11 - l10 * l10)
+    l21 = (s21 - l20 * l10) / l11
+    l22 = math.sqrt(s22 - l20 * l20 - l21 * l21)
+    e0 = n0 / l00
+    e1 = (n1 - l10 * e0) / l11
+    e2 = (n2 - l20 * e0 - l21 * e1) / l22
+    distance2 = e0 * e0 + e1 * e1 + e2 * e2
+    if not distance2 <= gate:
+        return distance2
+    # With W = cross L^-T, the gain's part of the covariance is W W^T: symmetric as it is computed.
+    for i in range(7):
+        w0 = cov[CROSS + i, 0] / l00
+        w1 = (cov[CROSS + i, 1] - l10 * w0) / l11
+        w2 = (cov[CROSS + i, 2] - l20 * w0 - l21 * w1) / l22
+        cov[CROSS + i, 0], cov[CROSS + i, 1], cov[CROSS + i, 2] = w0, w1, w2
+        core[STATE + i] += w0 * e0 + w1 * e1 + w2 * e2
+        for j in range(i + 1):
+            value = cov[i, j] - w0 * cov[CROSS + j, 0] - w1 * cov[CROSS + j, 1] - w2 * cov[CROSS + j, 2]
+            cov[i, j] = value
+            cov[j, i] = value
+    core[STATE + 2] = wrap(core[STATE + 2])
+    return distance2
+
+
+@kernel
+def _correct1(
+    core: FloatArray,
+    cov: FloatArray,
+    a: int,
+    b: int,
+    weight: float,
+    variance: float,
+    innovation: float,
+    gate: float,
+) -> float:
+    """Correct by one number, a measurement of state[a] + weight state[b]; return its squared distance."""
+    for i in range(7):
+        cov[CROSS + i, 0] = cov[i, a] + weight * cov[i, b]
+    s = cov[CROSS + a, 0] + weight * cov[CROSS + b, 0] + variance
+    distance2 = float(innovation * innovation / s)
+    if not distance2 <= gate:
+        return distance2
+    for i in range(7):
+        core[STATE + i] += cov[CROSS + i, 0] * innovation / s
+        for j in range(i + 1):
+            value = cov[i, j] - cov[CROSS + i, 0] * cov[CROSS + j, 0] / s
+            cov[i, j] = value
+            cov[j, i] = value
+    core[STATE + 2] = wrap(core[STATE + 2])
+    return distance2
+
+
+@kernel
+def _turning(vx: float, vy: float, omega: float, yaw: float, dt: float) -> tuple[float, float]:
+    """Return how the move along an arc changes with its rate of turn: d(dx)/d(omega), d(dy)/d(omega)."""
+    half = 0.5 * omega * dt
+    small = abs(half) < 1e-3
+    share = 1.0 - half * half / 6.0 if small else math.sin(half) / half
+    slope = -half / 3.0 if small else (math.cos(half) - share) / half
+    c = math.cos(yaw + half)
+    s = math.sin(yaw + half)
+    ahead = c * vx - s * vy
+    left = s * vx + c * vy
+    scale = 0.5 * dt * dt
+    return scale * (slope * ahead - share * left), scale * (slope * left + share * ahead)
+
+
+@kernel
+def _move(core: FloatArray, cov: FloatArray, dt: float) -> None:
+    """Move the pose along the arc of the twist, and its covariance with it."""
+    yaw, vx, vy, omega = core[2], core[3], core[4], core[5]
+    dx, dy, gc, gs = arc(vx, vy, omega, yaw, dt)
+    dx_dw, dy_dw = _turning(vx, vy, omega, yaw, dt)
+    core[0] += dx
+    core[1] += dy
+    core[2] = wrap(yaw + omega * dt)
+    for j in range(7):
+        cov[0, j] += -dy * cov[2, j] + gc * cov[3, j] - gs * cov[4, j] + dx_dw * cov[5, j]
+        cov[1, j] += dx * cov[2, j] + gs * cov[3, j] + gc * cov[4, j] + dy_dw * cov[5, j]
+        cov[2, j] += dt * cov[5, j]
+    for i in range(7):
+        cov[i, 0] += -dy * cov[i, 2] + gc * cov[i, 3] - gs * cov[i, 4] + dx_dw * cov[i, 5]
+        cov[i, 1] += dx * cov[i, 2] + gs * cov[i, 3] + gc * cov[i, 4] + dy_dw * cov[i, 5]
+        cov[i, 2] += dt * cov[i, 5]
+    for i in range(7):
+        for j in range(i):
+            cov[j, i] = cov[i, j]
+
+
+@kernel
+def _bound(cov: FloatArray, i: int, variance: float) -> None:
+    """Shrink the covariance of state i to a variance, if it is above, keeping its correlations."""
+    if cov[i, i] > variance:
+        scale = math.sqrt(variance / cov[i, i])
+        for j in range(7):
+            cov[i, j] *= scale
+            cov[j, i] *= scale
+
+
+@kernel
+def _advance(core: FloatArray, cov: FloatArray, row: FloatArray, params: FloatArray) -> None:
+    """Take the state over one cycle with the inputs of its row."""
+    dt = row[R_DT]
+    if dt == 0.0:
+        return
+    # White from cycle to cycle; a longer time may hold full acceleration from its start to its end.
+    time2 = dt * max(dt, params[P_CYCLE])
+    change = min(params[P_ACCEL] ** 2 * time2, params[P_SPEED2])
+    cov[3, 3] += change
+    cov[4, 4] += change
+    cov[5, 5] += min(params[P_YAW_ACCEL] ** 2 * time2, params[P_YAW_RATE_MAX] ** 2)
+    cov[6, 6] += params[P_WALK2] * dt
+    if row[R_ROLLED] > 0.0:
+        for i in range(7):
+            for j in range(3):
+                cov[CROSS + i, j] = cov[i, 3 + j]
+        _correct3(
+            core,
+            cov,
+            cov[3, 3] + row[R_NOISE],
+            cov[4, 3] + row[R_NOISE + 1],
+            cov[4, 4] + row[R_NOISE + 2],
+            cov[5, 3] + row[R_NOISE + 3],
+            cov[5, 4] + row[R_NOISE + 4],
+            cov[5, 5] + row[R_NOISE + 5],
+            row[R_TWIST] - core[3],
+            row[R_TWIST + 1] - core[4],
+            row[R_TWIST + 2] - core[5],
+            math.inf,
+        )
+    if row[R_TURNED] > 0.0:
+        _correct1(core, cov, 5, 6, 1.0, params[P_GYRO_VAR], row[R_RATE] - core[5] - core[6], math.inf)
+    c = math.cos(core[2] + 0.5 * core[5] * dt)
+    s = math.sin(core[2] + 0.5 * core[5] * dt)
+    _move(core, cov, row[R_COAST] * dt)
+    xx, xy, yy = row[R_SLIP], row[R_SLIP + 1], row[R_SLIP + 2]
+    xw, yw = row[R_SLIP + 3], row[R_SLIP + 4]
+    cov[0, 0] += c * c * xx - 2.0 * c * s * xy + s * s * yy
+    cov[1, 1] += s * s * xx + 2.0 * c * s * xy + c * c * yy
+    cov[0, 1] += c * s * (xx - yy) + (c * c - s * s) * xy
+    cov[0, 2] += c * xw - s * yw
+    cov[1, 2] += s * xw + c * yw
+    cov[2, 2] += row[R_SLIP + 5]
+    cov[1, 0], cov[2, 0], cov[2, 1] = cov[0, 1], cov[0, 2], cov[1, 2]
+    _bound(cov, 0, POSITION_VAR_MAX)
+    _bound(cov, 1, POSITION_VAR_MAX)
+    _bound(cov, 2, YAW_VAR_MAX)
+
+
+@kernel
+def _seen(
+    cov: FloatArray,
+    m: int,
+    dx: float,
+    dy: float,
+    gc: float,
+    gs: float,
+    dx_dw: float,
+    dy_dw: float,
+    dt: float,
+) -> tuple[float, float, float]:
+    """Return column m of the covariance of a pose on the arc, from the cross-covariance with its part m."""
+    p = cov[CROSS:, m]
+    return (
+        p[0] - dy * p[2] + gc * p[3] - gs * p[4] + dx_dw * p[5],
+        p[1] + dx * p[2] + gs * p[3] + gc * p[4] + dy_dw * p[5],
+        p[2] + dt * p[5],
+    )
+
+
+@kernel
+def _apply(
+    core: FloatArray, cov: FloatArray, row: FloatArray, params: FloatArray, measure: FloatArray
+) -> None:
+    """Correct the state at the end of a cycle by a measurement from within it, or gate it."""
+    dt = measure[M_STAMP] - row[R_STAMP]
+    if measure[M_KIND] == KIND_HEADING:
+        ahead = wrap(measure[M_VALUE + 2] - core[2] - dt * core[5])
+        distance2 = _correct1(core, cov, 2, 5, dt, measure[M_COV + 5], ahead, params[P_GATE1])
+        measure[M_USED] = 1.0 if distance2 <= params[P_GATE1] else 0.0
+        measure[M_DISTANCE2] = distance2
+        return
+    yaw, vx, vy, omega = core[2], core[3], core[4], core[5]
+    dx, dy, gc, gs = arc(vx, vy, omega, yaw, dt)
+    dx_dw, dy_dw = _turning(vx, vy, omega, yaw, dt)
+    for i in range(7):
+        cov[CROSS + i, 0] = cov[i, 0] - dy * cov[i, 2] + gc * cov[i, 3] - gs * cov[i, 4] + dx_dw * cov[i, 5]
+        cov[CROSS + i, 1] = cov[i, 1] + dx * cov[i, 2] + gs * cov[i, 3] + gc * cov[i, 4] + dy_dw * cov[i, 5]
+        cov[CROSS + i, 2] = cov[i, 2] + dt * cov[i, 5]
+    s00, s10, s20 = _seen(cov, 0, dx, dy, gc, gs, dx_dw, dy_dw, dt)
+    _, s11, s21 = _seen(cov, 1, dx, dy, gc, gs, dx_dw, dy_dw, dt)
+    _, _, s22 = _seen(cov, 2, dx, dy, gc, gs, dx_dw, dy_dw, dt)
+    distance2 = _correct3(
+        core,
+        cov,
+        s00 + measure[M_COV],
+        s10 + measure[M_COV + 1],
+        s11 + measure[M_COV + 2],
+        s20 + measure[M_COV + 3],
+        s21 + measure[M_COV + 4],
+        s22 + measure[M_COV + 5],
+        measure[M_VALUE] - core[0] - dx,
+        measure[M_VALUE + 1] - core[1] - dy,
+        wrap(measure[M_VALUE + 2] - yaw - dt * omega),
+        params[P_GATE3],
+    )
+    used = distance2 <= params[P_GATE3]
+    measure[M_USED] = 1.0 if used else 0.0
+    measure[M_DISTANCE2] = distance2
+    if used:
+        core[MARKED] = row[R_STAMP]
+
+
+@kernel
+def _keep(core: FloatArray, cov: FloatArray, row: FloatArray) -> None:
+    """Keep the state in a cycle's row."""
+    for i in range(7):
+        row[R_PRIOR + i] = core[STATE + i]
+        for j in range(7):
+            row[R_PRIOR_COV + 7 * i + j] = cov[i, j]
+
+
+@kernel
+def _replay(
+    core: FloatArray,
+    cov: FloatArray,
+    history: FloatArray,
+    measures: FloatArray,
+    params: FloatArray,
+    serial: int,
+) -> None:
+    """Run the cycles from one on again, with every late measurement at its place."""
+    length = history.shape[0]
+    row = history[serial % length]
+    for i in range(7):
+        core[STATE + i] = row[R_PRIOR + i]
+        for j in range(7):
+            cov[i, j] = row[R_PRIOR_COV + 7 * i + j]
+    kept = int(core[KEPT])
+    m = kept
+    while m > 0 and measures[m - 1, M_SERIAL] >= serial:
+        m -= 1
+    for now in range(serial, int(core[NEWEST]) + 1):
+        row = history[now % length]
+        if now > serial:
+            _advance(core, cov, row, params)
+            _keep(core, cov, row)
+        while m < kept and measures[m, M_SERIAL] == now:
+            _apply(core, cov, row, params, measures[m])
+            m += 1
+
+
+@kernel
+def _forget(core: FloatArray, measures: FloatArray, serial: int) -> None:
+    """Forget the late measurements of cycles before `serial`."""
+    kept = int(core[KEPT])
+    first = 0
+    while first < kept and measures[first, M_SERIAL] < serial:
+        first += 1
+    if first > 0:
+        for m in range(first, kept):
+            for k in range(MEASURE_SIZE):
+                measures[m - first, k] = measures[m, k]
+        core[KEPT] = kept - first
+
+
+@kernel
+def _noise(
+    row: FloatArray, state: FloatArray, wheels: FloatArray, params: FloatArray, inverse: FloatArray
+) -> None:
+    """Write how well this cycle's wheels and gyro are known, from the speeds that they measured."""
+    dt, span = state[od.DT], state[od.SPAN]
+    for k in range(6):
+        row[R_NOISE + k] = 0.0
+        row[R_SLIP + k] = 0.0
+    sideways = 0.0
+    tick2 = (params[od.P_TICK] / span) ** 2 / 6.0
+    for i in range(wheels.shape[1]):
+        slip2 = params[P_SLIP2] * wheels[od.SPEEDS, i] ** 2 * params[P_CYCLE]
+        sideways += slip2 / wheels.shape[1]
+        white = (params[P_WHEEL_VAR] * params[P_CYCLE] + slip2) / span + tick2
+        excess = params[P_SLIP_EXCESS] * slip2 * dt
+        a, b, w = inverse[0, i], inverse[1, i], inverse[2, i]
+        row[R_NOISE] += a * a * white
+        row[R_NOISE + 1] += a * b * white
+        row[R_NOISE + 2] += b * b * white
+        row[R_NOISE + 3] += a * w * white
+        row[R_NOISE + 4] += b * w * white
+        row[R_NOISE + 5] += w * w * white
+        row[R_SLIP] += a * a * excess
+        row[R_SLIP + 1] += a * b * excess
+        row[R_SLIP + 2] += b * b * excess
+        row[R_SLIP + 3] += a * w * excess
+        row[R_SLIP + 4] += b * w * excess
+        row[R_SLIP + 5] += w * w * excess
+    if params[P_LATERAL] > 0.0:
+        row[R_NOISE + 2] += FLOOR**2 + sideways / span
+        row[R_SLIP + 2] += params[P_SLIP_EXCESS] * sideways * dt
+    if row[R_TURNED] > 0.0:
+        # The turn is the gyro's: wheels that slip for long do not spoil it.
+        row[R_SLIP + 3] = row[R_SLIP + 4] = row[R_SLIP + 5] = 0.0
+    if span > 1.5 * dt:
+        # The travel is of several cycles: their mean twist is not quite that of the newest.
+        stale = (0.5 * params[P_ACCEL] * span) ** 2
+        row[R_NOISE] += stale
+        row[R_NOISE + 2] += stale
+        row[R_NOISE + 5] += (0.5 * params[P_YAW_ACCEL] * span) ** 2
+    if dt > params[od.P_GAP]:
+        # Nobody knows which way the robot took there.
+        moved2 = params[P_SPEED2] * dt * dt
+        turned2 = (params[P_YAW_RATE_MAX] * dt) ** 2
+        if row[R_ROLLED] > 0.0:
+            moved2 = 0.25 * (state[od.STEP] ** 2 + state[od.STEP + 1] ** 2)
+            turned2 = 0.25 * state[od.STEP + 2] ** 2
+        row[R_SLIP] += moved2
+        row[R_SLIP + 2] += moved2
+        row[R_SLIP + 5] += turned2
+
+
+@kernel
+def estimate_step(
+    state: FloatArray,
+    wheels: FloatArray,
+    core: FloatArray,
+    cov: FloatArray,
+    history: FloatArray,
+    params: FloatArray,
+    inverse: FloatArray,
+    stamp: float,
+    travel: FloatArray,
+    gyro: float,
+) -> int:
+    """Advance one robot's odometry and filter by one cycle; return the flags of `odometry_step`."""
+    flags = odometry_step(state, wheels, params, inverse, stamp, travel, gyro)
+    length = history.shape[0]
+    if flags & od.CLOCK_BACK:
+        # Late measurements will come with stamps of the new time: what was kept is of the old one.
+        row = history[int(core[NEWEST]) % length]
+        core[MARKED] += stamp - row[R_STAMP]
+        core[OLDEST] = core[NEWEST]
+        core[KEPT] = 0.0
+        row[R_STAMP] = stamp
+        row[R_DT] = 0.0
+        _keep(core, cov, row)
+    if state[od.STARTED] == 0.0 or flags & (od.BAD_STAMP | od.CLOCK_STILL | od.CLOCK_BACK):
+        return flags
+    serial = int(core[NEWEST]) + 1
+    core[NEWEST] = serial
+    core[OLDEST] = max(core[OLDEST], serial - length + 1)
+    row = history[serial % length]
+    row[R_STAMP] = stamp
+    row[R_DT] = state[od.DT]
+    row[R_ROLLED] = state[od.ROLLED]
+    row[R_RATE] = state[od.RATE]
+    row[R_TURNED] = 0.0 if math.isnan(state[od.RATE]) else 1.0
+    row[R_COAST] = 0.0 if flags & od.CLOCK_GAP and state[od.ROLLED] == 0.0 else 1.0
+    for k in range(3):
+        row[R_ODOM + k] = state[od.POSE + k]
+    if state[od.DT] > 0.0:
+        for k in range(3):
+            row[R_TWIST + k] = state[od.STEP + k] / state[od.SPAN] if state[od.ROLLED] > 0.0 else 0.0
+        _noise(row, state, wheels, params, inverse)
+    _advance(core, cov, row, params)
+    _keep(core, cov, row)
+    return flags
+
+
+@kernel
+def _cycle_of(core: FloatArray, history: FloatArray, params: FloatArray, stamp: float) -> int:
+    """Return the serial number of the cycle that holds a stamp, -1 if it is too old, -2 if still to come."""
+    newest, oldest = int(core[NEWEST]), int(core[OLDEST])
+    length = history.shape[0]
+    # One cycle ahead is fine: other parts of the robot may be read later than its wheels.
+    if newest < 0 or not stamp <= history[newest % length, R_STAMP] + 1.5 * params[P_CYCLE]:
+        return -2
+    if stamp < history[newest % length, R_STAMP] - params[P_HISTORY]:
+        return -1
+    for serial in range(newest, oldest - 1, -1):
+        row = history[serial % length]
+        # The first cycle has no length: only its end is known.
+        if stamp > row[R_STAMP] - row[R_DT] or stamp == row[R_STAMP]:
+            return serial
+    return -1
+
+
+@kernel
+def late_measure(
+    core: FloatArray,
+    cov: FloatArray,
+    history: FloatArray,
+    measures: FloatArray,
+    params: FloatArray,
+    kind: float,
+    stamp: float,
+    v0: float,
+    v1: float,
+    v2: float,
+    c00: float,
+    c01: float,
+    c11: float,
+    c02: float,
+    c12: float,
+    c22: float,
+) -> int:
+    """Put a measurement in at its own time and run the filter on from there.
+
+    Args:
+        core: of the filter, as the four arrays that follow.
+        cov: see core.
+        history: see core.
+        measures: see core.
+        params: see core.
+        kind: KIND_POSE or KIND_HEADING.
+        stamp: when it was true.
+        v0: pose in map, with v1 and v2; of a heading only v2.
+        v1: see v0.
+        v2: see v0.
+        c00: covariance of the pose, with c01 to c22; of a heading only c22.
+        c01: see c00.
+        c11: see c00.
+        c02: see c00.
+        c12: see c00.
+        c22: see c00.
+
+    Returns:
+        The `Outcome` as a number.
+    """
+    serial = _cycle_of(core, history, params, stamp)
+    if serial < 0:
+        return _TOO_OLD if serial == -1 else _FUTURE
+    length = history.shape[0]
+    if core[KEPT] == measures.shape[0]:
+        _forget(core, measures, int(core[OLDEST]))
+    if core[KEPT] == measures.shape[0]:
+        # Too many at once: the oldest stay in the estimate, but nothing can be put before them any more.
+        first = int(measures[0, M_SERIAL]) + 1
+        if serial < first or first > int(core[NEWEST]):
+            return _TOO_OLD
+        core[OLDEST] = first
+        _forget(core, measures, first)
+    m = int(core[KEPT])
+    while m > 0:
+        before = measures[m - 1]
+        if before[M_SERIAL] != serial:
+            later = before[M_SERIAL] > serial
+        elif before[M_STAMP] != stamp:
+            later = before[M_STAMP] > stamp
+        elif before[M_KIND] != kind:
+            later = before[M_KIND] > kind
+        else:
+            later = before[M_VALUE + 2] > v2
+        if not later:
+            break
+        for k in range(MEASURE_SIZE):
+            measures[m, k] = before[k]
+        m -= 1
+    measure = measures[m]
+    measure[M_SERIAL] = serial
+    measure[M_STAMP] = stamp
+    measure[M_KIND] = kind
+    measure[M_VALUE], measure[M_VALUE + 1], measure[M_VALUE + 2] = v0, v1, v2
+    measure[M_COV], measure[M_COV + 1], measure[M_COV + 2] = c00, c01, c11
+    measure[M_COV + 3], measure[M_COV + 4], measure[M_COV + 5] = c02, c12, c22
+    core[KEPT] += 1.0
+    _replay(core, cov, history, measures, params, serial)
+    core[DISTANCE2] = measure[M_DISTANCE2]
+    row = history[serial % length]
+    back = stamp - row[R_STAMP]
+    dx, dy, _, _ = arc(row[R_TWIST], row[R_TWIST + 1], row[R_TWIST + 2], row[R_ODOM + 2], back)
+    core[ODOM] = row[R_ODOM] + dx
+    core[ODOM + 1] = row[R_ODOM + 1] + dy
+    core[ODOM + 2] = row[R_ODOM + 2] + row[R_TWIST + 2] * back
+    return _ACCEPTED if measure[M_USED] > 0.0 else _GATED
+
+
+@kernel
+def set_pose(
+    core: FloatArray,
+    cov: FloatArray,
+    history: FloatArray,
+    measures: FloatArray,
+    params: FloatArray,
+    stamp: float,
+    pose: FloatArray,
+    covariance: FloatArray,
+) -> int:
+    """Start anew from a pose at a stamp; twist and bias stay. Return the `Outcome` as a number."""
+    serial = _cycle_of(core, history, params, stamp)
+    if serial < 0:
+        return _TOO_OLD if serial == -1 else _FUTURE
+    row = history[serial % history.shape[0]]
+    for i in range(7):
+        core[STATE + i] = row[R_PRIOR + i]
+        for j in range(7):
+            cov[i, j] = row[R_PRIOR_COV + 7 * i + j]
+    on = row[R_STAMP] - stamp
+    dx, dy, _, _ = arc(core[3], core[4], core[5], pose[2], on)
+    core[0] = pose[0] + dx
+    core[1] = pose[1] + dy
+    core[2] = wrap(pose[2] + core[5] * on)
+    for i in range(3):
+        for j in range(7):
+            cov[i, j] = 0.0
+            cov[j, i] = 0.0
+        for j in range(3):
+            cov[i, j] = covariance[i, j]
+    for i in range(3):
+        for j in range(i):
+            cov[i, j] = cov[j, i]
+    _keep(core, cov, row)
+    core[OLDEST] = serial
+    core[LOCALISED] = 1.0
+    core[MARKED] = row[R_STAMP]
+    _forget(core, measures, serial + 1)
+    _replay(core, cov, history, measures, params, serial)
+    return _ACCEPTED
