@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
 Length = Annotated[float, Field(gt=0, le=1000)]
+Place = Annotated[float, Field(ge=-1000, le=1000)]
 
 
 class Arena(ConfigFile):
@@ -33,7 +34,7 @@ class Arena(ConfigFile):
     title: str
     size: tuple[Length, Length] | None = None
     wall_height: Length = 0.5
-    walls: tuple[tuple[float, float, float, float], ...] = ()
+    walls: tuple[tuple[Place, Place, Place, Place], ...] = ()
     zones: Zones | None = None
     marker_map: str | None = None
 

@@ -207,8 +207,8 @@ class PowerPart(Protocol):
 class RadioPart(Protocol):
     """One radio."""
 
-    def send(self, payload: bytes) -> None:
-        """Broadcast bytes to whoever hears."""
+    def send(self, payload: bytes) -> bool:
+        """Broadcast bytes to whoever hears; return whether they will be sent."""
         ...
 
     def read(self) -> Sequence[RadioPacket]:

@@ -23,9 +23,5 @@ class MarkerError(SwarmbedError):
     """A marker map or a camera that is not what it claims to be."""
 
 
-class PluginError(SwarmbedError):
-    """A name that no installed package provides, or one whose code cannot be loaded."""
-
-
 class MapError(SwarmbedError):
     """A collision map, or a question to one, that makes no sense."""

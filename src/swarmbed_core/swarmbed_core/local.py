@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from swarmbed_core.errors import ConfigError
 from swarmbed_core.onboard import Onboard
 
 if TYPE_CHECKING:
@@ -48,7 +49,17 @@ class LocalSwarm:
         Args:
             world: time, truth and parts.
             marker_map: the wall markers that the robots localise by, if there are any.
+
+        Raises:
+            ConfigError: the world's steps are too long for a robot's control.
         """
+        for name in world.names:
+            rate = world.device(name).spec.control.rate
+            if rate * world.timestep > 1 + 1e-9:
+                message = (
+                    f"{name} is controlled at {rate:g} Hz, but the world steps at {1 / world.timestep:g} Hz"
+                )
+                raise ConfigError(message)
         self.world = world
         self.robots = [LocalRobot(Onboard(world.device(name), marker_map)) for name in world.names]
 

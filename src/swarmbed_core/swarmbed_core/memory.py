@@ -127,6 +127,7 @@ class _Body:
         self._travel = np.zeros(count)
         self._slip = np.zeros(count)
         self._enabled = True
+        self.powered = True
         self._rng = rng
         wheels = spec.drive.wheels
         self._keep = math.exp(-world.timestep / wheels.slip_time) if wheels.slip_time > 0 else 0.0
@@ -161,7 +162,7 @@ class _Body:
         before = self.twist.copy()
         step_body_k(
             self._kinematics.inverse,
-            self._asked if self._enabled else self._still,
+            self._asked if self._enabled and self.powered else self._still,
             self._kinematics.max_speed,
             self._slip,
             dt,
@@ -328,7 +329,7 @@ class _ZoneSense:
 
 
 class _Power:
-    """The battery, drained by whatever the body does."""
+    """The battery, drained by whatever the body does; when it cuts off, wheels and lifter stand."""
 
     def __init__(self, battery: BatteryModel, body: _Body, world: MemoryWorld) -> None:
         self._battery = battery
@@ -344,7 +345,8 @@ class _Power:
 
     def step(self) -> None:
         """Draw what the robot needs, from time to time."""
-        if self._on and self._pace.due(self._world.time):
+        self._body.powered = self._on and self._battery.powered
+        if self._body.powered and self._pace.due(self._world.time):
             speed = math.hypot(self._body.twist[0], self._body.twist[1])
             cameras = 1.0 if self._body.spec.cameras else 0.0
             watts = self._consumption.watts(cameras=cameras, speed=speed, effort=self._body.effort)
@@ -410,7 +412,7 @@ class MemoryWorld:
         seeds = np.random.SeedSequence(seed).spawn(len(names) + 1)
         self._bodies: list[_Body] = []
         self._devices: dict[str, Device] = {}
-        self._lifters: list[LifterModel] = []
+        self._lifters: list[tuple[_Body, LifterModel]] = []
         self._powers: list[_Power] = []
         self._radios = self._make_radios(placements, seeds[-1])
         for placement, robot_seed in zip(placements, seeds, strict=False):
@@ -457,8 +459,8 @@ class MemoryWorld:
             self._poses[i] = body.pose
             self._discs[i, :2] = body.pose[:2]
         now = self.time
-        for lifter in self._lifters:
-            lifter.step(now)
+        for body, lifter in self._lifters:
+            lifter.step(now, powered=body.powered)
         for power in self._powers:
             power.step()
         for model, members in self._radios:
@@ -521,7 +523,7 @@ class MemoryWorld:
         lifter = None
         if spec.lifter is not None:
             lifter = LifterModel(spec.lifter)
-            self._lifters.append(lifter)
+            self._lifters.append((body, lifter))
         power = None
         if spec.battery is not None:
             power = _Power(BatteryModel(spec.battery), body, self)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from swarmbed_core.control import Mode, MotionController
 from swarmbed_core.errors import PathError
 from swarmbed_core.geometry import wrap
 from swarmbed_core.health import Health
-from swarmbed_core.trajectory import PathPlayer
+from swarmbed_core.trajectory import PathPlayer, PlayerState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,12 +27,24 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import RobotSpec
     from swarmbed_core.trajectory import Path
 
+ARRIVED = 0.05
+"""Further off the last set-point than this when it is over, a radian counting as 0.2 m, a path has failed."""
 SETTLE_SECONDS = 1.0
 """A path is over this long after its last set-point, wherever the robot is then."""
 SETTLED = 0.002
-"""It is over at once when the robot is this near to the last set-point, in metres and in radians x 5."""
+"""It is over at once when the robot is this near to the last set-point, a radian counting as 0.2 m."""
 LONGEST_STEP = 0.1
 """However long the loop was held up, the set-point moves on by no more than this many seconds."""
+
+
+class Outcome(IntEnum):
+    """What became of the latest path."""
+
+    NONE = 0
+    RUNNING = 1
+    SUCCEEDED = 2
+    CANCELLED = 3
+    FAILED = 4
 
 
 class Motion:
@@ -48,6 +61,7 @@ class Motion:
         self.player = PathPlayer(spec.limits, holonomic=spec.holonomic, health=self.health)
         self.controller = MotionController(spec, self.health)
         self.paths = 0
+        self.outcome = Outcome.NONE
         self._passed = 0
         self._count = 0
         self._enabled = True
@@ -81,16 +95,24 @@ class Motion:
 
     def stop_hard(self) -> None:
         """Forget what was asked, as if the wheels were at rest."""
-        self._settling = None
-        self.player.stop_hard()
+        self.ramp_down()
         self.controller.reset()
         self._latest = None
 
+    def ramp_down(self) -> None:
+        """Forget what was asked, and come to rest from the velocity that the wheels have."""
+        self._end(Outcome.CANCELLED)
+        self.player.stop_hard()
+        self.controller.stop()
+
     def command(self, v_body: Sequence[float], now: float) -> bool:
         """Obey a body velocity until it is too old; return whether it was taken."""
+        if not self._enabled:
+            self.health.refuse("command.drives_off", f"velocity {tuple(v_body)}: the drives are off")
+            return False
         if not self.controller.command(v_body, now):
             return False
-        self._settling = None
+        self._end(Outcome.CANCELLED)
         if self.player.active:
             self.player.stop_hard()
         return True
@@ -101,6 +123,9 @@ class Motion:
         Raises:
             PathError: the robot cannot; then nothing changes.
         """
+        if not self._enabled:
+            message = "the drives are off: switch motors and power on before a path"
+            raise PathError(message)
         vx, vy, omega = self.controller.v_body
         obeying = not self.player.active and self._settling is None
         if obeying and (abs(vx) + abs(vy) + abs(omega)) > 0:
@@ -113,6 +138,7 @@ class Motion:
         else:
             self.player.follow(path_odom, pose_odom)
         self._settling = None
+        self.outcome = Outcome.RUNNING
         self._passed = 0
         self._count = len(path_odom.waypoints)
         self.paths += 1
@@ -125,7 +151,7 @@ class Motion:
         """
         waypoint = self.waypoint
         left = path_odom.waypoints[waypoint:]
-        if not left or not self.player.active:
+        if not left or self.player.state is not PlayerState.FOLLOWING:
             return False
         try:
             self.player.follow(replace(path_odom, waypoints=left), self.player.setpoint.pose)
@@ -136,7 +162,7 @@ class Motion:
 
     def cancel(self) -> None:
         """Brake at the maximum deceleration to rest."""
-        self._settling = None
+        self._end(Outcome.CANCELLED)
         self.player.cancel()
         if not self.player.active:
             self.controller.stop()
@@ -155,18 +181,35 @@ class Motion:
             return self._still
         if self.player.active:
             setpoint = self.player.advance(dt)
-            if not self.player.active:
+            if not self.player.active and self.outcome is Outcome.RUNNING:
                 self._settling = now
             return self.controller.track(now, pose_odom, v_body, setpoint)
         if self._settling is not None:
             if not self._settled(now, pose_odom):
                 return self.controller.track(now, pose_odom, v_body, self.player.setpoint)
-            self._settling = None
+            arrived = self._off(pose_odom) < ARRIVED and self.waypoint == self._count
+            if not arrived:
+                explanation = (
+                    f"{self._off(pose_odom):.3f} off the end of the path, {self.waypoint} waypoints passed"
+                )
+                self.health.refuse("motion.not_arrived", explanation)
+            self._end(Outcome.SUCCEEDED if arrived else Outcome.FAILED)
             self.controller.stop()
         return self.controller.drive(now)
 
+    def _end(self, outcome: Outcome) -> None:
+        """The path that was being followed is over, if there was one."""
+        self._settling = None
+        if self.outcome is Outcome.RUNNING:
+            self.outcome = outcome
+
     def _settled(self, now: float, pose_odom: FloatArray) -> bool:
         """Return whether the robot has come to the end of its path, or has had long enough to."""
+        return (
+            self._off(pose_odom) < SETTLED or self._settling is None or now - self._settling > SETTLE_SECONDS
+        )
+
+    def _off(self, pose_odom: FloatArray) -> float:
+        """Return how far the robot is from its set-point, in metres, a radian counting as 0.2."""
         x, y, yaw = self.player.setpoint.pose
-        off = math.hypot(x - pose_odom[0], y - pose_odom[1]) + abs(wrap(yaw - pose_odom[2])) / 5
-        return off < SETTLED or self._settling is None or now - self._settling > SETTLE_SECONDS
+        return math.hypot(x - pose_odom[0], y - pose_odom[1]) + abs(wrap(yaw - pose_odom[2])) / 5

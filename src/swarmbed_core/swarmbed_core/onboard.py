@@ -2,14 +2,15 @@
 
 One cycle reads the parts, dead-reckons, filters, maps, plays the path out and drives the wheels (DOTS
 paper, Figures 5 and 9). It never raises: what comes from parts or programs and cannot be used is refused
-and counted.
+and counted, and so is a part that fails; without its wheels' readings a robot comes to rest.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from swarmbed_core.collision_map import CollisionMap
 from swarmbed_core.control import Mode
 from swarmbed_core.device import Zone
 from swarmbed_core.ekf import PoseFilter
+from swarmbed_core.ekf_kernel import Outcome
 from swarmbed_core.errors import PathError
 from swarmbed_core.geometry import between, compose, invert
 from swarmbed_core.health import Health
@@ -29,17 +31,19 @@ from swarmbed_core.markers import CarrierMarkers, CarrierPoseSolver, RobotPoseSo
 from swarmbed_core.motion import Motion
 from swarmbed_core.power import BatteryMonitor
 from swarmbed_core.ranges import points_body_k
-from swarmbed_core.robot import MotionStatus, Senses
+from swarmbed_core.robot import Command, MotionStatus, Senses
+from swarmbed_core.trajectory import Path
 from swarmbed_core.watchdog import Pace, Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from swarmbed_core.device import CornerReading, Device, RadioPacket
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.markers import MarkerMap, SideSight, UndersideSight
-    from swarmbed_core.robot import Command
-    from swarmbed_core.trajectory import Path
+    from swarmbed_core.spec import RangeRing
+
+T = TypeVar("T")
 
 CARRIER_MARKERS = "dots_carrier"
 """The markers that carriers have unless somebody says otherwise: a name from config/markermaps."""
@@ -51,6 +55,11 @@ BATTERY_RATE = 1.0
 """How often the battery is looked at."""
 SIGHT_SECONDS = 0.5
 """How long a sight of a carrier counts as what the robot sees now."""
+SILENCE = 5.0
+SLOWEST = 0.05
+"""A sensor is silent after this many of its periods, each taken as at least so many seconds."""
+FUTURE = 0.05
+"""A reading that is stamped this many seconds ahead has another clock."""
 HEARD_MAX = 1000
 """Packets kept for a program that does not read them."""
 ANCHOR_RATE = 5.0
@@ -65,13 +74,20 @@ PLACED_SIGMA = (0.01, 0.01, 0.01)
 class _Ring:
     """The newest sweep of one ring of distance sensors."""
 
-    __slots__ = ("angles", "distances", "mount_radius", "points")
+    __slots__ = ("angles", "distances", "mount_radius", "period", "points", "stamp")
 
-    def __init__(self, angles: Sequence[float], mount_radius: float) -> None:
-        self.angles = np.array(angles)
-        self.mount_radius = mount_radius
-        self.distances = np.full(len(angles), math.nan)
-        self.points = np.full((len(angles), 2), math.nan)
+    def __init__(self, ring: RangeRing) -> None:
+        self.angles = np.array(ring.angles)
+        self.mount_radius = ring.mount_radius
+        self.period = 1.0 / ring.rate
+        self.points = np.empty((ring.count, 2))
+        self.forget(0.0)
+
+    def forget(self, now: float) -> None:
+        """Know of no return."""
+        self.stamp = now
+        self.distances = np.full(len(self.angles), math.nan)
+        self.points.fill(math.nan)
 
 
 @dataclass(slots=True)
@@ -82,6 +98,29 @@ class _Anchored:
     anchor: FloatArray
     number: int
     waypoint: int
+
+
+def fault_of(command: Command) -> tuple[str, str] | None:
+    """Return why a command makes no sense, as a reason and an explanation; None if it does."""
+    if not isinstance(command, Command):
+        return "command.type", f"found {type(command).__name__}, expected a Command"
+    for name in ("cancel", "lift", "carrying", "motors", "power"):
+        value = getattr(command, name)
+        # Texts such as "off" would count as true.
+        if not isinstance(value, bool | np.bool_) and (value is not None or name == "cancel"):
+            return f"command.{name}", f"found {value!r}, expected True or False"
+    if command.path is not None and not isinstance(command.path, Path):
+        return "command.path", f"found {type(command.path).__name__}, expected a Path"
+    if command.velocity_body is not None:
+        try:
+            _vx, _vy, _omega = map(float, command.velocity_body)
+        except (TypeError, ValueError, OverflowError):
+            return "command.velocity_body", f"found {command.velocity_body!r}, expected vx, vy, omega"
+    if command.send is not None:
+        ours = isinstance(command.send, Mapping)
+        if not ours or not all(isinstance(payload, bytes | bytearray) for payload in command.send.values()):
+            return "command.send", f"found {command.send!r}, expected bytes by the name of a radio"
+    return None
 
 
 class Onboard:
@@ -117,9 +156,10 @@ class Onboard:
         self._powered = self._motors_on = True
         self._latest: float | None = None
         self._heading: float | None = None
-        self._rings = {ring.name: _Ring(ring.angles, ring.mount_radius) for ring in spec.ranges}
+        self._heading_stamp = 0.0
+        self._still = np.zeros(self.motion.controller.kinematics.count)
+        self._rings = {ring.name: _Ring(ring) for ring in spec.ranges}
         self._heard: dict[str, list[RadioPacket]] = {radio.name: [] for radio in spec.radios}
-        self._carrying = False
         self._anchored: _Anchored | None = None
         self._anchor_pace = Pace(ANCHOR_RATE)
 
@@ -152,89 +192,148 @@ class Onboard:
 
     def step(self) -> None:
         """Do one cycle at the time that the device's clock shows."""
-        now = self.device.clock.time
-        if not self._clock_is_sane(now):
+        device = self.device
+        now = self._ask("clock", lambda: float(device.clock.time))
+        if now is None or not self._clock_is_sane(now):
+            self._ask("motors", device.motors.drive, self._still)
             return
-        reading = self.device.motors.read()
-        gyro = None if self.device.imu is None else self.device.imu.read().gyro[2]
-        self.filter.step(reading.stamp, reading.travel, gyro)
+        gyro = self._ask("imu", self._gyro)
+        if self._ask("motors", self._dead_reckon, gyro) is None:
+            # Blind wheels must not turn.
+            self.motion.ramp_down()
         odometry = self.filter.odometry
         pose_odom = odometry.pose
-        self._read_heading(now)
-        self._read_ranges(pose_odom)
-        if self.device.cameras is not None:
-            self._read_cameras(self.device.cameras.read(), now)
+        if self.collision_map is not None:
+            self.collision_map.move(now, pose_odom)
+        self._ask("compass", self._read_heading, now)
+        self._ask("ranges", self._read_ranges, pose_odom, now)
+        cameras, power, battery = device.cameras, device.power, self.battery
+        if cameras is not None:
+            self._read_cameras(self._ask("cameras", lambda: list(cameras.read())) or (), now)
         self._watch_power(now)
         self._correct_path(now)
-        self.device.motors.drive(self.motion.step(now, pose_odom, odometry.twist_body))
-        if self.lifter is not None and self.device.lifter is not None:
-            height = self.device.lifter.read().height
-            self.device.lifter.move(self.lifter.update(now, height))
-        if self.battery is not None and self.device.power is not None and self._battery_pace.due(now):
-            self.battery.update(self.device.power.read())
+        self._ask("motors", device.motors.drive, self.motion.step(now, pose_odom, odometry.twist_body))
+        if self.lifter is not None and device.lifter is not None:
+            self._ask("lifter", device.lifter.move, self.lifter.update(now, self._lifter_height()))
+        if battery is not None and power is not None and self._battery_pace.due(now):
+            self._ask("power", lambda: battery.update(power.read()))
+
+    def _ask(self, part: str, call: Callable[..., T], *arguments: object) -> T | None:
+        """Call a part, whoever wrote it: one that fails is counted and has nothing to say."""
+        try:
+            return call(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever a part raises, the robot's loop goes on
+            self.health.refuse(f"{part}.failed", f"{type(error).__name__}: {error}")
+            return None
+
+    def _gyro(self) -> float | None:
+        """Return the rate of turn by the gyro, if there is one."""
+        return None if self.device.imu is None else float(self.device.imu.read().gyro[2])
+
+    def _dead_reckon(self, gyro: float | None) -> bool:
+        """Put what the wheels and the gyro say into odometry and filter."""
+        reading = self.device.motors.read()
+        return self.filter.step(float(reading.stamp), reading.travel, gyro)
+
+    def _lifter_height(self) -> float | None:
+        """Return where the platform is, if it says so."""
+        lifter = self.device.lifter
+        return None if lifter is None else self._ask("lifter", lambda: float(lifter.read().height))
 
     def _clock_is_sane(self, now: float) -> bool:
-        """Follow the clock; on a step back start anew from where the robot is, standing."""
+        """Follow the clock; on a step back start anew from where the robot is, and come to rest."""
         if not math.isfinite(now):
             self.health.refuse("onboard.clock", f"time {now} must be finite")
             return False
         if self._latest is not None and now < self._latest:
             self.health.refuse("onboard.clock", f"time went from {self._latest} to {now}")
-            self.motion.stop_hard()
+            self.motion.ramp_down()
             if self.collision_map is not None:
                 self.collision_map.reset()
             self._carrier = self._underside = None
+            self._heading_stamp = now
+            for ring in self._rings.values():
+                ring.stamp = now
         self._latest = now
         return True
 
-    def _read_heading(self, now: float) -> None:
-        compass = self.device.compass
-        reading = None if compass is None else compass.read()
-        if reading is None or self.device.spec.compass is None:
-            return
-        if not math.isfinite(reading.heading):
-            self.health.refuse("compass.not_finite", f"heading {reading.heading} must be finite")
-            return
-        self._heading = reading.heading
-        if self._heading_pace.due(now):
-            self.filter.add_heading(reading.stamp, reading.heading, self.device.spec.compass.sigma)
+    def _is_from_the_future(self, part: str, stamp: float, now: float) -> bool:
+        """Return whether a reading claims to be of a time to come, and count it: it would hide all others."""
+        if stamp <= now + FUTURE:
+            return False
+        self.health.refuse(f"{part}.future", f"stamp {stamp} at {now}: a reading is of now or earlier")
+        return True
 
-    def _read_ranges(self, pose_odom: FloatArray) -> None:
+    def _read_heading(self, now: float) -> None:
+        compass, spec = self.device.compass, self.device.spec.compass
+        if compass is None or spec is None:
+            return
+        reading = self._ask("compass", compass.read)
+        if reading is None:
+            if self._heading is not None and now - self._heading_stamp > SILENCE * max(
+                1.0 / spec.rate, SLOWEST
+            ):
+                self.health.refuse("compass.silent", f"no heading since {self._heading_stamp} s")
+                self._heading = None
+            return
+        heading = float(reading.heading)
+        if not math.isfinite(heading):
+            self.health.refuse("compass.not_finite", f"heading {heading} must be finite")
+            return
+        if self._is_from_the_future("compass", reading.stamp, now):
+            return
+        self._heading, self._heading_stamp = heading, now
+        if self._heading_pace.due(now):
+            self.filter.add_heading(reading.stamp, heading, spec.sigma)
+
+    def _read_ranges(self, pose_odom: FloatArray, now: float) -> None:
         for name, part in self.device.ranges.items():
-            sweep = part.read()
-            if sweep is None:
+            ring = self._rings.get(name)
+            sweep = self._ask(f"ranges.{name}", part.read)
+            if ring is None or sweep is None:
+                if ring is not None and now - ring.stamp > SILENCE * max(ring.period, SLOWEST):
+                    self.health.refuse(f"ranges.{name}.silent", f"no sweep since {ring.stamp} s")
+                    ring.forget(now)
                 continue
-            ring = self._rings[name]
-            if sweep.distances.shape != ring.distances.shape:
-                explanation = f"{len(sweep.distances)} distances, {len(ring.distances)} sensors"
+            distances = self._ask(f"ranges.{name}", np.array, sweep.distances, np.float64)
+            if distances is None or self._is_from_the_future(f"ranges.{name}", sweep.stamp, now):
+                continue
+            if distances.shape != ring.distances.shape:
+                explanation = f"distances of shape {distances.shape}, {len(ring.distances)} sensors"
                 self.health.refuse(f"ranges.{name}", explanation)
                 continue
-            ring.distances = sweep.distances
-            points_body_k(sweep.distances, ring.angles, ring.mount_radius, ring.points)
+            ring.distances, ring.stamp = distances, now
+            points_body_k(distances, ring.angles, ring.mount_radius, ring.points)
             if self.collision_map is not None:
                 self.collision_map.update(sweep.stamp, pose_odom, ring.points)
 
     def _read_cameras(self, readings: Sequence[CornerReading], now: float) -> None:
         for reading in readings:
-            if reading.camera in self._lifting:
-                # A raised tray lies on the camera: there is nothing to see.
-                if self._carriers is not None and self.lifter is not None and self.lifter.at_bottom:
-                    sight = self._carriers.underside(reading, self.lifter.set_point)
-                    self._underside = sight or self._underside
-                continue
-            if self._walls is not None:
-                # The compass may choose between poses that fit; the filter's yaw may not, or a robot that
-                # was carried away would never see that it was.
-                found = self._walls.solve(reading, self._heading, HEADING_SIGMA)
-                if found is not None:
-                    self.filter.add_pose(found.stamp, found.pose_map, found.covariance)
-            if self._carriers is not None:
-                picked = self._attention.pick(self._carriers.side(reading))
-                self._carrier = picked or self._carrier
+            self._ask("cameras", self._look, reading, now)
         if self._carrier is not None and now - self._carrier.stamp > SIGHT_SECONDS:
             self._carrier = None
         if self._underside is not None and now - self._underside.stamp > SIGHT_SECONDS:
             self._underside = None
+
+    def _look(self, reading: CornerReading, now: float) -> None:
+        """Take what one camera saw."""
+        if self._is_from_the_future("cameras", reading.stamp, now):
+            return
+        if reading.camera in self._lifting:
+            # A raised tray lies on the camera: there is nothing to see.
+            if self._carriers is not None and self.lifter is not None and self.lifter.at_bottom:
+                sight = self._carriers.underside(reading, self.lifter.set_point)
+                self._underside = sight or self._underside
+            return
+        if self._walls is not None:
+            # The compass may choose between poses that fit; the filter's yaw may not, or a robot that
+            # was carried away would never see that it was.
+            found = self._walls.solve(reading, self._heading, HEADING_SIGMA)
+            if found is not None:
+                self.filter.add_pose(found.stamp, found.pose_map, found.covariance)
+        if self._carriers is not None:
+            picked = self._attention.pick(self._carriers.side(reading))
+            self._carrier = picked or self._carrier
 
     def _watch_power(self, now: float) -> None:
         """Switch the drives off when the heartbeat of `power` has begun and ends."""
@@ -251,7 +350,7 @@ class Onboard:
         """Tell the drives whether they are on: both switches have to be."""
         on = self._powered and self._motors_on
         self.motion.enable(on)
-        self.device.motors.enable(on)
+        self._ask("motors", self.device.motors.enable, on)
 
     # What programs see and do
 
@@ -271,13 +370,13 @@ class Onboard:
             pose_map=self.filter.pose if localised else None,
             pose_covariance=self.filter.covariance[:3, :3] if localised else None,
             heading=self._heading,
-            zone=Zone.NEITHER if device.zone is None else device.zone.read(),
+            zone=(device.zone and self._ask("zone", device.zone.read)) or Zone.NEITHER,
             ranges={name: ring.distances.copy() for name, ring in self._rings.items()},
             points_body=None if returns is None else returns[np.isfinite(returns[:, 0])],
             collision_map=None if self.collision_map is None else self.collision_map.snapshot(),
             carrier=self._carrier,
             underside=self._underside,
-            lifter_height=None if device.lifter is None else device.lifter.read().height,
+            lifter_height=self._lifter_height(),
             battery=None if self.battery is None else self.battery.state,
             heard=heard,
             motion=self._motion_status(),
@@ -285,12 +384,20 @@ class Onboard:
         )
 
     def act(self, command: Command) -> None:
-        """Do what a program wants; what cannot be done is refused and counted."""
+        """Do what a program wants; what cannot be done is refused and counted.
+
+        Of a command with a part that makes no sense, nothing is done.
+        """
+        fault = fault_of(command)
+        if fault is not None:
+            self.health.refuse(*fault)
+            return
         if command.power is not None:
             self._switch_power(command.power)
         if command.motors is not None:
             self._switch_motors(command.motors)
         if command.cancel:
+            self._anchored = None
             self.motion.cancel()
         if command.path is not None:
             try:
@@ -356,20 +463,31 @@ class Onboard:
         anchored.waypoint = waypoint
 
     def place(self, pose_map: Sequence[float]) -> None:
-        """Tell the robot where it stands, as whoever placed it knows."""
-        self.filter.start(pose_map, np.diag(np.square(PLACED_SIGMA)))
+        """Tell the robot where it stands, as whoever placed it knows.
+
+        Raises:
+            PathError: that is no pose that a robot can have.
+        """
+        if self.filter.start(pose_map, np.diag(np.square(PLACED_SIGMA))) is not Outcome.INITIALISED:
+            message = f"a robot placed at {tuple(pose_map)}: metres and radians of this world are right"
+            raise PathError(message)
 
     def _motion_status(self) -> MotionStatus:
         motion = self.motion
         return MotionStatus(
-            motion.mode, motion.paths, motion.waypoint, motion.progress, motion.player.time_remaining
+            motion.mode,
+            motion.paths,
+            motion.waypoint,
+            motion.progress,
+            motion.player.time_remaining,
+            motion.outcome,
         )
 
     def _listen(self) -> None:
         """Collect what the radios heard, the newest `HEARD_MAX` of each."""
         for name, radio in self.device.radios.items():
             packets = self._heard.setdefault(name, [])
-            packets.extend(radio.read())
+            packets.extend(self._ask(f"radios.{name}", radio.read) or ())
             if len(packets) > HEARD_MAX:
                 del packets[:-HEARD_MAX]
 
@@ -379,21 +497,22 @@ class Onboard:
         if on != self._powered:
             self._powered = on
             self._apply_enable()
+            if self.device.power is not None:
+                self._ask("power", self.device.power.enable, on)
 
     def _switch_motors(self, on: bool) -> None:
         self._motors_on = on
         self._apply_enable()
 
     def _carry(self, carrying: bool) -> None:
-        if self.collision_map is None or self.device.spec.carrier is None:
+        grid = self.collision_map
+        if grid is None or self.device.spec.carrier is None:
             self.health.refuse("command.carrying", f"a {self.device.spec.kind} carries nothing")
-        elif carrying and not self._carrying:
-            sight = self._underside
-            self.collision_map.carry((0.0, 0.0, 0.0) if sight is None else sight.pose_body)
-            self._carrying = True
         elif not carrying:
-            self.collision_map.release()
-            self._carrying = False
+            grid.release()
+        elif not grid.carrying:
+            sight = self._underside
+            grid.carry((0.0, 0.0, 0.0) if sight is None else sight.pose_body)
 
     def _lift(self, up: bool) -> None:
         if self.lifter is None:
@@ -405,7 +524,7 @@ class Onboard:
         if self._leds is None or self.device.leds is None:
             self.health.refuse("command.leds", f"a {self.device.spec.kind} has no lights")
         elif self._leds.show(colours):
-            self.device.leds.show(self._leds.values)
+            self._ask("leds", self.device.leds.show, self._leds.values)
 
     def _send(self, payloads: Mapping[str, bytes]) -> None:
         for name, payload in payloads.items():
@@ -416,5 +535,5 @@ class Onboard:
                 self.health.refuse("command.send", f"no radio '{name}': there are {known}")
             elif len(payload) > room:
                 self.health.refuse("command.send", f"{len(payload)} bytes by {name}, which takes {room}")
-            else:
-                radio.send(payload)
+            elif not self._ask(f"radios.{name}", radio.send, payload):
+                self.health.refuse("command.send", f"{name} did not take it: more often than it can send")

@@ -302,9 +302,9 @@ class RadioPort:
         self._index = index
         self._clock = clock
 
-    def send(self, payload: bytes) -> None:
-        """Broadcast bytes to whoever hears."""
-        self._model.send(self._index, payload, self._clock.time)
+    def send(self, payload: bytes) -> bool:
+        """Broadcast bytes to whoever hears; return whether they will be sent."""
+        return self._model.send(self._index, payload, self._clock.time)
 
     def read(self) -> Sequence[RadioPacket]:
         """Return what was heard and not handed out yet, oldest first."""

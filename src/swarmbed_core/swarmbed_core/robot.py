@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from swarmbed_core.control import Mode
 from swarmbed_core.device import Zone
+from swarmbed_core.motion import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 class MotionStatus:
     """What the motion control is doing: its mode and, on a path, how far along it is.
 
-    `path` counts the paths accepted so far, so that a program can tell its own from the one before.
+    `path` counts the paths accepted so far, so that a program can tell its own from the one before;
+    `outcome` is what became of the latest.
     """
 
     mode: Mode = Mode.IDLE
@@ -37,6 +39,7 @@ class MotionStatus:
     waypoint: int = 0
     progress: float = 1.0
     time_remaining: float = 0.0
+    outcome: Outcome = Outcome.NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,13 @@ from pydantic import Field, field_validator, model_validator
 from swarmbed_core.config import ConfigFile, Part
 
 P = TypeVar("P", "RangeRing", "Camera", "Radio")
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
+# Beyond these a number is a slip of the decimal point, and would take the memory or the time of a machine.
+LARGEST = 1e6
+MOST = 10_000
+
+Positive = Annotated[float, Field(gt=0, le=LARGEST)]
+NotNegative = Annotated[float, Field(ge=0, le=LARGEST)]
+Rate = Annotated[float, Field(ge=0.1, le=MOST)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -130,7 +135,7 @@ class Pid(Part):
 class Control(Part):
     """Motion control: its rate, its PIDs along x, y and yaw of the body, its patience."""
 
-    rate: Positive
+    rate: Rate
     command_timeout: Positive
     power_timeout: Positive
     linear: Pid
@@ -170,14 +175,14 @@ class RangeRing(Part):
 
     name: str
     kind: Literal["tof", "infrared", "sonar"]
-    angles: Annotated[tuple[float, ...], Field(min_length=1)]
+    angles: Annotated[tuple[float, ...], Field(min_length=1, max_length=MOST)]
     mount_radius: NotNegative
     mount_height: NotNegative
     field_of_view: Annotated[float, Field(gt=0, lt=math.pi)]
-    rays: Annotated[int, Field(ge=1)]
+    rays: Annotated[int, Field(ge=1, le=100)]
     range_min: NotNegative
     range_max: Positive
-    rate: Positive
+    rate: Rate
     resolution: NotNegative = 0.0
     error: RangeError
 
@@ -197,7 +202,7 @@ class RangeRing(Part):
 class Imu(Part):
     """Gyroscope, accelerometer and magnetometer."""
 
-    rate: Positive
+    rate: Rate
     gyro_sigma: NotNegative
     gyro_bias_sigma: NotNegative
     gyro_bias_walk: NotNegative
@@ -207,14 +212,14 @@ class Imu(Part):
 class Compass(Part):
     """The sense of absolute heading."""
 
-    rate: Positive
+    rate: Rate
     sigma: NotNegative
 
 
 class CameraLatency(Part):
     """Glass-to-algorithm time for a refresh rate and a number of cameras in use."""
 
-    refresh_hz: Positive
+    refresh_hz: Rate
     cameras: Annotated[int, Field(ge=1)]
     mean: Positive
     sigma: NotNegative
@@ -235,7 +240,7 @@ class Camera(Part):
     width: Annotated[int, Field(gt=0)]
     height: Annotated[int, Field(gt=0)]
     horizontal_fov: Annotated[float, Field(gt=0, lt=math.pi)]
-    rate: Positive
+    rate: Rate
     corner_sigma_px: NotNegative = 0.0
     on_lifter: bool = False
 
@@ -266,8 +271,8 @@ class Radio(Part):
     name: str
     kind: Literal["ble", "uwb", "packet", "infrared"]
     range_max: Positive
-    payload_bytes: Annotated[int, Field(ge=0)]
-    rate: Positive
+    payload_bytes: Annotated[int, Field(ge=0, le=1_000_000)]
+    rate: Rate
     loss: Fraction = 0.0
     beam: Annotated[float, Field(gt=0, le=2 * math.pi)] = 2 * math.pi
     rssi_at_1m: float | None = None
@@ -286,7 +291,7 @@ class Radio(Part):
 class Leds(Part):
     """Programmable lights, in the order their values are sent."""
 
-    count: Annotated[int, Field(ge=1)]
+    count: Annotated[int, Field(ge=1, le=MOST)]
 
 
 class Carrier(Part):
@@ -328,7 +333,7 @@ class Battery(Part):
 
     capacity_wh: Positive
     efficiency: Annotated[float, Field(gt=0, le=1)]
-    cells: Annotated[int, Field(ge=1)]
+    cells: Annotated[int, Field(ge=1, le=MOST)]
     cell_empty: Positive
     cell_full: Positive
     cell_cutoff: Positive
@@ -372,6 +377,13 @@ class Consumption(Part):
     motors_full_torque: NotNegative = 0.0
     operating_points: tuple[OperatingPoint, ...] = ()
 
+    @model_validator(mode="after")
+    def _walk_has_a_speed(self) -> Consumption:
+        if self.motors_random_walk > 0 and self.motors_random_walk_speed is None:
+            message = "motors_random_walk needs motors_random_walk_speed, the speed it was measured at"
+            raise ValueError(message)
+        return self
+
 
 class RobotSpec(ConfigFile):
     """One kind of robot."""
@@ -407,6 +419,16 @@ class RobotSpec(ConfigFile):
             message = f"two parts have the same name among {', '.join(names)}"
             raise ValueError(message)
         return parts
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> RobotSpec:
+        if self.lifter is None and any(camera.on_lifter for camera in self.cameras):
+            message = "cameras: one is on_lifter, but there is no lifter"
+            raise ValueError(message)
+        if self.carrier is not None and self.carrier.length != self.carrier.width:
+            message = "carrier: length and width must be the same, for its sides share one marker id"
+            raise ValueError(message)
+        return self
 
     @property
     def holonomic(self) -> bool:

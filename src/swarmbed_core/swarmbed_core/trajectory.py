@@ -29,7 +29,7 @@ import numpy as np
 from ruckig import ControlInterface, InputParameter, Result, Ruckig, RuckigError, Synchronization, Trajectory
 
 from swarmbed_core.errors import PathError
-from swarmbed_core.geometry import compose, wrap
+from swarmbed_core.geometry import TAU, wrap
 from swarmbed_core.health import Health
 
 if TYPE_CHECKING:
@@ -137,11 +137,11 @@ class Path:
         """
         origin = _three(pose_odom_frame, f"pose of {self.frame} in odom")
         c, s = math.cos(origin[2]), math.sin(origin[2])
-        moved = []
-        for waypoint in self.waypoints:
-            vx, vy, omega = waypoint.velocity
-            pose = compose(origin, waypoint.pose).tolist()
-            moved.append(Waypoint(pose, (c * vx - s * vy, s * vx + c * vy, omega)))
+        x, y, yaw, vx, vy, omega = self.table.T
+        turned = math.pi - np.mod(math.pi - origin[2] - yaw, TAU)
+        poses = np.stack([origin[0] + c * x - s * y, origin[1] + s * x + c * y, turned], axis=1)
+        velocities = np.stack([c * vx - s * vy, s * vx + c * vy, omega], axis=1)
+        moved = map(Waypoint, poses.tolist(), velocities.tolist())
         return Path(tuple(moved), "odom", self.max_speed, self.max_acceleration)
 
 
@@ -375,7 +375,7 @@ class PathPlayer:
             self._begin(segment, start)
 
     def cancel(self) -> None:
-        """Brake to rest at the maximum deceleration: that of the path, if it has one of its own."""
+        """Brake to rest at the robot's maximum deceleration, or that of the path if it is higher."""
         if self._state is PlayerState.FOLLOWING:
             self._brake(self._setpoint, self._segment)
 
@@ -445,8 +445,8 @@ class PathPlayer:
 
     def _brake(self, start: Setpoint, old: _Segment | None) -> None:
         """Brake from a state."""
-        # A path's own speed limit must not keep a robot that has not slowed down to it from braking well.
-        top = _Top(self._limits.speed, self._top.acceleration)
+        # A gentle path's limits must not keep the robot from braking as well as it may.
+        top = _Top(self._limits.speed, max(self._top.acceleration, self._limits.acceleration))
         segment = old if old is not None and old.arc else self._to_rest(start, old, top)
         self._path = self._later = None
         self._state = PlayerState.BRAKING

@@ -17,7 +17,7 @@ import numpy as np
 
 from swarmbed_core.errors import PathError
 from swarmbed_core.kernel import kernel
-from swarmbed_core.trajectory import Path, PathPlayer, Waypoint
+from swarmbed_core.trajectory import Path, PathPlayer, PlayerState, Waypoint
 
 if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
@@ -41,7 +41,7 @@ class Worst(NamedTuple):
     unfinished: float = 0.0
     """2 if the robot was not at rest in time after the last cancel."""
     refused: float = 0.0
-    """1 if a path was refused although it asks for nothing above a limit: Ruckig found no way."""
+    """2 if a path was refused although it asks for nothing above a limit: Ruckig found no way."""
 
     def merge(self, other: Worst) -> Worst:
         """Return the worse of two in each respect; NaN is worse than anything."""
@@ -100,6 +100,9 @@ def random_case(rng: np.random.Generator, limits: Limits, *, holonomic: bool = T
         player.start_moving((0.0, 0.0, angle), (speed * math.cos(angle), speed * math.sin(angle), omega))
     for action in range(actions):
         if action and rng.random() < 0.15:
+            if player.state is PlayerState.FOLLOWING:
+                # From here on it may brake as hard as the robot can, whatever the path asked.
+                now = (limits.speed, max(now[1], limits.acceleration))
             player.cancel()
         else:
             path = random_path(rng, limits, holonomic=holonomic)
@@ -132,7 +135,7 @@ def random_case(rng: np.random.Generator, limits: Limits, *, holonomic: bool = T
     yaw = (limits.yaw_rate, limits.yaw_acceleration, limits.yaw_jerk)
     player.advance(2 * ramps + 2 * (yaw[0] / yaw[1] + yaw[1] / yaw[2]))
     worst = _measure(np.array(rows).reshape(-1, 11), dt, limits.jerk, *yaw)
-    return Worst(*worst, unfinished=2.0 * player.active, refused=float(refused))
+    return Worst(*worst, unfinished=2.0 * player.active, refused=2.0 * refused)
 
 
 @kernel

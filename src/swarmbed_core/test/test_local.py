@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 from swarmbed_core.arena import Arena
 from swarmbed_core.contract import RobotContract
+from swarmbed_core.errors import ConfigError
 from swarmbed_core.local import LocalRobot, LocalSwarm
 from swarmbed_core.memory import MemoryWorld, Placement
 
@@ -59,3 +60,10 @@ def test_onboards_are_stepped_at_their_own_rate():
     swarm.run(1.0)
     assert cycles == 100
     assert swarm.robots[0].name == "dots1"
+
+
+def test_a_world_whose_steps_are_too_long_is_told():
+    world = MemoryWorld.of(["dots"])
+    world.timestep = 0.05
+    with pytest.raises(ConfigError, match="100 Hz, but the world steps at 20 Hz"):
+        LocalSwarm(world)

@@ -13,6 +13,7 @@ from swarmbed_core.leds import pack
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.markers import MarkerMap
 from swarmbed_core.memory import MemoryWorld, Placement
+from swarmbed_core.motion import Outcome
 from swarmbed_core.onboard import Onboard
 from swarmbed_core.robot import Command
 from swarmbed_core.spec import RobotSpec
@@ -236,7 +237,7 @@ def test_wheels_that_give_nonsense_are_survived(bad):
 
 
 def test_a_sweep_of_the_wrong_size_is_refused():
-    world, onboard = onboard_with(ranges={"tof": Fixed(RangeReading(0.1, np.zeros(7)))})
+    world, onboard = onboard_with(ranges={"tof": Fixed(RangeReading(0.0, np.zeros(7)))})
     steps(world, onboard, 3)
     assert onboard.health.counts["ranges.tof"] == 3
 
@@ -307,3 +308,221 @@ def test_the_covariance_is_honest_in_the_whole_chain():
             errors.append(error @ np.linalg.solve(senses.pose_covariance, error))
     # 480 moments that are not independent: about 12 x 10 s of them are.
     assert 0.75 < np.mean(errors) / 3 < 1.3
+
+
+class Failing:
+    """A part every call of which raises, or gives nonsense if there is some."""
+
+    def __init__(self, nonsense=None):
+        self._nonsense = nonsense
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def call(*_arguments):
+            if self._nonsense is None:
+                message = "the cable is loose"
+                raise OSError(message)
+            return self._nonsense
+
+        return call
+
+
+@pytest.mark.parametrize("part", ["motors", "imu", "compass", "zone", "cameras", "power", "lifter", "leds"])
+@pytest.mark.parametrize("nonsense", [None, 7, "text", [None]])
+def test_a_part_that_fails_is_counted_and_survived(part, nonsense):
+    world, onboard = onboard_with(**{part: Failing(nonsense)})
+    onboard.act(Command(leds=[0] * 16, lift=True, motors=True))
+    steps(world, onboard, 150)
+    assert is_finite(onboard)
+    if part != "zone" or nonsense is None:
+        assert onboard.health.counts[f"{part}.failed"] > 0 or part in {"cameras", "leds"}
+
+
+@pytest.mark.parametrize("distances", [[1.0] * 16, 3.0, None, "far", np.zeros(16, dtype=object)])
+def test_sweeps_of_any_type_are_taken_or_refused(distances):
+    world, onboard = onboard_with(ranges={"tof": Fixed(RangeReading(0.0, distances)), "x": Failing()})
+    steps(world, onboard, 5)
+    assert onboard.senses().ranges["tof"].shape == (16,)
+    assert onboard.health.counts["ranges.x.failed"] == 5
+
+
+def test_without_its_wheels_readings_a_robot_comes_to_rest():
+    swarm = swarm_at(arena="empty", noise=False)
+    onboard = swarm.robots[0].onboard
+    for _ in range(10):
+        onboard.act(Command(velocity_body=(0.5, 0.0, 0.0)))
+        swarm.run(0.1)
+    inner = onboard.device.motors
+
+    class Blind:
+        enable, drive = inner.enable, inner.drive
+
+        def read(self):
+            message = "no answer"
+            raise TimeoutError(message)
+
+    onboard.device = replace(onboard.device, motors=Blind())
+    onboard.act(Command(velocity_body=(0.5, 0.0, 0.0)))
+    swarm.run(0.5)
+    assert swarm.world.truth()[0, 3] == 0.0
+    assert onboard.health.counts["motors.failed"] == 50
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("velocity_body", (1.0, 2.0)),
+        ("velocity_body", (1.0, 2.0, 3.0, 4.0)),
+        ("velocity_body", "abc"),
+        ("velocity_body", 5),
+        ("velocity_body", (None, 0, 0)),
+        ("velocity_body", (10**400, 0, 0)),
+        ("path", "home"),
+        ("path", [(1, 2, 3)]),
+        ("motors", "off"),
+        ("lift", "no"),
+        ("lift", np.array([True, False])),
+        ("cancel", None),
+        ("carrying", 1),
+        ("power", 1.0),
+        ("send", {"ble": 5}),
+        ("send", [1]),
+        ("send", {"ble": "text"}),
+        ("leds", 3),
+        ("leds", ["red"] * 16),
+    ],
+)
+def test_commands_of_the_wrong_type_are_refused(field, value):
+    world, onboard = onboard_with()
+    onboard.act(replace(Command(), **{field: value}))
+    steps(world, onboard, 5)
+    assert onboard.health.total == 1
+    assert world.truth()[0] == pytest.approx(np.zeros(6))
+
+
+def test_what_is_no_command_is_refused():
+    _, onboard = onboard_with()
+    for wrong in (None, "stop", 3):
+        onboard.act(wrong)
+    assert onboard.health.counts == {"command.type": 3}
+
+
+def test_a_cancelled_path_in_map_stays_cancelled_whatever_localisation_learns():
+    swarm = swarm_at((-1.0, 0.0, 0.0), arena="empty", noise=False)
+    robot = swarm.robots[0]
+    robot.onboard.place((-1.0, 0.0, 0.0))
+    robot.act(Command(path=Path((Waypoint((4.0, 0.0, 0.0)), Waypoint((4.0, 1.5, 0.0))), frame="map")))
+    swarm.run(1.5)
+    robot.act(Command(cancel=True))
+    swarm.run(0.05)
+    seen = robot.onboard.filter.pose
+    robot.onboard.place((seen[0] + 0.05, seen[1] + 0.03, seen[2]))
+    swarm.run(3.0)
+    assert robot.sense().motion.mode is Mode.IDLE
+    assert robot.sense().motion.outcome is Outcome.CANCELLED
+    assert swarm.world.truth()[0, 3:] == pytest.approx(np.zeros(3), abs=1e-6)
+    assert swarm.world.truth()[0, 0] < 2.0
+
+
+def test_with_the_drives_off_nothing_is_kept_for_later():
+    swarm = swarm_at(arena="empty", noise=False)
+    robot = swarm.robots[0]
+    robot.act(Command(motors=False))
+    robot.act(Command(path=Path((Waypoint((1.0, 0.0, 0.0)),))))
+    robot.act(Command(velocity_body=(0.5, 0.0, 0.0)))
+    swarm.run(0.2)
+    robot.act(Command(motors=True))
+    swarm.run(1.0)
+    assert swarm.world.truth()[0] == pytest.approx(np.zeros(6))
+    assert robot.sense().refused == {"command.path": 1, "command.drives_off": 1}
+
+
+def test_readings_from_the_future_hide_nothing():
+    swarm = swarm_at((1.9, 0.0, 0.0), seed=1)
+    onboard = swarm.robots[0].onboard
+    sound = onboard.device
+    onboard.device = replace(sound, ranges={"tof": Fixed(RangeReading(1000.0, np.full(16, 1.0)))})
+    swarm.run(0.1)
+    assert onboard.health.counts["ranges.tof.future"] == 10
+    onboard.device = sound
+    swarm.run(1.0)
+    assert onboard.senses().collision_map.likelihood((0.5, 0.0), 1.0) > 0.1
+
+
+def test_sensors_that_fall_silent_are_not_believed_for_ever():
+    swarm = swarm_at((1.9, 0.0, 0.0), seed=1)
+    onboard = swarm.robots[0].onboard
+    swarm.run(1.0)
+    assert np.isfinite(onboard.senses().ranges["tof"]).any()
+    onboard.device = replace(onboard.device, ranges={"tof": Fixed(None)}, compass=Fixed(None))
+    swarm.run(6.0)
+    senses = onboard.senses()
+    assert np.isnan(senses.ranges["tof"]).all()
+    assert senses.heading is None
+    assert senses.collision_map.likelihood((0.5, 0.0), 1.0) < 0.01
+    assert onboard.health.counts["ranges.tof.silent"] > 0
+    assert onboard.health.counts["compass.silent"] == 1
+
+
+def test_a_small_step_back_of_the_clock_is_a_ramp_and_not_a_block():
+    swarm = swarm_at(arena="empty", noise=False)
+    onboard = swarm.robots[0].onboard
+    for _ in range(15):
+        onboard.act(Command(velocity_body=(2.0, 0.0, 0.0)))
+        swarm.run(0.1)
+    before = swarm.world.truth()[0, 3]
+    assert before == pytest.approx(2.0)
+    onboard._latest += 0.03
+    speeds = [before]
+    for _ in range(150):
+        swarm.run(0.01)
+        speeds.append(swarm.world.truth()[0, 3])
+    assert speeds[-1] == 0.0
+    assert np.diff(speeds).min() >= -1.01 * onboard.device.spec.limits.acceleration * 0.01
+
+
+def test_a_dead_battery_stops_wheels_and_lifter():
+    dots = RobotSpec.load("dots")
+    empty = dots.model_copy(update={"battery": dots.battery.model_copy(update={"capacity_wh": 0.005})})
+    swarm = LocalSwarm(MemoryWorld([Placement("a", empty)], Arena.load("empty"), noise=False))
+    robot = swarm.robots[0]
+    for _ in range(50):
+        robot.act(Command(velocity_body=(0.5, 0.0, 0.0)))
+        swarm.run(0.1)
+    assert swarm.world.truth()[0, 3] == 0.0
+    robot.act(Command(lift=True))
+    swarm.run(1.5)
+    assert robot.sense().lifter_height == pytest.approx(dots.lifter.lowered)
+
+
+def test_a_radio_that_does_not_take_more_is_told_to_the_program():
+    swarm = swarm_at(kind="epuck2", arena="empty")
+    for _ in range(200):
+        swarm.robots[0].act(Command(send={"wifi": b"hello"}))
+    assert swarm.robots[0].sense().refused == {"command.send": 199}
+
+
+def test_a_path_that_was_not_driven_has_failed():
+    world, onboard = onboard_with()
+    inner = onboard.device.motors
+
+    class Stuck:
+        enable, read = inner.enable, inner.read
+
+        def drive(self, speeds):
+            pass
+
+    onboard.device = replace(onboard.device, motors=Stuck())
+    onboard.act(Command(path=Path((Waypoint((0.5, 0.0, 0.0)),))))
+    steps(world, onboard, 400)
+    assert onboard.senses().motion.outcome is Outcome.FAILED
+    assert onboard.health.counts == {"motion.not_arrived": 1}
+
+
+def test_a_robot_cannot_be_placed_nowhere():
+    _, onboard = onboard_with()
+    for pose in ((math.nan, 0.0, 0.0), (1e308, 0.0, 0.0)):
+        with pytest.raises(PathError, match="placed at"):
+            onboard.place(pose)

@@ -598,7 +598,7 @@ class Stuck:
 
 def test_the_check_counts_refused_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swarmbed_core.trajectory.Ruckig", lambda _: Stuck(everything=False))
-    assert lives(LIMITS, 5, 14, holonomic=True).refused == 1.0
+    assert lives(LIMITS, 5, 14, holonomic=True).refused == 2.0
 
 
 def test_no_way_to_start_with() -> None:

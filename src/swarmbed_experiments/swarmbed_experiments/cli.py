@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 from swarmbed_core.errors import SwarmbedError
 
 app = typer.Typer(
@@ -96,5 +97,6 @@ def main() -> None:
     try:
         app()
     except SwarmbedError as error:
-        Console(stderr=True, soft_wrap=True).print(f"[red]swarmbed:[/red] {error}", highlight=False)
+        console = Console(stderr=True, soft_wrap=True)
+        console.print(Text.assemble(("swarmbed: ", "red"), str(error)))
         sys.exit(BAD_INPUT)

@@ -10,18 +10,20 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 from swarmbed_core.arena import Arena
 from swarmbed_core.config import ConfigFile, Part
 from swarmbed_core.control import Mode
 from swarmbed_core.errors import PathError
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.memory import MemoryWorld, Placement
+from swarmbed_core.motion import Outcome
 from swarmbed_core.robot import Command
 from swarmbed_core.spec import RobotSpec
 from swarmbed_core.trajectory import Path, Waypoint
@@ -33,6 +35,7 @@ from swarmbed_experiments.files import new_directory, write_json
 if TYPE_CHECKING:
     from rich.console import Console
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.robot import Senses
 
 TICK = 0.1
 """Seconds between two looks at the robot, as a controller would have them."""
@@ -44,14 +47,16 @@ GOAL_TOLERANCE_SHARE = 0.01
 """How far off the last waypoint the robot may stand, as the truth has it: metres, or a share of the way if
 that is more, for robots that see no markers have to dead-reckon."""
 
-Triple = tuple[float, float, float]
+Place = Annotated[float, Field(ge=-1000, le=1000)]
+Angle = Annotated[float, Field(ge=-1000, le=1000)]
+Pose = tuple[Place, Place, Angle]
 
 
 class PathPoint(Part):
     """One waypoint of a path file: pose and velocity, in `map`."""
 
-    pose: Triple
-    velocity: Triple = (0.0, 0.0, 0.0)
+    pose: Pose
+    velocity: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
 class PathFile(ConfigFile):
@@ -60,18 +65,9 @@ class PathFile(ConfigFile):
     FOLDER: ClassVar[str] = "config/paths"
 
     title: str
-    start: Triple
+    start: Pose
     max_speed: float | None = Field(default=None, gt=0)
     waypoints: tuple[PathPoint, ...] = Field(min_length=1)
-
-    @field_validator("waypoints")
-    @classmethod
-    def _inside_a_hall(cls, waypoints: tuple[PathPoint, ...]) -> tuple[PathPoint, ...]:
-        furthest = max(abs(value) for point in waypoints for value in point.pose[:2])
-        if furthest > 1000:
-            message = f"a waypoint {furthest:g} m away is in no arena"
-            raise ValueError(message)
-        return waypoints
 
 
 @dataclass(frozen=True)
@@ -180,7 +176,7 @@ def run(setup: Setup, out: FilePath, console: Console) -> Result:
         except KeyboardInterrupt:
             interrupted = True
     wall = time.perf_counter() - started
-    summary = summarise(setup, track, robot.sense().refused, wall, length)
+    summary = summarise(setup, track, robot.sense(), wall, length)
     if interrupted:
         summary["verdict"] = "interrupted"
     battery = robot.sense().battery
@@ -234,11 +230,13 @@ def expected_seconds(setup: Setup, length: float) -> float:
     return length / speed + each * len(setup.path.waypoints)
 
 
-def summarise(setup: Setup, track: Track, refused: object, wall: float, length: float) -> dict[str, Any]:
-    """Return what `summary.json` holds."""
+def summarise(setup: Setup, track: Track, senses: Senses, wall: float, length: float) -> dict[str, Any]:
+    """Return what `summary.json` holds; `senses` are those at the end."""
     truth = np.array(track.truth)
     goal = np.array(setup.path.waypoints[-1].pose)
     miss = float(np.linalg.norm(truth[-1, :2] - goal[:2]))
+    tolerance = max(GOAL_TOLERANCE, GOAL_TOLERANCE_SHARE * length)
+    arrived = senses.motion.outcome is Outcome.SUCCEEDED
     seconds = track.times[-1] - track.times[0]
     known = [i for i, pose in enumerate(track.pose_map) if pose is not None]
     errors = [float(np.linalg.norm(track.pose_map[i][:2] - truth[i, :2])) for i in known]  # type: ignore[index]
@@ -249,7 +247,7 @@ def summarise(setup: Setup, track: Track, refused: object, wall: float, length: 
         "max_speed": float(np.hypot(truth[:, 3], truth[:, 4]).max()),
         "localisation_error_mean": float(np.mean(errors)) if errors else None,
         "localisation_error_max": float(np.max(errors)) if errors else None,
-        "refused_inputs": refused,
+        "refused_inputs": dict(senses.refused),
     }
     return {
         "scenario": setup.path_name,
@@ -258,7 +256,7 @@ def summarise(setup: Setup, track: Track, refused: object, wall: float, length: 
         "arena": setup.arena_name,
         "seed": setup.seed,
         "noise": setup.noise,
-        "verdict": "accepted" if miss <= max(GOAL_TOLERANCE, GOAL_TOLERANCE_SHARE * length) else "rejected",
+        "verdict": "accepted" if arrived and miss <= tolerance else "rejected",
         "sim_seconds": seconds,
         "wall_seconds": wall,
         "real_time_factor": seconds / wall if wall > 0 else None,
@@ -271,7 +269,7 @@ def report(result: Result, console: Console) -> None:
     summary = result.summary
     metrics = summary["metrics"]
     table = Table(
-        "what", "value", title=f"{summary['robot']} drives {summary['scenario']}: {summary['verdict']}"
+        "what", "value", title=Text(f"{summary['robot']} drives {summary['scenario']}: {summary['verdict']}")
     )
     table.add_row("simulated time", f"{summary['sim_seconds']:.1f} s")
     table.add_row(
@@ -287,4 +285,5 @@ def report(result: Result, console: Console) -> None:
             f"max {1000 * metrics['localisation_error_max']:.1f} mm",
         )
     console.print(table)
-    console.print(f"picture: {result.directory / 'tracks.png'}\nsummary: {result.directory / 'summary.json'}")
+    console.print(f"picture: {result.directory / 'tracks.png'}", markup=False, soft_wrap=True)
+    console.print(f"summary: {result.directory / 'summary.json'}", markup=False, soft_wrap=True)

@@ -28,9 +28,12 @@ def new_directory(out: Path, name: str, seed: int) -> Path:
         directory = out / f"{stem}{suffix}"
         try:
             directory.mkdir(parents=True)
-        except OSError as error:
+        except FileExistsError:
             if directory.is_dir():
                 continue
+            message = f"{directory}: a file is in the way; choose another --out"
+            raise RunError(message) from None
+        except OSError as error:
             message = f"{directory}: cannot be made ({error.strerror}); choose another --out"
             raise RunError(message) from None
         return directory

@@ -14,6 +14,8 @@ from matplotlib.patches import Circle, Polygon
 from matplotlib.transforms import Affine2D
 from swarmbed_core.geometry import compose, rotate
 
+from swarmbed_experiments.errors import RunError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -40,15 +42,23 @@ def draw_run(file: Path, setup: Setup, track: Track, senses: Senses, walls: Floa
         track: what happened.
         senses: the robot's senses at the end.
         walls: rows of x1, y1, x2, y2.
+
+    Raises:
+        RunError: the picture cannot be written.
     """
     figure = plt.figure(figsize=(13, 7), layout="constrained")
     grid = figure.add_gridspec(2, 2, width_ratios=(1.25, 1))
     draw_arena(figure.add_subplot(grid[:, 0]), setup, track, senses, walls)
     draw_speed(figure.add_subplot(grid[0, 1]), setup, track)
     draw_error(figure.add_subplot(grid[1, 1]), setup, track)
-    figure.suptitle(f"{setup.spec.title}: {setup.path.title} (seed {setup.seed})")
-    figure.savefig(file, dpi=110)
-    plt.close(figure)
+    figure.suptitle(f"{setup.spec.title}: {setup.path.title} (seed {setup.seed})", parse_math=False)
+    try:
+        figure.savefig(file, dpi=110)
+    except OSError as error:
+        message = f"{file}: cannot be written ({error.strerror or error})"
+        raise RunError(message) from None
+    finally:
+        plt.close(figure)
 
 
 def draw_arena(axes: Axes, setup: Setup, track: Track, senses: Senses, walls: FloatArray) -> None:

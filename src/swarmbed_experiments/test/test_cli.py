@@ -44,6 +44,8 @@ def test_a_run_in_a_process_of_its_own_leaves_its_directory(tmp_path):
         (["run", "--path", "nowhere"], "'nowhere' is not in config/paths"),
         (["run", "--arena", "moon.yaml"], "moon.yaml: no such file"),
         (["run", "--robot", "epuck2", "--path", "slalom"], "epuck2 cannot drive slalom"),
+        (["run", "--path", "[red]x[/nope]"], "[red]x[/nope]: no such file"),
+        (["run", "--out", "a" * 5000], "choose another --out"),
         (["run", "--seed", "-1"], "--seed"),
         (["run", "--nonsense"], "No such option"),
         (["bench", "--only", "nothing"], "there are cycle"),

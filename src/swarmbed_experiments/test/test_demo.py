@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from rich.console import Console
+from swarmbed_core.config import find
 from swarmbed_core.errors import ConfigError
 from swarmbed_experiments.errors import RunError
 
@@ -106,12 +107,13 @@ def test_ctrl_c_keeps_what_was_run(tmp_path, monkeypatch):
             "version: 1\ntitle: t\nstart: [0, 0, 0]\nmax_speed: -1\nwaypoints: [{pose: [1, 0, 0]}]\n",
             "max_speed",
         ),
-        ("version: 1\ntitle: t\nstart: [0, 0, 0]\nwaypoints: [{pose: [1e6, 0, 0]}]\n", "no arena"),
+        ("version: 1\ntitle: t\nstart: [0, 0, 0]\nwaypoints: [{pose: [1e6, 0, 0]}]\n", "waypoints.0.pose.0"),
         ("version: 1\ntitle: t\nstart: [0, 0, 0]\nwaypoints: [{pose: [.nan, 0, 0]}]\n", "waypoints.0.pose.0"),
         (
             "version: 1\ntitle: t\nspeed: 3\nstart: [0, 0, 0]\nwaypoints: [{pose: [1, 0, 0]}]\n",
             "speed: unknown field",
         ),
+        ("version: 1\ntitle: t\nstart: [1e308, 0, 0]\nwaypoints: [{pose: [1, 0, 0]}]\n", "start.0"),
         ("title: [", "not valid YAML"),
     ],
 )
@@ -127,3 +129,34 @@ def test_the_length_of_a_path():
     square = setup().path
     assert demo.path_length(square) == pytest.approx(12.8)
     assert np.isfinite(demo.expected_seconds(setup(), 12.8))
+
+
+def test_a_robot_that_never_moved_is_not_accepted_although_it_stands_at_the_goal(tmp_path):
+    robot = tmp_path / "asleep.yaml"
+    text = find("dots", "config/robots").read_text()
+    assert "jerk: 20.0 " in text
+    robot.write_text(text.replace("jerk: 20.0 ", "jerk: 1.0e-9 "))
+    result = demo.run(setup(robot=str(robot)), tmp_path, quiet())
+    assert result.summary["verdict"] == "rejected"
+
+
+def test_titles_are_texts_and_not_markup(tmp_path):
+    path = tmp_path / "odd[b].yaml"
+    path.write_text(
+        "version: 1\ntitle: 'a $x_{ b[/red] $'\nstart: [0, 0, 0]\nwaypoints: [{pose: [0.2, 0, 0]}]\n"
+    )
+    console = quiet()
+    result = demo.run(setup(path=str(path)), tmp_path / "r[x]", console)
+    demo.report(result, console)
+    assert "odd[b]" in console.file.getvalue()
+    assert "r[x]" in console.file.getvalue()
+
+
+def test_a_picture_that_cannot_be_written_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        demo.plots.plt.Figure,
+        "savefig",
+        lambda *_args, **_options: (_ for _ in ()).throw(OSError(28, "full")),
+    )
+    with pytest.raises(RunError, match=r"tracks.png: cannot be written \(full\)"):
+        demo.run(setup(path=short_path(tmp_path)), tmp_path, quiet())
