@@ -203,8 +203,6 @@ class Onboard:
             self.motion.ramp_down()
         odometry = self.filter.odometry
         pose_odom = odometry.pose
-        if self.collision_map is not None:
-            self.collision_map.move(now, pose_odom)
         self._ask("compass", self._read_heading, now)
         self._ask("ranges", self._read_ranges, pose_odom, now)
         cameras, power, battery = device.cameras, device.power, self.battery
@@ -357,6 +355,9 @@ class Onboard:
     def senses(self) -> Senses:
         """Return all that the robot knows; what the radios heard is handed out once."""
         device, localised = self.device, self.filter.localised
+        if self.collision_map is not None and self._latest is not None:
+            # The newest sweep may be old, or the last there was: what it saw fades and falls behind.
+            self.collision_map.move(self._latest, self.filter.odometry.pose)
         self._listen()
         heard = {name: tuple(packets) for name, packets in self._heard.items()}
         for packets in self._heard.values():
