@@ -69,16 +69,10 @@ class PowerModel:
 
         The motor model goes through both of the table's numbers: steady travel at the random walk's
         speed draws the walk's average, full torque the full-torque figure.
-
-        Raises:
-            ConfigError: there are watts of a random walk, but not its speed.
         """
         consumption = robot.consumption or Consumption(mainboard=0.0)
         walk = consumption.motors_random_walk
         walk_speed = consumption.motors_random_walk_speed
-        if walk > 0 and walk_speed is None:
-            message = f"{robot.kind}: consumption has motors_random_walk but no motors_random_walk_speed"
-            raise ConfigError(message)
         self.consumption = consumption
         self.travel_watts = walk / walk_speed if walk_speed else 0.0
         self.torque_watts = consumption.motors_full_torque

@@ -17,7 +17,7 @@ from swarmbed_core.power import (
     cell_voltage,
     motor_watts,
 )
-from swarmbed_core.spec import Battery, Consumption, OperatingPoint, RobotSpec
+from swarmbed_core.spec import Battery, OperatingPoint, RobotSpec
 
 DOTS = RobotSpec.load("dots")
 BATTERIES = {
@@ -95,12 +95,6 @@ def test_every_kind_of_robot_has_a_power_model(any_spec: RobotSpec) -> None:
         walk = model.motor_watts(any_spec.consumption.motors_random_walk_speed or 0.0)
         assert walk == pytest.approx(any_spec.consumption.motors_random_walk)
         assert model.motor_watts(0.0, 1.0) == pytest.approx(any_spec.consumption.motors_full_torque)
-
-
-def test_watts_of_a_walk_without_its_speed_are_refused() -> None:
-    without = DOTS.model_copy(update={"consumption": Consumption(mainboard=1.0, motors_random_walk=2.0)})
-    with pytest.raises(ConfigError, match=r"dots.*motors_random_walk_speed"):
-        PowerModel(without)
 
 
 # What the battery gives.
