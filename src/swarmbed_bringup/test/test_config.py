@@ -67,7 +67,6 @@ TABLES = {
         ("facts.controller_cost_gbp", 25),
         ("facts.drive_cost_gbp", 57),
     ],
-    # The motors that are off draw nothing: the one number of Table IV that is not in the file.
     "IV": [
         ("consumption.mainboard", 2.5),
         ("consumption.computer_idle", 2.5),
@@ -75,6 +74,7 @@ TABLES = {
         ("consumption.cameras", 7.0),
         *((f"cameras.cam{i}.width", 640) for i in range(5)),
         *((f"cameras.cam{i}.height", 480) for i in range(5)),
+        ("facts.motors_off_w", 0),
         ("consumption.motors_random_walk", 2),
         ("consumption.motors_random_walk_speed", 0.5),
         ("consumption.motors_full_torque", 15),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import model_validator
 
-from swarmbed_core.config import Part, load
+from swarmbed_core.config import Part
 from swarmbed_core.device import CompassReading, Zone
 from swarmbed_core.geometry import wrap
 from swarmbed_core.health import Health
@@ -19,7 +19,6 @@ from swarmbed_core.watchdog import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import numpy as np
 
@@ -80,15 +79,6 @@ class Zones(Part):
             message = "search and drop overlap: a robot is in one zone at a time"
             raise ValueError(message)
         return self
-
-    @classmethod
-    def load(cls, path: Path) -> Zones:
-        """Return the zones that a YAML mapping holds, such as `search: {x_max: 0.0}`.
-
-        Raises:
-            ConfigError: it is not what it should be.
-        """
-        return load(path, cls)
 
 
 PAPER_ZONES = Zones()

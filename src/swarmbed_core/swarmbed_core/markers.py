@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from swarmbed_core.camera import TZ, cameras_of, see_markers_k
+from swarmbed_core.camera import TZ
 from swarmbed_core.config import ConfigFile, Part
-from swarmbed_core.device import CornerReading
 from swarmbed_core.errors import MarkerError
 from swarmbed_core.geometry import compose, wrap
 from swarmbed_core.heading import Area
@@ -48,7 +47,6 @@ from swarmbed_core.planar_pose import (
     quad_fault_k,
     screen_k,
 )
-from swarmbed_core.spec import RobotSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -56,8 +54,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from swarmbed_core.camera import CameraModel
+    from swarmbed_core.device import CornerReading
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.planar_pose import IntArray
+    from swarmbed_core.spec import RobotSpec
 
 # How many codes the dictionary ARUCO_MIP_36h12 has.
 DICTIONARY_SIZE = 250
@@ -751,24 +751,3 @@ def _frontal(pose_body: FloatArray) -> float:
     """Return how much a side faces the robot: the cosine between its normal and the line of sight."""
     x, y, yaw = pose_body.tolist()
     return float(-(x * math.cos(yaw) + y * math.sin(yaw)) / max(math.hypot(x, y), 1e-9))
-
-
-def make_bench_case(rng: np.random.Generator) -> tuple[RobotPoseSolver, CornerReading]:
-    """Return a solver and a reading of four wall markers with the spec's noise, for the benchmark."""
-    spec = RobotSpec.load("dots")
-    marker_map = MarkerMap.load("dots_arena")
-    cameras = cameras_of(spec)
-    camera = cameras[spec.cameras[0].name]
-    corners = np.ascontiguousarray(marker_map.corners())
-    pixels = np.empty((len(corners), 4, 2))
-    visible = np.empty(len(corners), dtype=np.bool_)
-    wanted = 4
-    while True:
-        x, y, yaw = rng.uniform(-2.0, 2.0), rng.uniform(-2.0, 2.0), rng.uniform(-math.pi, math.pi)
-        if see_markers_k(camera.numbers, corners, x, y, yaw, 4.0, pixels, visible) >= wanted:
-            break
-    chosen = np.flatnonzero(visible)[:wanted]
-    noisy = pixels[chosen] + rng.normal(0.0, spec.cameras[0].corner_sigma_px, (wanted, 4, 2))
-    return RobotPoseSolver(marker_map, cameras), CornerReading(
-        0.0, camera.name, marker_map.ids[chosen], noisy
-    )

@@ -1,19 +1,15 @@
 """Deadlines on a clock that somebody hands in: watchdogs that stop things, paces that let things happen.
 
-A velocity command older than 0.5 s stops the robot, and `power_en` has to be repeated: both are a
-`Watchdog`. None of this reads a clock of its own; `now` is the world's time in seconds.
+`power_en` has to be repeated, which a `Watchdog` watches; the time-out of velocity commands is motion control's.
+None of this reads a clock of its own; `now` is the world's time in seconds.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-from swarmbed_core.errors import ConfigError, SwarmbedError
+from swarmbed_core.errors import ConfigError
 from swarmbed_core.health import Health
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Sums of decimal fractions miss the limit by a rounding error; a nanosecond forgives it.
 TOLERANCE = 1e-9
@@ -61,10 +57,6 @@ class Watchdog:
             self._fed_at = None
         return self._fed_at is None or now - self._fed_at > self.timeout + TOLERANCE
 
-    def starve(self) -> None:
-        """Expire it now, whenever it was fed."""
-        self._fed_at = None
-
     def _clock_is_sane(self, now: float) -> bool:
         """Follow the clock; on a step backwards forget the feed, for its age is unknown."""
         if not math.isfinite(now):
@@ -76,49 +68,6 @@ class Watchdog:
             self._fed_at = None
         self._latest = now
         return True
-
-
-class Watchdogs:
-    """Several watchdogs by name, with one set of counters."""
-
-    __slots__ = ("_dogs", "health")
-
-    def __init__(self, timeouts: Mapping[str, float], health: Health | None = None) -> None:
-        """Make one watchdog for each name, none of them fed.
-
-        Args:
-            timeouts: seconds by name, such as `{"cmd_vel": 0.5}`.
-            health: where to count; its own if none is given.
-
-        Raises:
-            ConfigError: a timeout is not a positive number.
-        """
-        self.health = Health() if health is None else health
-        self._dogs = {name: Watchdog(timeout, name, self.health) for name, timeout in timeouts.items()}
-
-    def __getitem__(self, name: str) -> Watchdog:
-        """Return one of them.
-
-        Raises:
-            SwarmbedError: there is none of that name.
-        """
-        dog = self._dogs.get(name)
-        if dog is None:
-            message = f"no watchdog '{name}': there are {', '.join(sorted(self._dogs)) or 'none'}"
-            raise SwarmbedError(message)
-        return dog
-
-    def fed(self, name: str, now: float) -> bool:
-        """Feed one of them; return whether the time was one that counts."""
-        return self[name].fed(now)
-
-    def expired(self, name: str, now: float) -> bool:
-        """Return whether one of them has expired."""
-        return self[name].expired(now)
-
-    def expired_names(self, now: float) -> tuple[str, ...]:
-        """Return the names of all that have expired, in the order they were given."""
-        return tuple(name for name, dog in self._dogs.items() if dog.expired(now))
 
 
 class Pace:

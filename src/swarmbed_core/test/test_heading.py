@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_core.config import check
+from swarmbed_core.config import check, load
 from swarmbed_core.device import Zone
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.heading import Area, VirtualCompass, Zones, derived_heading, derived_zone, zone_of
@@ -49,14 +49,14 @@ def test_zones_come_from_yaml(tmp_path: Path) -> None:
     path.write_text(
         "search: {x_max: -1.0, y_min: 0.0}\ndrop: {x_min: 0.0, x_max: 2.0, y_min: -1.0, y_max: 1.0}\n"
     )
-    zones = Zones.load(path)
+    zones = load(path, Zones)
     assert zone_of((-2.0, 1.0), zones) is Zone.SEARCH
     assert zone_of((-2.0, -1.0), zones) is Zone.NEITHER
     assert zone_of((1.0, 0.5), zones) is Zone.DROP
     assert zone_of((1.0, 1.5), zones) is Zone.NEITHER
     assert derived_zone((1.0, 0.5, 0.0), zones) is Zone.DROP
     path.write_text("drop: {x_min: 3.0}\n")
-    assert Zones.load(path).search == Area(x_max=0.0)
+    assert load(path, Zones).search == Area(x_max=0.0)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,6 @@ from swarmbed_core.markers import (
     RobotPoseSolver,
     SideSight,
     alignment,
-    make_bench_case,
 )
 from swarmbed_core.spec import RobotSpec
 
@@ -798,12 +797,3 @@ def test_solvers_for_carriers_need_a_robot_that_knows_them() -> None:
 def test_a_sight_knows_its_distance() -> None:
     sight = SideSight(104, 1.0, "cam0", np.array([0.3, 0.4, 1.0]), np.eye(3), True, 0.0, 1)
     assert sight.distance == pytest.approx(0.5)
-
-
-def test_the_benchmarks_case() -> None:
-    for seed in range(4):
-        solver, reading = make_bench_case(np.random.default_rng(seed))
-        assert len(reading.ids) == 4
-        estimate = solver.solve(reading)
-        assert estimate is not None
-        assert estimate.markers == 4

@@ -7,9 +7,8 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_core.errors import ConfigError, SwarmbedError
-from swarmbed_core.health import Health
-from swarmbed_core.watchdog import Pace, Watchdog, Watchdogs
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.watchdog import Pace, Watchdog
 
 property_test = settings(deadline=None, max_examples=300, derandomize=True)
 times = st.floats(0.0, 1e5)
@@ -48,13 +47,6 @@ def test_feeding_revives_it() -> None:
     assert dog.expired(1.0)
     dog.fed(1.0)
     assert not dog.expired(1.5)
-
-
-def test_starving_expires_it_at_once() -> None:
-    dog = Watchdog(0.5)
-    dog.fed(1.0)
-    dog.starve()
-    assert dog.expired(1.0)
 
 
 def test_a_clock_that_steps_backwards_expires_it_until_it_is_fed() -> None:
@@ -106,29 +98,6 @@ def test_a_time_that_is_no_time_expires_it_and_does_not_feed_it(now: float) -> N
 def test_impossible_timeouts_are_refused(timeout: float) -> None:
     with pytest.raises(ConfigError, match="power_en"):
         Watchdog(timeout, "power_en")
-
-
-def test_several_watchdogs_by_name() -> None:
-    health = Health()
-    dogs = Watchdogs({"cmd_vel": 0.5, "power_en": 2.0}, health)
-    assert dogs.expired_names(0.0) == ("cmd_vel", "power_en")
-    assert dogs.fed("cmd_vel", 0.0)
-    assert dogs.fed("power_en", 0.0)
-    assert dogs.expired_names(0.5) == ()
-    assert dogs.expired_names(1.0) == ("cmd_vel",)
-    assert dogs.expired("cmd_vel", 1.0)
-    assert not dogs.expired("power_en", 1.0)
-    assert dogs.expired("power_en", 2.1)
-    assert dogs["power_en"].timeout == 2.0
-    assert dogs.expired_names(0.0) == ("cmd_vel", "power_en")
-    assert health.counts == {"watchdog.clock_backwards": 2}
-
-
-def test_an_unknown_watchdog_is_an_error_that_lists_the_known() -> None:
-    with pytest.raises(SwarmbedError, match="'cmd': there are cmd_vel, power_en"):
-        Watchdogs({"power_en": 1.0, "cmd_vel": 1.0}).fed("cmd", 0.0)
-    with pytest.raises(SwarmbedError, match="there are none"):
-        Watchdogs({}).expired("cmd", 0.0)
 
 
 @pytest.mark.parametrize(

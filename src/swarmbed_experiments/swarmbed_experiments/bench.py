@@ -21,7 +21,7 @@ from swarmbed_core.collision_map import CollisionMap
 from swarmbed_core.ekf_check import nees_study
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.local import LocalSwarm
-from swarmbed_core.markers import make_bench_case
+from swarmbed_core.markers_check import make_bench_case
 from swarmbed_core.memory import MemoryWorld
 from swarmbed_core.onboard import Onboard
 from swarmbed_core.power import BatteryModel, PowerModel
