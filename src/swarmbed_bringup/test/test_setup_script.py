@@ -23,7 +23,9 @@ case "$*" in
     echo venv >>$FAKES/calls
     mkdir -p "${@: -1}/bin" "${@: -1}/lib/python3.11/site-packages/numpy"
     cp "$FAKES/python" "${@: -1}/bin/python" ;;
-  *"-m pip install"*) cp "$FAKES/python" "${0%/*}/uv" ;;
+  *"-m pip install"*)
+    echo "${PYTHONPATH-none}" >$FAKES/pythonpath
+    cp "$FAKES/python" "${0%/*}/uv" ;;
   *"-m pip config"*) exit 1 ;;
   *"pip sync"*) echo sync >>$FAKES/calls ;;
   *_mend_wheels*) echo mend >>$FAKES/calls ;;
@@ -234,6 +236,13 @@ def test_a_full_ros_is_used(bare, sourced):
     assert bare.setup()[0] == ["venv", "sync", "colcon"], "ROS's own wheels and their mending are not needed"
     assert (bare.fakes / "underlay").read_text() == f"{ros}\n"
     assert bare.setup()[0] == []
+
+
+def test_a_shell_that_entered_another_workspace_makes_a_sound_one(bare):
+    bare.env |= {"PYTHONPATH": "/elsewhere/site-packages", "AMENT_PREFIX_PATH": "/elsewhere/install"}
+    bare.setup()
+    assert (bare.fakes / "pythonpath").read_text().strip() == "none"
+    assert (bare.fakes / "underlay").read_text().strip() == str(bare.root / ".venv")
 
 
 def test_another_python_makes_it_anew(workspace):

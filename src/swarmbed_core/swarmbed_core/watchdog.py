@@ -1,7 +1,7 @@
 """Deadlines on a clock that somebody hands in: watchdogs that stop things, paces that let things happen.
 
-`power_en` has to be repeated, which a `Watchdog` watches; the time-out of velocity commands is motion control's.
-None of this reads a clock of its own; `now` is the world's time in seconds.
+`power_en` has to be repeated, which a `Watchdog` watches; the time-out of velocity commands is motion
+control's. None of this reads a clock of its own; `now` is the world's time in seconds.
 """
 
 from __future__ import annotations
