@@ -18,5 +18,30 @@ setup(
     description="Runs, demonstrations, benchmarks and the swarmbed command.",
     license="Apache-2.0",
     extras_require={"test": ["pytest"]},
-    entry_points={"console_scripts": ["swarmbed = swarmbed_experiments.cli:main"]},
+    entry_points={
+        "console_scripts": ["swarmbed = swarmbed_experiments.cli:main"],
+        "swarmbed.generators": [
+            "radio_loss = swarmbed_experiments.generators:RadioLoss",
+            "dead_sensor = swarmbed_experiments.generators:DeadSensor",
+            "robot_death = swarmbed_experiments.generators:RobotDeath",
+            "moved_carrier = swarmbed_experiments.generators:MovedCarrier",
+            "wheel_slip = swarmbed_experiments.generators:WheelSlip",
+            "blocked_zone = swarmbed_experiments.generators:BlockedZone",
+        ],
+        "swarmbed.transducers": [
+            "carriers = swarmbed_experiments.transducers:Carriers",
+            "travel = swarmbed_experiments.transducers:Travel",
+            "contacts = swarmbed_experiments.transducers:Contacts",
+            "energy = swarmbed_experiments.transducers:Energy",
+            "messages = swarmbed_experiments.transducers:Messages",
+            "localisation = swarmbed_experiments.transducers:Localisation",
+            "formation = swarmbed_experiments.transducers:Formation",
+        ],
+        "swarmbed.acceptors": [
+            "retrieved = swarmbed_experiments.acceptors:Retrieved",
+            "arrived = swarmbed_experiments.acceptors:Arrived",
+            "elapsed = swarmbed_experiments.acceptors:Elapsed",
+            "safe = swarmbed_experiments.acceptors:Safe",
+        ],
+    },
 )

@@ -284,6 +284,9 @@ class SideSight:
     `pose_body` is the middle of the side, on the floor, its yaw the direction of the outward normal. If
     `yaw_known` is False, the corners fit two directions: then the yaw is the mean of what is
     possible, and the covariance spans it. The place is good in either case.
+
+    `pose_body` is of the time of the image, some hundredths of a second ago; `pose_odom` is the same in the
+    odometry's frame, where it stays true while the robot drives on. It is Onboard that fills it in.
     """
 
     id: int
@@ -294,6 +297,7 @@ class SideSight:
     yaw_known: bool
     alignment: float
     markers: int
+    pose_odom: FloatArray | None = None
 
     @property
     def distance(self) -> float:
@@ -303,12 +307,16 @@ class SideSight:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UndersideSight:
-    """The carrier above the robot: the pose of its centre, seen by the upward camera."""
+    """The carrier above the robot: the pose of its centre, seen by the upward camera.
+
+    `pose_odom` is as for a `SideSight`.
+    """
 
     stamp: float
     pose_body: FloatArray
     covariance: FloatArray
     markers: int
+    pose_odom: FloatArray | None = None
 
 
 def alignment(corners: ArrayLike) -> float:

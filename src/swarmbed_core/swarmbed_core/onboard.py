@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -22,12 +22,18 @@ from swarmbed_core.device import Zone
 from swarmbed_core.ekf import PoseFilter
 from swarmbed_core.ekf_kernel import Outcome
 from swarmbed_core.errors import PathError
-from swarmbed_core.geometry import between, compose, invert
+from swarmbed_core.geometry import between, compose, invert, wrap
 from swarmbed_core.health import Health
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.leds import LedBar
 from swarmbed_core.lifter import LifterControl
-from swarmbed_core.markers import CarrierMarkers, CarrierPoseSolver, RobotPoseSolver
+from swarmbed_core.markers import (
+    CarrierMarkers,
+    CarrierPoseSolver,
+    RobotPoseSolver,
+    SideSight,
+    UndersideSight,
+)
 from swarmbed_core.motion import Motion
 from swarmbed_core.power import BatteryMonitor
 from swarmbed_core.ranges import points_body_k
@@ -40,10 +46,11 @@ if TYPE_CHECKING:
 
     from swarmbed_core.device import CornerReading, Device, RadioPacket
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.markers import MarkerMap, SideSight, UndersideSight
+    from swarmbed_core.markers import MarkerMap
     from swarmbed_core.spec import RangeRing
 
 T = TypeVar("T")
+Sight = TypeVar("Sight", SideSight, UndersideSight)
 
 CARRIER_MARKERS = "dots_carrier"
 """The markers that carriers have unless somebody says otherwise: a name from config/markermaps."""
@@ -67,6 +74,8 @@ ANCHOR_RATE = 5.0
 ANCHOR_SHIFT = 0.005
 ANCHOR_TURN = 0.005
 """Metres and radians by which `map` has moved in `odom` when the path is moved after it."""
+TRACK_SECONDS = 0.5
+"""How long ago an image may be for the robot to know where it was then."""
 PLACED_SIGMA = (0.01, 0.01, 0.01)
 """How well a robot is placed by hand: metres and radians."""
 
@@ -88,6 +97,42 @@ class _Ring:
         self.stamp = now
         self.distances = np.full(len(self.angles), math.nan)
         self.points.fill(math.nan)
+
+
+class _Track:
+    """Where the robot was lately, by its odometry."""
+
+    __slots__ = ("_count", "_rows")
+
+    def __init__(self, rate: float) -> None:
+        self._rows = np.zeros((math.ceil(TRACK_SECONDS * rate) + 1, 4))
+        self._count = 0
+
+    def add(self, stamp: float, pose: FloatArray) -> None:
+        """Remember a pose."""
+        row = self._rows[self._count % len(self._rows)]
+        row[0] = stamp
+        row[1:] = pose
+        self._count += 1
+
+    def forget(self) -> None:
+        """Know of no time before now."""
+        self._count = 0
+
+    def at(self, stamp: float) -> FloatArray | None:
+        """Return the pose at a time, None if that is longer ago than the track remembers."""
+        later: FloatArray | None = None
+        for k in range(self._count - 1, max(self._count - 1 - len(self._rows), -1), -1):
+            row = self._rows[k % len(self._rows)]
+            if row[0] <= stamp:
+                if later is None:
+                    return np.array(row[1:])
+                share = (stamp - row[0]) / (later[0] - row[0])
+                pose: FloatArray = row[1:] + share * (later[1:] - row[1:])
+                pose[2] = wrap(row[3] + share * float(wrap(later[3] - row[3])))
+                return pose
+            later = row
+        return None
 
 
 @dataclass(slots=True)
@@ -159,6 +204,7 @@ class Onboard:
         self._heading_stamp = 0.0
         self._still = np.zeros(self.motion.controller.kinematics.count)
         self._rings = {ring.name: _Ring(ring) for ring in spec.ranges}
+        self._track = _Track(spec.control.rate)
         self._heard: dict[str, list[RadioPacket]] = {radio.name: [] for radio in spec.radios}
         self._anchored: _Anchored | None = None
         self._anchor_pace = Pace(ANCHOR_RATE)
@@ -203,6 +249,7 @@ class Onboard:
             self.motion.ramp_down()
         odometry = self.filter.odometry
         pose_odom = odometry.pose
+        self._track.add(now, pose_odom)
         self._ask("compass", self._read_heading, now)
         self._ask("ranges", self._read_ranges, pose_odom, now)
         cameras, power, battery = device.cameras, device.power, self.battery
@@ -249,6 +296,7 @@ class Onboard:
             if self.collision_map is not None:
                 self.collision_map.reset()
             self._carrier = self._underside = None
+            self._track.forget()
             self._heading_stamp = now
             for ring in self._rings.values():
                 ring.stamp = now
@@ -321,7 +369,7 @@ class Onboard:
             # A raised tray lies on the camera: there is nothing to see.
             if self._carriers is not None and self.lifter is not None and self.lifter.at_bottom:
                 sight = self._carriers.underside(reading, self.lifter.set_point)
-                self._underside = sight or self._underside
+                self._underside = self._where(sight) or self._underside
             return
         if self._walls is not None:
             # The compass may choose between poses that fit; the filter's yaw may not, or a robot that
@@ -331,7 +379,14 @@ class Onboard:
                 self.filter.add_pose(found.stamp, found.pose_map, found.covariance)
         if self._carriers is not None:
             picked = self._attention.pick(self._carriers.side(reading))
-            self._carrier = picked or self._carrier
+            self._carrier = self._where(picked) or self._carrier
+
+    def _where(self, sight: Sight | None) -> Sight | None:
+        """Return a sight with its place in `odom`, by where the robot was when the light came."""
+        if sight is None:
+            return None
+        then = self._track.at(sight.stamp)
+        return sight if then is None else replace(sight, pose_odom=compose(then, sight.pose_body))
 
     def _watch_power(self, now: float) -> None:
         """Switch the drives off when the heartbeat of `power` has begun and ends."""

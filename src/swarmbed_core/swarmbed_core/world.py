@@ -6,13 +6,51 @@ that decides looks at `truth()`: it is for transducers, plots and tests.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from swarmbed_core.controller import CrowdSenses
     from swarmbed_core.device import Device
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import RobotSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Two things that have begun to touch: names of robots or carriers, `wall` or `obstacle<n>`.
+
+    `speed` is how fast they closed in, in m/s; a carrier's part is one of its legs or its tray.
+    """
+
+    time: float
+    one: str
+    other: str
+    speed: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CarrierTruth:
+    """Where the carriers are, one row each.
+
+    Attributes:
+        names: of the carriers.
+        markers: the ids on their sides.
+        poses: x, y, yaw in `map`.
+        lifts: metres of their feet above the floor.
+        carried_by: the row of the robot that has lifted each, -1 for those that stand on the floor.
+    """
+
+    names: Sequence[str]
+    markers: Sequence[int]
+    poses: FloatArray
+    lifts: FloatArray
+    carried_by: NDArray[np.int64]
 
 
 class World(Protocol):
@@ -43,4 +81,77 @@ class World(Protocol):
 
     def device(self, name: str) -> Device:
         """Return the parts of the robot called `name`."""
+        ...
+
+
+class TaskWorld(World, Protocol):
+    """A world with carriers and contacts, that experiments can disturb."""
+
+    def carriers(self) -> CarrierTruth:
+        """Return where the carriers are."""
+        ...
+
+    def contacts(self) -> Sequence[Contact]:
+        """Return the contacts that began since the call before this one."""
+        ...
+
+    def energy_wh(self) -> FloatArray:
+        """Return what each robot has drawn from its battery, in Wh."""
+        ...
+
+    def messages(self) -> Mapping[str, int]:
+        """Return how many packets were `sent`, `heard` and `lost` on the radios that carry payloads."""
+        ...
+
+    def teleport(self, name: str, pose: tuple[float, float, float]) -> None:
+        """Put a robot or a carrier somewhere else, as a hand would."""
+        ...
+
+    def kill(self, name: str) -> None:
+        """Let a robot die: no drive, no lifter, no sensor, no radio from now on. Its body stays."""
+        ...
+
+    def kill_sensor(self, name: str, ring: str, sensor: int) -> None:
+        """Let one distance sensor return nothing from now on."""
+        ...
+
+    def set_slip(self, name: str, share: float) -> None:
+        """Let a share of a robot's wheels' way slip away from now on, over what its spec says."""
+        ...
+
+    def set_radio_loss(self, share: float) -> None:
+        """Lose this share of all receptions from now on."""
+        ...
+
+    def add_obstacle(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
+        """Put a box on the floor; `pose` is of its middle."""
+        ...
+
+    def remove_obstacle(self, name: str) -> None:
+        """Take a box away again."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the world holds."""
+        ...
+
+
+class CrowdWorld(TaskWorld, Protocol):
+    """A world that can drive thousands of robots without an Onboard each."""
+
+    def crowd(self) -> Crowd:
+        """Return all robots as one crowd."""
+        ...
+
+
+class Crowd(Protocol):
+    """All robots of a world, as arrays."""
+
+    spec: RobotSpec
+    count: int
+    v_body: FloatArray
+    """What each robot shall do: rows of vx, vy, omega. Write into it; motion limits are the world's."""
+
+    def senses(self) -> CrowdSenses:
+        """Return what all robots sense now."""
         ...

@@ -1,0 +1,106 @@
+"""A robot's program: what the experiments, the ROS nodes and the robots tick at 10 Hz.
+
+A controller is a class with `Parameters`, a `Part` that says what a scenario may set, and is made for one
+robot with a generator of random numbers of its own. It knows nothing but its `Robot`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from swarmbed_core.config import Part, check
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.plugins import CONTROLLERS, find_plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.robot import Robot
+    from swarmbed_core.spec import RobotSpec
+
+TICK_RATE = 10.0
+"""How often controllers are ticked, in Hz (DOTS paper, IV-B1)."""
+
+
+class NoParameters(Part):
+    """For controllers without any."""
+
+
+class Controller(Protocol):
+    """One robot's program.
+
+    Attributes:
+        doing: what it does now, in a word or two, such as "explore": the timeline shows it.
+    """
+
+    doing: str
+
+    def tick(self) -> None:
+        """Look at the robot's senses and command it."""
+        ...
+
+
+class ControllerType(Protocol):
+    """What a name in a scenario's `controller` stands for."""
+
+    Parameters: ClassVar[type[Part]]
+
+    def __call__(self, robot: Robot, parameters: Any, rng: np.random.Generator) -> Controller:
+        """Return a program for one robot."""
+        ...
+
+
+class CrowdSenses(Protocol):
+    """What thousands of robots sense, one row each; the arrays are the world's own and must not be written.
+
+    Attributes:
+        time: seconds.
+        ranges: distances from the sensors' faces, inf where nothing came back.
+        angles: of the sensors, the same for all robots.
+        headings: absolute headings.
+        zones: the zone each is in, a `Zone`.
+        twists: body velocities.
+    """
+
+    time: float
+    ranges: FloatArray
+    angles: FloatArray
+    headings: FloatArray
+    zones: FloatArray
+    twists: FloatArray
+
+
+class CrowdProgram(Protocol):
+    """A controller's form for thousands of robots: one compiled call for all of them.
+
+    A controller that has one offers it as `crowd(spec, parameters, count, rng)`.
+    """
+
+    def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
+        """Write the body velocities that all robots shall have, in place."""
+        ...
+
+
+class CrowdControllerType(ControllerType, Protocol):
+    """A controller that can also drive thousands."""
+
+    def crowd(self, spec: RobotSpec, parameters: Any, count: int, rng: np.random.Generator) -> CrowdProgram:
+        """Return a program for `count` robots of one kind."""
+        ...
+
+
+def find_controller(name: str, parameters: Mapping[str, Any], source: str) -> tuple[ControllerType, Part]:
+    """Return a controller's class and its checked parameters.
+
+    Raises:
+        ConfigError: there is none of this name, or it takes no such parameters.
+    """
+    found = find_plugin(CONTROLLERS, name)
+    model = getattr(found, "Parameters", None)
+    if not (isinstance(model, type) and issubclass(model, Part) and callable(found)):
+        message = f"{source}: controller '{name}' is no controller: a class with Parameters, a Part, is one"
+        raise ConfigError(message)
+    return found, check(dict(parameters), model, f"{source}: controller {name}")

@@ -1,0 +1,47 @@
+"""Worlds, controllers and the parts of experimental frames, found by name.
+
+A package adds one through an entry point of its own (`swarmbed.worlds`, `swarmbed.controllers`,
+`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`), without a change here.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+from swarmbed_core.errors import ConfigError
+
+WORLDS = "swarmbed.worlds"
+CONTROLLERS = "swarmbed.controllers"
+GENERATORS = "swarmbed.generators"
+TRANSDUCERS = "swarmbed.transducers"
+ACCEPTORS = "swarmbed.acceptors"
+
+
+def known(group: str) -> list[str]:
+    """Return the names there are in a group, in order."""
+    return sorted({point.name for point in entry_points(group=group)})
+
+
+def find_plugin(group: str, name: str) -> Any:
+    """Return what a package registered as `name`, or what `module:attribute` means.
+
+    The second form is for a program of one's own that is in no package: its file must be on Python's path.
+
+    Raises:
+        ConfigError: there is none, or it cannot be imported.
+    """
+    what = group.rpartition(".")[2].removesuffix("s")
+    points = [point for point in entry_points(group=group) if point.name == name]
+    if not points and ":" in name:
+        from importlib.metadata import EntryPoint
+
+        points = [EntryPoint(name, name, group)]
+    if not points:
+        message = f"no {what} '{name}': there are {', '.join(known(group)) or 'none'}; module:Name works too"
+        raise ConfigError(message)
+    try:
+        return points[0].load()
+    except (ImportError, AttributeError) as error:
+        message = f"{what} '{name}' ({points[0].value}) cannot be imported: {error}"
+        raise ConfigError(message) from error

@@ -1,0 +1,172 @@
+"""A scenario: one YAML file that says who does what where, and how it is judged.
+
+The file holds the world, the arena, robots, carriers, obstacles, the controller, the radio, the seed, the
+time limit and the experimental frame. `swarmbed_core.scene` turns it into places for everything.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from swarmbed_core.config import ConfigFile, Part
+from swarmbed_core.heading import Area
+from swarmbed_core.spec import Fraction, NotNegative, Positive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Coordinate = Annotated[float, Field(ge=-1000, le=1000)]
+Angle = Annotated[float, Field(ge=-2 * math.pi, le=2 * math.pi)]
+Pose = tuple[Coordinate, Coordinate, Angle]
+Count = Annotated[int, Field(ge=0, le=100_000)]
+
+
+class Named(Part):
+    """Something found by name, with parameters of its own beside it."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+    name: Annotated[str, Field(min_length=1)]
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Return what stands beside the name; whoever the name means checks it."""
+        return dict(self.model_extra or {})
+
+
+class Place(Part):
+    """Where things stand: at random in a zone of the arena or an area, or at the poses given.
+
+    Of what is placed at random `yaw` fixes the direction, and `gap` is how many metres it keeps from all else:
+    0.05 for robots and 0.35 for carriers, so that a robot can get between, if not given.
+    """
+
+    zone: Literal["search", "drop", "anywhere"] | None = None
+    area: Area | None = None
+    poses: tuple[Pose, ...] | None = None
+    yaw: Angle | None = None
+    gap: NotNegative | None = None
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Place:
+        if sum(given is not None for given in (self.zone, self.area, self.poses)) != 1:
+            message = "give one of zone, area and poses"
+            raise ValueError(message)
+        return self
+
+
+class Several(Part):
+    """Several things of one kind, somewhere."""
+
+    count: Count | None = None
+    place: Place
+
+    @model_validator(mode="after")
+    def _count_fits(self) -> Several:
+        poses = self.place.poses
+        if poses is None and self.count is None:
+            message = "count: missing; how many are to be placed at random?"
+            raise ValueError(message)
+        if poses is not None and self.count not in {None, len(poses)}:
+            message = f"count is {self.count}, but place.poses has {len(poses)}"
+            raise ValueError(message)
+        return self
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self.place.poses or ()) if self.count is None else self.count
+
+
+class Robots(Several):
+    """Robots of one kind.
+
+    Attributes:
+        kind: a name from config/robots, or a file.
+        name: of the first without its number; the kind's, if not given.
+        localised: whether they find their pose in the arena by the markers on its walls, if it has any.
+        crowd: whether their controller runs in its form for thousands, without an Onboard each.
+    """
+
+    kind: str = "dots"
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] | None = None
+    localised: bool = False
+    crowd: bool = False
+
+
+class Carriers(Several):
+    """Carriers that robots drive under and lift.
+
+    `joined` are the cells of a grid that one carrier each fills, edge to edge: then `place` is of the
+    whole, about its middle. Every carrier has a marker id of its own.
+    """
+
+    payload: NotNegative = 0.0
+    joined: tuple[tuple[int, int], ...] | None = None
+
+    @model_validator(mode="after")
+    def _cells_differ(self) -> Carriers:
+        if self.joined is not None and (not self.joined or len(set(self.joined)) != len(self.joined)):
+            message = "joined: cells [column, row] that differ, at least one"
+            raise ValueError(message)
+        return self
+
+
+class BoxObstacle(Part):
+    """A box that stands fast."""
+
+    shape: Literal["box"]
+    size: tuple[Positive, Positive]
+    height: Positive = 0.3
+    pose: Pose
+
+
+class CylinderObstacle(Part):
+    """A cylinder that stands fast."""
+
+    shape: Literal["cylinder"]
+    radius: Positive
+    height: Positive = 0.3
+    pose: Pose
+
+
+Obstacle = Annotated[BoxObstacle | CylinderObstacle, Field(discriminator="shape")]
+
+
+class RadioConditions(Part):
+    """What happens on the air, over what the robots' radios do by themselves."""
+
+    loss: Fraction | None = None
+
+
+class Frame(Part):
+    """The experimental frame: what disturbs a run, what is measured, and what counts as success."""
+
+    generators: tuple[Named, ...] = ()
+    transducers: tuple[Named, ...] = tuple(
+        Named(name=name) for name in ("carriers", "travel", "contacts", "energy", "messages")
+    )
+    acceptors: Annotated[tuple[Named, ...], Field(min_length=1)] = (Named(name="elapsed"),)
+
+
+class Scenario(ConfigFile):
+    """One experiment."""
+
+    FOLDER: ClassVar[str] = "config/scenarios"
+
+    title: str
+    world: str = "mujoco"
+    arena: str = "dots_arena"
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
+    time_limit: Annotated[float, Field(gt=0, le=1e6)]
+    noise: bool = True
+    robots: Annotated[tuple[Robots, ...], Field(min_length=1)]
+    carriers: tuple[Carriers, ...] = ()
+    carrier_markers: str = "dots_carrier"
+    obstacles: tuple[Obstacle, ...] = ()
+    controller: Named
+    radio: RadioConditions = RadioConditions()
+    frame: Frame = Frame()

@@ -1,0 +1,1 @@
+"""Worlds in this process: `mujoco`, with bodies that lift, and `planar`, with thousands of robots."""
