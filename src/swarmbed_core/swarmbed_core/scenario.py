@@ -40,7 +40,7 @@ class Named(Part):
 class Place(Part):
     """Where things stand: at random in a zone of the arena or an area, or at the poses given.
 
-    Of what is placed at random `yaw` fixes the direction, and `gap` is how many metres it keeps from all else:
+    Of what is placed at random `yaw` fixes the direction, `gap` the metres that it keeps from all else:
     0.05 for robots and 0.35 for carriers, so that a robot can get between, if not given.
     """
 

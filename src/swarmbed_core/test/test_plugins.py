@@ -1,0 +1,47 @@
+"""Worlds, controllers and frames are found by name, wherever they come from."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from swarmbed_core.errors import ConfigError
+
+from swarmbed_core import plugins
+
+
+@pytest.fixture(autouse=True)
+def _own(tmp_path, monkeypatch):
+    """A package of a user's with an entry point, as pip leaves it."""
+    (tmp_path / "my_program.py").write_text("class Program: ...\n\nNUMBER = 1\n")
+    info = tmp_path / "mine-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[swarmbed.controllers]\nmine = my_program:Program\nbroken = my_program:Nothing\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("my_program", None)
+
+
+def test_another_package_adds_one_by_an_entry_point():
+    assert "mine" in plugins.known(plugins.CONTROLLERS)
+    assert plugins.find_plugin(plugins.CONTROLLERS, "mine").__name__ == "Program"
+
+
+def test_a_module_and_a_name_will_do():
+    assert plugins.find_plugin(plugins.CONTROLLERS, "my_program:Program").__name__ == "Program"
+
+
+def test_what_is_not_there_is_told_with_what_is():
+    with pytest.raises(ConfigError, match=r"no controller 'yours': there are .*mine"):
+        plugins.find_plugin(plugins.CONTROLLERS, "yours")
+
+
+@pytest.mark.parametrize("name", ["broken", "my_program:Missing", "no_such_module:Program"])
+def test_what_cannot_be_imported_is_told_with_the_cause(name):
+    with pytest.raises(
+        ConfigError, match=f"controller '{name}'.* cannot be imported: .*(Nothing|Missing|module)"
+    ):
+        plugins.find_plugin(plugins.CONTROLLERS, name)

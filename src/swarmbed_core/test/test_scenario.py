@@ -1,0 +1,75 @@
+"""Scenario files: what they may say, and what is told about those that say something else."""
+
+from __future__ import annotations
+
+import pytest
+from swarmbed_core.config import check
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.scenario import Scenario
+
+LEAST = {
+    "version": 1,
+    "title": "a test",
+    "time_limit": 10.0,
+    "robots": [{"count": 1, "place": {"zone": "drop"}}],
+    "controller": {"name": "random_walk"},
+}
+
+
+def scenario(**changes) -> Scenario:
+    return check({**LEAST, **changes}, Scenario, "test.yaml")
+
+
+def test_little_has_to_be_said():
+    made = scenario()
+    assert (made.world, made.arena, made.seed) == ("mujoco", "dots_arena", 1)
+    assert made.robots[0].kind == "dots"
+    assert [item.name for item in made.frame.transducers] == [
+        "carriers",
+        "travel",
+        "contacts",
+        "energy",
+        "messages",
+    ]
+
+
+def test_what_stands_beside_a_name_are_its_parameters():
+    made = scenario(controller={"name": "random_walk", "speed": 0.4, "nested": {"a": 1}})
+    assert made.controller.parameters == {"speed": 0.4, "nested": {"a": 1}}
+
+
+def test_poses_say_how_many():
+    robots = [{"place": {"poses": [[0, 0, 0], [1, 0, 0]]}}, {"count": 1, "place": {"poses": [[2, 0, 0]]}}]
+    assert [group.number for group in scenario(robots=robots).robots] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"colour": "red"}, "colour: unknown field"),
+        ({"time_limit": -1.0}, "time_limit: .*greater than 0.*found -1.0"),
+        ({"time_limit": "long"}, "time_limit: .*valid number.*found 'long'"),
+        ({"robots": []}, "robots: .*at least 1"),
+        ({"robots": [{"count": -1, "place": {"zone": "drop"}}]}, r"robots.0.count: .*found -1"),
+        ({"robots": [{"place": {"zone": "drop"}}]}, r"robots.0: .*how many"),
+        ({"robots": [{"count": 1, "place": {"zone": "nowhere"}}]}, r"robots.0.place.zone: .*'search'"),
+        ({"robots": [{"count": 1, "place": {}}]}, r"robots.0.place: .*zone, area and poses"),
+        ({"robots": [{"count": 3, "place": {"poses": [[0, 0, 0]]}}]}, "count is 3, but place.poses has 1"),
+        ({"robots": [{"count": 1, "wheels": 3, "place": {"zone": "drop"}}]}, "robots.0.wheels: unknown"),
+        ({"controller": {"speed": 1.0}}, "controller.name: missing"),
+        ({"seed": -3}, "seed: "),
+        ({"seed": True}, "seed: yes and no are not numbers"),
+        ({"radio": {"loss": 1.5}}, "radio.loss: "),
+        ({"frame": {"acceptors": []}}, "frame.acceptors: "),
+        ({"obstacles": [{"shape": "cone", "pose": [0, 0, 0]}]}, "obstacles.0: .*'box'"),
+        (
+            {"carriers": [{"count": 1, "place": {"zone": "drop"}, "joined": [[0, 0], [0, 0]]}]},
+            "joined: cells",
+        ),
+        ({"version": 2}, "version: "),
+    ],
+)
+def test_a_fault_is_told_with_its_field(changes, told):
+    with pytest.raises(ConfigError, match=told) as caught:
+        scenario(**changes)
+    assert str(caught.value).startswith("test.yaml: ")

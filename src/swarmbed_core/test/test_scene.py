@@ -1,0 +1,150 @@
+"""Where everything of a scenario stands."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from swarmbed_core.config import check
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import CARRIER_GAP, ROBOT_GAP, legs_of, make_scene
+from swarmbed_core.spec import RobotSpec
+
+TASK = {
+    "version": 1,
+    "title": "a test",
+    "time_limit": 10.0,
+    "robots": [{"count": 5, "place": {"zone": "drop"}}],
+    "carriers": [{"count": 5, "place": {"zone": "search"}}],
+    "controller": {"name": "random_walk"},
+}
+
+
+def scene(seed=1, **changes):
+    return make_scene(check({**TASK, **changes}, Scenario, "test.yaml"), seed, "test.yaml")
+
+
+def distances(poses):
+    points = np.array(poses)[:, :2]
+    apart = np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))
+    return apart[np.triu_indices(len(points), 1)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_all_is_in_its_zone_and_clear_of_everything(seed):
+    made = scene(seed)
+    robots = [placement.pose for placement in made.robots]
+    carriers = [placement.pose for placement in made.carriers]
+    reach = math.hypot(0.33, 0.33) / 2
+    assert min(distances(robots)) >= 0.25 + ROBOT_GAP
+    assert min(distances(carriers)) >= 2 * reach + CARRIER_GAP
+    assert all(
+        1.25 <= x <= 2.5 - 0.125 - ROBOT_GAP and abs(y) <= 2.5 - 0.125 - ROBOT_GAP for x, y, _ in robots
+    )
+    edge = 2.5 - reach - CARRIER_GAP
+    assert all(-edge <= x <= 0 and abs(y) <= edge for x, y, _ in carriers)
+    assert [placement.marker for placement in made.carriers] == [100, 101, 102, 103, 104]
+
+
+def test_a_seed_is_a_set_of_places():
+    assert scene(3) == scene(3)
+    assert scene(3).robots != scene(4).robots
+
+
+def test_the_scenario_has_a_seed_of_its_own():
+    made = check({**TASK, "seed": 9}, Scenario, "test.yaml")
+    assert make_scene(made).robots == scene(9).robots
+
+
+def test_joined_carriers_stand_edge_to_edge():
+    joined = {"place": {"poses": [[0.5, -0.5, math.pi / 2]]}, "joined": [[0, 0], [1, 0]], "payload": 0.5}
+    made = scene(carriers=[joined, {"count": 1, "place": {"zone": "search"}}])
+    first, second, third = made.carriers
+    assert first.pose == pytest.approx((0.5, -0.5 - 0.165, math.pi / 2))
+    assert second.pose == pytest.approx((0.5, -0.5 + 0.165, math.pi / 2))
+    assert (first.body, second.body, third.body) == (0, 0, 1)
+    assert first.payload == 0.5
+
+
+def test_a_robot_may_start_under_a_carrier():
+    under = [[-1.0, 0.5, 0.3]]
+    made = scene(robots=[{"place": {"poses": under}}], carriers=[{"place": {"poses": under}}])
+    assert made.robots[0].pose == made.carriers[0].pose
+
+
+def test_robots_of_two_groups_go_on_counting():
+    group = {"count": 2, "place": {"zone": "drop"}}
+    made = scene(robots=[group, {**group, "kind": "epuck2"}, group])
+    assert [placement.name for placement in made.robots] == [
+        "dots1",
+        "dots2",
+        "epuck21",
+        "epuck22",
+        "dots3",
+        "dots4",
+    ]
+
+
+def test_nothing_is_placed_in_an_obstacle():
+    box = {"shape": "box", "size": [2.0, 4.8], "pose": [-1.4, 0.0, 0.0]}
+    pillar = {"shape": "cylinder", "radius": 0.5, "pose": [1.9, 0.0, 0.0]}
+    robots = [{"count": 8, "place": {"zone": "anywhere"}}]
+    for seed in range(10):
+        made = scene(seed, obstacles=[box, pillar], robots=robots, carriers=[])
+        for placement in made.robots:
+            x, y, _ = placement.pose
+            assert not (-2.4 - 0.125 < x < -0.4 + 0.125 and abs(y) < 2.4 + 0.125)
+            assert math.hypot(x - 1.9, y) > 0.625
+    assert made.segments().shape == (8, 4)
+    assert made.pillars().tolist() == [[1.9, 0.0, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"robots": [{"place": {"poses": [[0, 0, 0], [0.2, 0, 0]]}}]}, r"robots.0.place.poses.1: .*dots1"),
+        ({"robots": [{"place": {"poses": [[2.45, 0, 0]]}}]}, r"poses.0: .*a wall"),
+        ({"robots": [{"place": {"poses": [[9.0, 0, 0]]}}]}, r"poses.0: .*outside"),
+        ({"robots": [{"count": 500, "place": {"zone": "drop"}}]}, r"robots.0.count: 500 do not fit"),
+        ({"robots": [{"count": 0, "place": {"zone": "drop"}}]}, "robots: a scenario without robots"),
+        ({"robots": [{"count": 1, "kind": "tank", "place": {"zone": "drop"}}]}, "'tank' is not in"),
+        ({"arena": "moon"}, "'moon' is not in worlds"),
+        ({"arena": "empty"}, "has no zones"),
+        (
+            {"carriers": [{"count": 21, "place": {"zone": "anywhere", "gap": 0.0}}]},
+            "more carriers than the 20",
+        ),
+        ({"carriers": [{"count": 1, "payload": 2.5, "place": {"zone": "search"}}]}, "payload: 2.5 kg"),
+        ({"robots": [{"count": 1, "place": {"area": {"x_min": 3.0}}}]}, "empty or has no bounds"),
+        (
+            {
+                "obstacles": [{"shape": "box", "size": [1, 1], "pose": [0, 0, 0.5]}],
+                "robots": [{"place": {"poses": [[0, 0, 0]]}}],
+            },
+            "an obstacle",
+        ),
+        (
+            {
+                "robots": [
+                    {"count": 1, "crowd": True, "place": {"zone": "drop"}},
+                    {"count": 1, "place": {"zone": "drop"}},
+                ]
+            },
+            "all or none",
+        ),
+    ],
+)
+def test_what_cannot_be_is_told(changes, told):
+    with pytest.raises(ConfigError, match=told):
+        scene(**changes)
+
+
+def test_legs_are_flush_with_the_trays_corners():
+    legs = legs_of(RobotSpec.load("dots").carrier)
+    assert np.abs(legs) == pytest.approx(np.full((4, 2), 0.15))
+    assert len({tuple(np.sign(leg)) for leg in legs}) == 4
