@@ -33,6 +33,24 @@ def test_programs_run_and_say_something(program, tmp_path):
     assert "nan" not in result.stdout
 
 
+def test_the_tutorial_can_be_followed(tmp_path):
+    """Its files are saved and its commands run, one after the other, as a student does."""
+    page = (ROOT / "docs" / "tutorial.md").read_text()
+    blocks = re.findall(r"(?:as\s+`([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert [name for name, _, _ in blocks if name] == ["curious.py", "curious.yaml"]
+    for name, kind, block in blocks:
+        if name:
+            (tmp_path / name).write_text(block)
+        for command in block.splitlines() if kind == "sh" else ():
+            result = subprocess.run(
+                ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=100, check=False
+            )
+            assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+    assert (tmp_path / "reference.png").stat().st_size > 10_000
+    assert list(tmp_path.glob("runs/curious-*/tracks.png"))
+    assert (tmp_path / "sweeps/curious/sweep.json").exists()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_scripts_exist(page):
     text = page.read_text()

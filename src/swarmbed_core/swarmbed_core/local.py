@@ -8,18 +8,25 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.onboard import Onboard
 
 if TYPE_CHECKING:
-    from swarmbed_core.markers import MarkerMap
+    from collections.abc import Container
+
+    from swarmbed_core.markers import CarrierMarkers, MarkerMap
     from swarmbed_core.robot import Command, Senses
     from swarmbed_core.spec import RobotSpec
     from swarmbed_core.world import World
 
 
 class LocalRobot:
-    """A `Robot` around an Onboard in this process."""
+    """A `Robot` around an Onboard in this process.
+
+    Attributes:
+        latest: what its program sensed last: recordings look at it, for `sense` hands out messages once.
+    """
 
     def __init__(self, onboard: Onboard) -> None:
         """Wrap `onboard`, which somebody else steps."""
         self.onboard = onboard
+        self.latest: Senses | None = None
 
     @property
     def name(self) -> str:
@@ -33,7 +40,8 @@ class LocalRobot:
 
     def sense(self) -> Senses:
         """Return what the robot knows now."""
-        return self.onboard.senses()
+        self.latest = self.onboard.senses()
+        return self.latest
 
     def act(self, command: Command) -> None:
         """Hand the command to the Onboard, which refuses what cannot be done."""
@@ -43,12 +51,20 @@ class LocalRobot:
 class LocalSwarm:
     """All robots of a world: steps the world and every Onboard, each at its own rate."""
 
-    def __init__(self, world: World, marker_map: MarkerMap | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        marker_map: MarkerMap | None = None,
+        carrier_markers: CarrierMarkers | None = None,
+        localised: Container[str] | None = None,
+    ) -> None:
         """Give every robot of `world` an Onboard.
 
         Args:
             world: time, truth and parts.
             marker_map: the wall markers that the robots localise by, if there are any.
+            carrier_markers: what carriers look like; the DOTS carriers, if not given.
+            localised: names of the robots that know the wall markers; all, if not given.
 
         Raises:
             ConfigError: the world's steps are too long for a robot's control.
@@ -61,7 +77,16 @@ class LocalSwarm:
                 )
                 raise ConfigError(message)
         self.world = world
-        self.robots = [LocalRobot(Onboard(world.device(name), marker_map)) for name in world.names]
+        self.robots = [
+            LocalRobot(
+                Onboard(
+                    world.device(name),
+                    marker_map if localised is None or name in localised else None,
+                    carrier_markers,
+                )
+            )
+            for name in world.names
+        ]
 
     def step(self) -> None:
         """Let one of the world's time steps pass, and step the Onboards that are due."""

@@ -634,10 +634,14 @@ class CarrierPoseSolver:
         self._right_in_left = (-half, half, math.pi / 2)
         self._corners = _Corners(cameras, self.health, "carrier", max(len(self._under_ids), 2) + 1, 0.0)
 
-    def side(self, reading: CornerReading) -> tuple[SideSight, ...]:
+    def side(self, reading: CornerReading, only: int | None = None) -> tuple[SideSight, ...]:
         """Return the carriers' sides that a camera saw, the nearest first.
 
         Two sides of one carrier in an image are used together; the one that faces the robot more is returned.
+
+        Args:
+            reading: of one camera.
+            only: the carrier that is asked for; all, if not given.
         """
         checked = self._corners.check(reading)
         if checked is None:
@@ -645,7 +649,7 @@ class CarrierPoseSolver:
         row, ids, corners = checked
         carriers: dict[int, list[FloatArray]] = {}
         for marker, quad in zip(ids.tolist(), corners, strict=True):
-            if marker not in self.markers.side_ids:
+            if marker not in self.markers.side_ids or (only is not None and marker != only):
                 continue
             fault = quad_fault_k(self._corners.numbers[row], quad, self._corners.rays[0])
             if fault == USED:

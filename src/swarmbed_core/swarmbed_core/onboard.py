@@ -38,6 +38,7 @@ from swarmbed_core.motion import Motion
 from swarmbed_core.power import BatteryMonitor
 from swarmbed_core.ranges import points_body_k
 from swarmbed_core.robot import Command, MotionStatus, Senses
+from swarmbed_core.track import Track
 from swarmbed_core.trajectory import Path
 from swarmbed_core.watchdog import Pace, Watchdog
 
@@ -74,8 +75,6 @@ ANCHOR_RATE = 5.0
 ANCHOR_SHIFT = 0.005
 ANCHOR_TURN = 0.005
 """Metres and radians by which `map` has moved in `odom` when the path is moved after it."""
-TRACK_SECONDS = 0.5
-"""How long ago an image may be for the robot to know where it was then."""
 PLACED_SIGMA = (0.01, 0.01, 0.01)
 """How well a robot is placed by hand: metres and radians."""
 
@@ -97,42 +96,6 @@ class _Ring:
         self.stamp = now
         self.distances = np.full(len(self.angles), math.nan)
         self.points.fill(math.nan)
-
-
-class _Track:
-    """Where the robot was lately, by its odometry."""
-
-    __slots__ = ("_count", "_rows")
-
-    def __init__(self, rate: float) -> None:
-        self._rows = np.zeros((math.ceil(TRACK_SECONDS * rate) + 1, 4))
-        self._count = 0
-
-    def add(self, stamp: float, pose: FloatArray) -> None:
-        """Remember a pose."""
-        row = self._rows[self._count % len(self._rows)]
-        row[0] = stamp
-        row[1:] = pose
-        self._count += 1
-
-    def forget(self) -> None:
-        """Know of no time before now."""
-        self._count = 0
-
-    def at(self, stamp: float) -> FloatArray | None:
-        """Return the pose at a time, None if that is longer ago than the track remembers."""
-        later: FloatArray | None = None
-        for k in range(self._count - 1, max(self._count - 1 - len(self._rows), -1), -1):
-            row = self._rows[k % len(self._rows)]
-            if row[0] <= stamp:
-                if later is None:
-                    return np.array(row[1:])
-                share = (stamp - row[0]) / (later[0] - row[0])
-                pose: FloatArray = row[1:] + share * (later[1:] - row[1:])
-                pose[2] = wrap(row[3] + share * float(wrap(later[3] - row[3])))
-                return pose
-            later = row
-        return None
 
 
 @dataclass(slots=True)
@@ -204,7 +167,7 @@ class Onboard:
         self._heading_stamp = 0.0
         self._still = np.zeros(self.motion.controller.kinematics.count)
         self._rings = {ring.name: _Ring(ring) for ring in spec.ranges}
-        self._track = _Track(spec.control.rate)
+        self._track = Track(spec.control.rate)
         self._heard: dict[str, list[RadioPacket]] = {radio.name: [] for radio in spec.radios}
         self._anchored: _Anchored | None = None
         self._anchor_pace = Pace(ANCHOR_RATE)
@@ -213,6 +176,7 @@ class Onboard:
         self._walls = None
         self._carriers = None
         self._attention = Attention(health=self.health)
+        self._images: dict[str, CornerReading] = {}
         self._carrier: SideSight | None = None
         self._underside: UndersideSight | None = None
         self._lifting = frozenset(camera.name for camera in spec.cameras if camera.on_lifter)
@@ -296,6 +260,7 @@ class Onboard:
             if self.collision_map is not None:
                 self.collision_map.reset()
             self._carrier = self._underside = None
+            self._images.clear()
             self._track.forget()
             self._heading_stamp = now
             for ring in self._rings.values():
@@ -356,30 +321,47 @@ class Onboard:
     def _read_cameras(self, readings: Sequence[CornerReading], now: float) -> None:
         for reading in readings:
             self._ask("cameras", self._look, reading, now)
-        if self._carrier is not None and now - self._carrier.stamp > SIGHT_SECONDS:
-            self._carrier = None
-        if self._underside is not None and now - self._underside.stamp > SIGHT_SECONDS:
-            self._underside = None
 
     def _look(self, reading: CornerReading, now: float) -> None:
         """Take what one camera saw."""
         if self._is_from_the_future("cameras", reading.stamp, now):
             return
-        if reading.camera in self._lifting:
-            # A raised tray lies on the camera: there is nothing to see.
-            if self._carriers is not None and self.lifter is not None and self.lifter.at_bottom:
-                sight = self._carriers.underside(reading, self.lifter.set_point)
-                self._underside = self._where(sight) or self._underside
-            return
-        if self._walls is not None:
+        if self._walls is not None and reading.camera not in self._lifting:
             # The compass may choose between poses that fit; the filter's yaw may not, or a robot that
             # was carried away would never see that it was.
             found = self._walls.solve(reading, self._heading, HEADING_SIGMA)
             if found is not None:
                 self.filter.add_pose(found.stamp, found.pose_map, found.covariance)
         if self._carriers is not None:
-            picked = self._attention.pick(self._carriers.side(reading))
-            self._carrier = self._where(picked) or self._carrier
+            # A pose takes longer than all the rest of a cycle, and nobody asks for thirty a second.
+            self._images[reading.camera] = reading
+
+    def _find_carriers(self) -> None:
+        """Work out where carriers are, from the newest image of each camera."""
+        if self._images:
+            images = sorted(self._images.values(), key=lambda reading: reading.stamp)
+            self._images.clear()
+            for reading in images:
+                self._ask("cameras", self._find_carrier, reading)
+        now = self.device.clock.time
+        if self._carrier is not None and now - self._carrier.stamp > SIGHT_SECONDS:
+            self._carrier = None
+        if self._underside is not None and now - self._underside.stamp > SIGHT_SECONDS:
+            self._underside = None
+
+    def _find_carrier(self, reading: CornerReading) -> None:
+        """Take what one image shows of a carrier."""
+        if self._carriers is None:
+            return
+        if reading.camera in self._lifting:
+            # A raised tray lies on the camera: there is nothing to see.
+            if self.lifter is not None and self.lifter.at_bottom:
+                sight = self._carriers.underside(reading, self.lifter.set_point)
+                self._underside = self._where(sight) or self._underside
+            return
+        self._attention.advance(reading.stamp)
+        picked = self._attention.pick(self._carriers.side(reading, self._attention.focus))
+        self._carrier = self._where(picked) or self._carrier
 
     def _where(self, sight: Sight | None) -> Sight | None:
         """Return a sight with its place in `odom`, by where the robot was when the light came."""
@@ -413,6 +395,7 @@ class Onboard:
         if self.collision_map is not None and self._latest is not None:
             # The newest sweep may be old, or the last there was: what it saw fades and falls behind.
             self.collision_map.move(self._latest, self.filter.odometry.pose)
+        self._find_carriers()
         self._listen()
         heard = {name: tuple(packets) for name, packets in self._heard.items()}
         for packets in self._heard.values():

@@ -6,7 +6,9 @@ A package adds one through an entry point of its own (`swarmbed.worlds`, `swarmb
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from swarmbed_core.errors import ConfigError
@@ -26,7 +28,8 @@ def known(group: str) -> list[str]:
 def find_plugin(group: str, name: str) -> Any:
     """Return what a package registered as `name`, or what `module:attribute` means.
 
-    The second form is for a program of one's own that is in no package: its file must be on Python's path.
+    The second form is for a program of one's own that is in no package: its file is in the current
+    directory, or elsewhere on Python's path.
 
     Raises:
         ConfigError: there is none, or it cannot be imported.
@@ -34,8 +37,9 @@ def find_plugin(group: str, name: str) -> Any:
     what = group.rpartition(".")[2].removesuffix("s")
     points = [point for point in entry_points(group=group) if point.name == name]
     if not points and ":" in name:
-        from importlib.metadata import EntryPoint
-
+        here = str(Path.cwd())
+        if here not in sys.path:
+            sys.path.append(here)
         points = [EntryPoint(name, name, group)]
     if not points:
         message = f"no {what} '{name}': there are {', '.join(known(group)) or 'none'}; module:Name works too"

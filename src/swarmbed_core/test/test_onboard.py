@@ -10,13 +10,12 @@ from swarmbed_core.camera import cameras_of
 from swarmbed_core.control import Mode
 from swarmbed_core.device import CornerReading, MotorReading, RangeReading
 from swarmbed_core.errors import PathError
-from swarmbed_core.geometry import wrap
 from swarmbed_core.leds import pack
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.markers import CarrierMarkers, CarrierPoseSolver, MarkerMap
 from swarmbed_core.memory import MemoryWorld, Placement
 from swarmbed_core.motion import Outcome
-from swarmbed_core.onboard import Onboard, _Track
+from swarmbed_core.onboard import Onboard
 from swarmbed_core.robot import Command
 from swarmbed_core.spec import RobotSpec
 from swarmbed_core.trajectory import Path, Waypoint
@@ -94,18 +93,6 @@ def test_a_late_image_is_of_where_the_robot_was():
     assert robot.sense().pose_odom[0] > 0.005
     assert sight.pose_odom[:2] == pytest.approx([0.6, 0.0], abs=2e-3)
     assert sight.pose_odom == pytest.approx(sight.pose_body, abs=1e-6)
-
-
-def test_the_track_remembers_half_a_second():
-    track = _Track(100.0)
-    assert track.at(0.0) is None
-    for i in range(200):
-        track.add(i / 100, np.array([i / 100, 0.0, wrap(3.1 + i / 1000)]))
-    assert track.at(1.505) == pytest.approx([1.505, 0.0, wrap(3.1 + 0.1505)])
-    assert track.at(5.0) == pytest.approx([1.99, 0.0, wrap(3.1 + 0.199)])
-    assert track.at(1.4) is None
-    track.forget()
-    assert track.at(1.9) is None
 
 
 def test_a_path_in_base_link_starts_where_the_robot_stands():

@@ -34,6 +34,13 @@ def test_a_module_and_a_name_will_do():
     assert plugins.find_plugin(plugins.CONTROLLERS, "my_program:Program").__name__ == "Program"
 
 
+def test_a_module_in_the_current_directory_will_do(tmp_path, monkeypatch):
+    (tmp_path / "program_right_here.py").write_text("NUMBER = 7\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert plugins.find_plugin(plugins.CONTROLLERS, "program_right_here:NUMBER") == 7
+
+
 def test_what_is_not_there_is_told_with_what_is():
     with pytest.raises(ConfigError, match=r"no controller 'yours': there are .*mine"):
         plugins.find_plugin(plugins.CONTROLLERS, "yours")

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.text import Text
 from swarmbed_core.errors import SwarmbedError
 
+from swarmbed_experiments.errors import RunError
+
 app = typer.Typer(
     name="swarmbed",
     no_args_is_help=True,
@@ -19,45 +21,226 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 OUT = Path("runs")
-BAD_INPUT = 2
+DEFAULT = "intralogistics_cooperative"
+REJECTED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+ScenarioName = Annotated[
+    str, typer.Argument(help="A name that [bold]swarmbed scenarios[/bold] lists, or a .yaml file.")
+]
+WorldName = Annotated[
+    str | None, typer.Option(help="Instead of the scenario's world: mujoco (3-D), planar (many robots).")
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Change a field of the scenario, such as robots.0.count=7; repeatable.",
+    ),
+]
+OutDirectory = Annotated[Path, typer.Option(help="Directory that gets a directory for this.")]
+
+
+def as_speed(text: str) -> float | None:
+    """Return times real time, None for as fast as it goes."""
+    if text == "max":
+        return None
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < float("inf"):
+        message = f"{text} is neither max nor a number above 0, such as 1 for real time"
+        raise typer.BadParameter(message, param_hint="--speed")
+    return speed
 
 
 @app.command()
 def run(
-    robot: Annotated[
-        str, typer.Option(help="Kind of robot: a name from config/robots, or a .yaml file.")
-    ] = "dots",
-    path: Annotated[
-        str, typer.Option(help="What to drive: a name from config/paths, or a .yaml file.")
-    ] = "square",
-    arena: Annotated[str, typer.Option(help="Where: a name from worlds, or a .yaml file.")] = "dots_arena",
+    scenario: ScenarioName = DEFAULT,
+    world: WorldName = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Seed of all noise; the same seed gives the same run.")
-    ] = 1,
-    noise: Annotated[
-        bool, typer.Option("--noise/--no-noise", help="Slipping wheels and noisy sensors, or perfect ones.")
-    ] = True,
-    out: Annotated[Path, typer.Option(help="Directory that gets a directory for this run.")] = OUT,
+        int | None, typer.Option(min=0, help="Of everything random; the same seed gives the same run.")
+    ] = None,
+    speed: Annotated[
+        str, typer.Option(metavar="max|X", help="As fast as it goes, or X times real time.")
+    ] = "max",
+    sets: Sets = None,
+    out: OutDirectory = OUT,
+    no_record: Annotated[
+        bool, typer.Option("--no-record", help="Leave out recording.mcap, which Foxglove plays.")
+    ] = False,
 ) -> None:
-    """Drive one simulated robot along a path with the real motion stack, and draw what happened.
+    """Run a scenario: robots with their whole on-board software in a simulated world.
 
-    The robot plans with Ruckig, controls its wheels at 100 Hz, localises itself by the markers on the
-    walls and maps what its distance sensors see. The run leaves summary.json and tracks.png.
+    The run leaves scenario.yaml as it was run, summary.json, metrics.parquet, recording.mcap and pictures in
+    a directory of its own. Ctrl-C ends it early and keeps what there is.
 
-    Exit status: 0 the path was driven, 1 it was not, 2 bad input.
+    Exit status: 0 accepted, 1 rejected or failed, 2 bad input, 130 interrupted.
 
     Examples:
-      swarmbed run --robot epuck2 --seed 7
+      swarmbed run
 
-      swarmbed run --path slalom --no-noise
+      swarmbed run intralogistics --seed 7 --set robots.0.count=3
+
+      swarmbed run random_walk_1000 --world planar --speed 1
+
+      swarmbed run my/scenario.yaml --set controller.name=my_module:MyController
     """
-    from swarmbed_experiments import demo
+    from swarmbed_experiments import report
+    from swarmbed_experiments.runner import Run, warm_up
+    from swarmbed_experiments.scenarios import load_scenario
 
     console = Console()
-    setup = demo.Setup.load(robot=robot, path=path, arena=arena, seed=seed, noise=noise)
-    result = demo.run(setup, out, console)
-    demo.report(result, console)
-    raise typer.Exit(0 if result.summary["verdict"] == "accepted" else 1)
+    times = as_speed(speed)
+    case, source = load_scenario(scenario, sets or (), world=world, seed=seed)
+    with console.status(
+        "getting ready: the first run after an update compiles its hot loops for half a minute"
+    ):
+        warm_up(case, source)
+        ready = Run(case, source)
+    with report.RunProgress(console, case.time_limit) as progress:
+        summary = ready.go(out, record=not no_record, speed=times, progress=progress)
+    ready.close()
+    console.print(report.result_table(summary))
+    if ready.directory is not None:
+        report.show_files(console, ready.directory)
+    raise typer.Exit({"accepted": 0, "interrupted": INTERRUPTED}.get(summary["verdict"], REJECTED))
+
+
+@app.command()
+def sweep(
+    scenario: ScenarioName = DEFAULT,
+    seeds: Annotated[int, typer.Option(min=1, help="How many runs, each with a seed of its own.")] = 20,
+    first_seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; the others count on.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes on this machine; one a core, if not given.")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler's address, instead of workers.")
+    ] = None,
+    world: WorldName = None,
+    sets: Sets = None,
+    out: OutDirectory = OUT,
+) -> None:
+    """Run a scenario with many seeds, on all cores or a Dask cluster, and sum up with confidence intervals.
+
+    One row a run goes to sweep.parquet, means and intervals to sweep.json, completion times to a picture.
+    A sweep that was stopped continues where it was when the same command is given again.
+
+    Examples:
+      swarmbed sweep --seeds 100
+
+      swarmbed sweep intralogistics --seeds 20 --workers 2 --set time_limit=300
+
+      swarmbed sweep --seeds 1000 --dask tcp://127.0.0.1:8786
+    """
+    from swarmbed_experiments import sweep as sweeps
+
+    sweeps.sweep(
+        scenario,
+        seeds=seeds,
+        first_seed=first_seed,
+        workers=workers,
+        dask=dask,
+        out=out,
+        world=world,
+        sets=sets or (),
+        console=Console(),
+    )
+
+
+@app.command()
+def plot(
+    directory: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.")],
+) -> None:
+    """Draw the pictures of a run again from its files.
+
+    Example:
+      swarmbed plot runs/intralogistics_cooperative-20260101-120000-1
+    """
+    from swarmbed_experiments import report
+    from swarmbed_experiments.runner import redraw
+
+    redraw(directory)
+    report.show_files(Console(), directory)
+
+
+@app.command()
+def scenarios() -> None:
+    """List the scenarios in config/scenarios."""
+    from swarmbed_experiments import report
+
+    Console().print(report.scenario_table())
+
+
+@app.command()
+def check(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Scenario files, or names from config/scenarios.")
+    ],
+) -> None:
+    """Check scenarios without running them: fields, names, and whether everything fits into the arena.
+
+    Every fault is told with its file and field. Exit status: 0 they are right, 2 they are not.
+
+    Examples:
+      swarmbed check my/scenario.yaml
+
+      swarmbed check config/scenarios/*.yaml
+    """
+    from swarmbed_core.errors import ConfigError
+
+    from swarmbed_experiments.scenarios import load_scenario, make_plan
+
+    console = Console()
+    faults = []
+    for file in files:
+        try:
+            scene = make_plan(*load_scenario(file)).scene
+        except ConfigError as error:
+            faults.append(str(error))
+        else:
+            what = f"{len(scene.robots)} robots, {len(scene.carriers)} carriers, {scene.scenario.arena}"
+            console.print(f"{file}: right ({what})", markup=False, highlight=False, soft_wrap=True)
+    if faults:
+        raise ConfigError("\n".join(faults))
+
+
+@app.command()
+def tree(
+    controller: Annotated[
+        str, typer.Argument(help="A controller's name, such as reference, or module:Class of your own.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="Also draw the tree to this PNG file.")] = None,
+    robot: Annotated[str, typer.Option(help="The kind of robot that it is for.")] = "dots",
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Set one of its parameters; repeatable."),
+    ] = None,
+) -> None:
+    """Show a controller's behaviour tree.
+
+    Parameters that it cannot do without are those of the first scenario with it, if not set.
+
+    Examples:
+      swarmbed tree cooperative
+
+      swarmbed tree reference --out reference.png
+    """
+    from swarmbed_behaviours import tree as trees
+    from swarmbed_experiments.scenarios import root_of
+
+    root = root_of(controller, sets or (), robot)
+    console = Console()
+    console.print(trees.as_text(root), markup=False, highlight=False, soft_wrap=True, end="")
+    if out is not None:
+        try:
+            trees.draw(root, out)
+        except (OSError, ValueError) as error:
+            message = f"{out}: cannot be drawn ({getattr(error, 'strerror', None) or error})"
+            raise RunError(message) from None
+        console.print(f"picture: {out}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,6 +61,19 @@ def write_json(file: Path, data: object) -> None:
         RunError: it cannot be written.
     """
     write_text(file, json.dumps(_rounded(data), indent=2) + "\n")
+
+
+def read_json(file: Path) -> Any:
+    """Return what a JSON file holds.
+
+    Raises:
+        RunError: it cannot be read.
+    """
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        message = f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})"
+        raise RunError(message) from None
 
 
 def _rounded(data: object) -> object:

@@ -1,152 +1,622 @@
-"""Pictures of results. Every run leaves one that shows at a glance what happened."""
+"""Pictures of results. Every run and every sweep leaves one that shows at a glance what happened.
+
+`draw_tracks` is the paper's Figure 17, `draw_sweep` stands beside its Table V. Colours are those of Okabe and
+Ito, which people tell apart whatever their eyes; where there are more things than colours, line styles help.
+Figures are made without pyplot: there is no state that two of them could share, and no screen is needed.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
-
-mpl.use("Agg")  # pictures go to files; there need not be a screen
-
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.patches import Circle, Polygon
-from matplotlib.transforms import Affine2D
-from swarmbed_core.geometry import compose, rotate
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Circle, Patch, Polygon, Rectangle
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from swarmbed_core.geometry import rotate
+from swarmbed_core.scenario import BoxObstacle
 
 from swarmbed_experiments.errors import RunError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.robot import Senses
+    from swarmbed_core.scene import CarrierPlacement, Scene
     from swarmbed_core.spec import Body
 
-    from swarmbed_experiments.demo import Setup, Track
+    from swarmbed_experiments.runner import Track
 
-TRUTH, ESTIMATE, ODOMETRY, PLAN = "#1b4f72", "#c0392b", "#b7950b", "#909497"
-MARGIN = 0.2
+DPI = 150
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D31", "#5D3A9B")
+"""Okabe and Ito's without black, yellow, which is no line on white, and vermilion, which marks contacts."""
+STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)))
+DEEDS = (
+    *("#BCD4E6", "#E69F00", "#009E73", "#CC79A7", "#0072B2", "#F0E442"),
+    *("#56B4E9", "#5D3A9B", "#8C6D31", "#999999", "#F5CF8A", "#8FD3BF"),
+)
+"""Colours of what robots do: pale for what they do first, which is most of the time to search."""
+ALARM, DONE, INK, GREY, TRAY = "#D55E00", "#117733", "#222222", "#666666", "#C8A165"
+SEARCH, DROP = "#DCECF7", "#DDF0E3"
+TABLE_V = (136.0, 99.0, 213.0, 116.0, 327.0)
+"""Seconds that the paper's five runs of the task took (Table V)."""
+NAMED = 24
+"""Robots that a legend names; more are only a crowd."""
+ROWS = 30
+"""Robots that have a row each on a timeline; of more, the shares are drawn."""
+MARGIN = 0.15
 """Metres around what is drawn."""
-MAP_CELL = 0.025
-"""Side in metres of a cell of the collision map as it is drawn."""
 
 
-def draw_run(file: Path, setup: Setup, track: Track, senses: Senses, walls: FloatArray) -> None:
-    """Draw one robot's run: the arena from above, speed and position error over time.
+def draw_tracks(file: Path, scene: Scene, track: Track, summary: Mapping[str, Any]) -> None:
+    """Draw the arena from above, and who went where: the paper's Figure 17.
 
     Args:
         file: PNG to write.
-        setup: what was to be driven, and where.
-        track: what happened.
-        senses: the robot's senses at the end.
-        walls: rows of x1, y1, x2, y2.
+        scene: where everything stood at the start.
+        track: what happened, with at least one sample.
+        summary: of the run, for the title.
 
     Raises:
         RunError: the picture cannot be written.
     """
-    figure = plt.figure(figsize=(13, 7), layout="constrained")
-    grid = figure.add_gridspec(2, 2, width_ratios=(1.25, 1))
-    draw_arena(figure.add_subplot(grid[:, 0]), setup, track, senses, walls)
-    draw_speed(figure.add_subplot(grid[0, 1]), setup, track)
-    draw_error(figure.add_subplot(grid[1, 1]), setup, track)
-    figure.suptitle(f"{setup.spec.title}: {setup.path.title} (seed {setup.seed})", parse_math=False)
-    try:
-        figure.savefig(file, dpi=110)
-    except OSError as error:
-        message = f"{file}: cannot be written ({error.strerror or error})"
-        raise RunError(message) from None
-    finally:
-        plt.close(figure)
-
-
-def draw_arena(axes: Axes, setup: Setup, track: Track, senses: Senses, walls: FloatArray) -> None:
-    """Draw walls, path, tracks, and what the robot sees at the end."""
-    truth = np.array(track.truth)
-    final = truth[-1, :3]
-    if senses.collision_map is not None:
-        image = senses.collision_map.as_grid(MAP_CELL)
-        half = len(image) / 2 * MAP_CELL
-        # The map is relative to the robot: it is drawn turned and moved to where the robot is.
-        place = Affine2D().rotate(final[2]).translate(final[0], final[1]) + axes.transData
-        shades = np.ma.masked_less(image, 0.02)
-        axes.imshow(
-            shades,
-            extent=(-half, half, -half, half),
-            origin="lower",
-            cmap="Oranges",
-            vmin=0,
-            vmax=1,
-            transform=place,
-            zorder=1,
-            interpolation="nearest",
-        )
-    for x1, y1, x2, y2 in walls:
-        axes.plot([x1, x2], [y1, y2], color="black", linewidth=2)
-    points = np.array([setup.path.start, *(point.pose for point in setup.path.waypoints)])
-    axes.plot(points[:, 0], points[:, 1], "o--", color=PLAN, linewidth=1, markersize=4, label="waypoints")
-    odometry = np.array([compose(setup.path.start, pose) for pose in track.pose_odom])
-    axes.plot(odometry[:, 0], odometry[:, 1], color=ODOMETRY, linewidth=1, label="odometry")
-    estimate = np.array([pose for pose in track.pose_map if pose is not None])
-    if len(estimate):
-        axes.plot(estimate[:, 0], estimate[:, 1], color=ESTIMATE, linewidth=1, label="localisation (EKF)")
-    axes.plot(truth[:, 0], truth[:, 1], color=TRUTH, linewidth=1.6, label="truth")
-    if senses.points_body is not None and len(senses.points_body):
-        seen = rotate(senses.points_body, final[2]) + final[:2]
-        axes.plot(seen[:, 0], seen[:, 1], ".", color="#e67e22", markersize=6, label="last range returns")
-    draw_body(axes, setup.spec.body, final)
+    figure = Figure(figsize=(10.0, 7.4), layout="constrained")
+    axes = figure.subplots()
+    crowd = len(track.robots) > NAMED
+    handles = _draw_arena(axes, scene, tinted=not crowd)
+    handles += _draw_crowd(figure, axes, scene, track) if crowd else _draw_robots(axes, scene, track)
+    handles += _draw_carriers(axes, scene, track)
+    if not crowd:
+        handles += _draw_contacts(axes, track)
     axes.set_aspect("equal")
     axes.set_xlabel("x (m)")
     axes.set_ylabel("y (m)")
-    all_x = [*walls[:, [0, 2]].ravel(), *truth[:, 0], *points[:, 0]]
-    all_y = [*walls[:, [1, 3]].ravel(), *truth[:, 1], *points[:, 1]]
-    axes.set_xlim(min(all_x) - MARGIN, max(all_x) + MARGIN)
-    axes.set_ylim(min(all_y) - MARGIN, max(all_y) + MARGIN)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=3, fontsize="small")
+    _frame(axes, scene, track)
+    # Beside a crowd stands the scale of its density.
+    place = (0.5, -0.09) if crowd else (1.02, 1.0)
+    axes.legend(
+        handles=handles,
+        loc="upper center" if crowd else "upper left",
+        bbox_to_anchor=place,
+        ncols=4 if crowd else 1,
+        frameon=False,
+        fontsize="small",
+        borderaxespad=0.0,
+    )
+    axes.set_title(_title(summary), parse_math=False)
+    _save(figure, file)
 
 
-def draw_body(axes: Axes, body: Body, pose: FloatArray) -> None:
+def draw_timeline(file: Path, scene: Scene, track: Track, summary: Mapping[str, Any]) -> None:
+    """Draw what each robot did when, and how many carriers were retrieved.
+
+    Args:
+        file: PNG to write.
+        scene: where everything stood at the start.
+        track: what happened, with at least one sample.
+        summary: of the run, for the title.
+
+    Raises:
+        RunError: the picture cannot be written.
+    """
+    count = len(track.robots)
+    rows = count if count <= ROWS else 12
+    counted = bool(scene.carriers)
+    heights = [max(0.32 * rows, 1.4), *([1.3] if counted else [])]
+    figure = Figure(figsize=(11.0, sum(heights) + 1.4), layout="constrained")
+    panels = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    colours = _deed_colours(track)
+    if count <= ROWS:
+        _draw_rows(panels[0], track, colours)
+    else:
+        _draw_shares(panels[0], track, colours)
+    handles: list[Artist] = [
+        Patch(facecolor=colour, label=name or "no program of its own") for name, colour in colours.items()
+    ]
+    handles += _draw_events(panels[0], track, names=count <= ROWS)
+    if counted:
+        _draw_count(panels[1], track)
+    panels[-1].set_xlabel("time (s)")
+    end = max(float(track.times[-1]), 1e-3)
+    panels[-1].set_xlim(0.0, end)
+    figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize="small")
+    panels[0].set_title(_title(summary), parse_math=False)
+    _save(figure, file)
+
+
+def draw_sweep(file: Path, rows: Sequence[Mapping[str, Any]], title: str, *, paper: bool = False) -> None:
+    """Draw the completion times of a sweep.
+
+    Args:
+        file: PNG to write.
+        rows: of the runs: `verdict`, and `completion_seconds` or, without it, `sim_seconds`.
+        title: of the picture.
+        paper: whether the task is the paper's, so that its Table V can stand beside.
+
+    Raises:
+        RunError: the picture cannot be written.
+    """
+    accepted = [row for row in rows if row["verdict"] == "accepted"]
+    times = np.sort([seconds for row in accepted if (seconds := completion_of(row)) is not None])
+    figure = Figure(figsize=(11.0, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    ours = f"ours: {len(times)} of {len(rows)} runs" + (f", mean {times.mean():.0f} s" if len(times) else "")
+    theirs = f"paper, Table V: 5 runs, mean {np.mean(TABLE_V):.0f} s"
+    _draw_shares_done(left, times, len(rows), paper=paper)
+    _draw_histogram(right, times, paper=paper)
+    handles: list[Artist] = [Line2D([], [], color=PALETTE[0], linewidth=2.5, label=ours)]
+    if paper:
+        handles.append(Line2D([], [], color=ALARM, linewidth=2, linestyle=STYLES[1], label=theirs))
+    handles.append(Line2D([], [], color=INK, linewidth=1, linestyle=":", label="means"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle(title, fontsize="large", parse_math=False)
+    _save(figure, file)
+
+
+def draw_cost(file: Path, rows: Sequence[Mapping[str, Any]], title: str = "What a robot costs") -> None:
+    """Draw how the cost of a simulation grows with the number of robots.
+
+    Args:
+        file: PNG to write.
+        rows: each with `what` is simulated, `robots`, `ms_per_second` (milliseconds of one core for a
+            simulated second), and optionally `mb`, the memory in megabytes.
+        title: of the picture.
+
+    Raises:
+        RunError: the picture cannot be written.
+    """
+    by_what: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_what.setdefault(str(row["what"]), []).append(row)
+    remembered = any(row.get("mb") is not None for row in rows)
+    figure = Figure(figsize=(11.0 if remembered else 7.0, 5.0), layout="constrained")
+    panels = figure.subplots(1, 2 if remembered else 1, squeeze=False)[0]
+    columns = [("ms_per_second", "time on one core (ms a simulated second)"), ("mb", "memory (MB)")]
+    for axes, (column, label) in zip(panels, columns, strict=False):
+        for k, (what, found) in enumerate(by_what.items()):
+            points = sorted((row["robots"], row[column]) for row in found if row.get(column) is not None)
+            if points:
+                x, y = zip(*points, strict=True)
+                axes.plot(
+                    x,
+                    y,
+                    "o",
+                    color=PALETTE[k % len(PALETTE)],
+                    linewidth=1.8,
+                    markersize=5,
+                    linestyle=STYLES[k // len(PALETTE) % len(STYLES)],
+                    label=what,
+                )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("robots")
+        axes.set_ylabel(label)
+        axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+        axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        # Whole decades, so that there are numbers at both ends.
+        low, high = axes.get_ylim()
+        axes.set_ylim(10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high)))
+        axes.grid(visible=True, which="major", color="#DDDDDD", linewidth=0.6)
+        _plain(axes)
+    handles: list[Artist] = list(panels[0].get_lines())
+    real_time = panels[0].axhline(1000.0, color=ALARM, linewidth=1.2, linestyle=STYLES[1])
+    real_time.set_label("real time")
+    figure.legend(
+        handles=[*handles, real_time], loc="outside lower center", ncols=3, frameon=False, fontsize="small"
+    )
+    figure.suptitle(title, fontsize="large", parse_math=False)
+    _save(figure, file)
+
+
+def completion_of(row: Mapping[str, Any]) -> float | None:
+    """Return when a run's task was done, None if it does not say."""
+    seconds = row.get("completion_seconds", row.get("sim_seconds"))
+    return None if seconds is None or not math.isfinite(seconds) else float(seconds)
+
+
+# The parts of the pictures
+
+
+def _save(figure: Figure, file: Path) -> None:
+    try:
+        figure.savefig(file, dpi=DPI, bbox_inches="tight", pad_inches=0.15)
+    except OSError as error:
+        message = f"{file}: cannot be written ({error.strerror or error})"
+        raise RunError(message) from None
+
+
+def _title(summary: Mapping[str, Any]) -> str:
+    """Return the scenario's title, and below what was run and how it went."""
+    how = f"{summary['verdict']} after {summary['sim_seconds']:.1f} s"
+    what = f"{summary.get('controller', summary['scenario'])}, {summary['world']}, seed {summary['seed']}"
+    return f"{summary.get('title', summary['scenario'])}\n{what}: {how}"
+
+
+def _thousands(value: float, _: object = None) -> str:
+    """Return a number on a logarithmic axis as people write it."""
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+
+
+def _plain(axes: Axes) -> None:
+    """Take away the frame's upper and right lines."""
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _frame(axes: Axes, scene: Scene, track: Track) -> None:
+    """Show all there is."""
+    x = [track.poses[..., 0].ravel(), track.carrier_poses[..., 0].ravel()]
+    y = [track.poses[..., 1].ravel(), track.carrier_poses[..., 1].ravel()]
+    reach = max((placement.spec.body.bounding_radius for placement in scene.robots), default=0.0)
+    segments = scene.segments()
+    x += [segments[:, 0], segments[:, 2]]
+    y += [segments[:, 1], segments[:, 3]]
+    all_x, all_y = np.concatenate(x), np.concatenate(y)
+    # In an open arena there are no walls that hold the bodies.
+    slack = MARGIN + (reach if scene.arena.size is None else 0.0)
+    axes.set_xlim(float(all_x.min()) - slack, float(all_x.max()) + slack)
+    axes.set_ylim(float(all_y.min()) - slack, float(all_y.max()) + slack)
+
+
+def _draw_arena(axes: Axes, scene: Scene, *, tinted: bool) -> list[Artist]:
+    """Draw zones, as a tinted floor or by their edges, walls and obstacles."""
+    handles: list[Artist] = []
+    arena = scene.arena
+    if arena.zones is not None and arena.size is not None:
+        half = arena.size[0] / 2, arena.size[1] / 2
+        for name, tint, edge in (("search", SEARCH, "#56B4E9"), ("drop", DROP, DONE)):
+            area = getattr(arena.zones, name)
+            left, right = max(area.along_x[0], -half[0]), min(area.along_x[1], half[0])
+            bottom, top = max(area.along_y[0], -half[1]), min(area.along_y[1], half[1])
+            look: dict[str, Any] = (
+                {"facecolor": tint, "linewidth": 0, "zorder": 0}
+                if tinted
+                else {"fill": False, "edgecolor": edge, "linewidth": 1.8, "linestyle": "--", "zorder": 2}
+            )
+            axes.add_patch(Rectangle((left, bottom), right - left, top - bottom, **look))
+            handles.append(Patch(label=f"{name} zone", **look))
+    axes.add_collection(
+        LineCollection(list(arena.segments().reshape(-1, 2, 2)), colors=INK, linewidths=2.0, zorder=3)
+    )
+    for item in scene.obstacles:
+        if isinstance(item, BoxObstacle):
+            axes.add_patch(Polygon(_corners(*item.size, item.pose), facecolor=GREY, zorder=3))
+        else:
+            axes.add_patch(Circle(item.pose[:2], item.radius, facecolor=GREY, zorder=3))
+    if scene.obstacles:
+        handles.append(Patch(facecolor=GREY, label="obstacle"))
+    return handles
+
+
+def _corners(length: float, width: float, pose: Sequence[float] | FloatArray) -> FloatArray:
+    """Return the corners of a rectangle about a pose."""
+    half = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * (length / 2, width / 2)
+    corners: FloatArray = rotate(half, float(pose[2])) + np.asarray(pose[:2])
+    return corners
+
+
+def _draw_robots(axes: Axes, scene: Scene, track: Track) -> list[Artist]:
+    """Draw each robot's track, thicker where it carries, and its body at the end."""
+    handles: list[Artist] = []
+    for r, (placement, name) in enumerate(zip(scene.robots, track.robots, strict=True)):
+        colour, style = PALETTE[r % len(PALETTE)], STYLES[r // len(PALETTE) % len(STYLES)]
+        path = np.vstack([[placement.pose], track.poses[:, r]])[:, :2]
+        axes.plot(*path.T, color=colour, linewidth=1.0, linestyle=style, alpha=0.85, zorder=4)
+        laden = np.concatenate([[False], (track.carried_by == r).any(axis=1)])
+        for first, last in _stretches(laden):
+            piece = path[max(first - 1, 0) : last]
+            axes.plot(*piece.T, color=colour, linewidth=3.6, alpha=0.6, solid_capstyle="round", zorder=4)
+        axes.plot(*path[0], "o", color=colour, markersize=5, markerfacecolor="white", zorder=6)
+        _draw_body(axes, placement.spec.body, track.poses[-1, r], colour)
+        handles.append(Line2D([], [], color=colour, linestyle=style, linewidth=2, label=name))
+    handles.append(Line2D([], [], color=INK, marker="o", markerfacecolor="white", linewidth=1, label="start"))
+    if (track.carried_by >= 0).any():
+        handles.append(Line2D([], [], color=INK, linewidth=3.6, alpha=0.6, label="carrying"))
+    return handles
+
+
+def _stretches(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return where a mask is true: the first of each stretch, and the one behind its last."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    return [(int(first), int(last)) for first, last in edges.reshape(-1, 2)]
+
+
+def _draw_body(axes: Axes, body: Body, pose: FloatArray, colour: str) -> None:
     """Draw a robot's outline and a line from its centre forward."""
     if body.shape == "disc":
-        axes.add_patch(
-            Circle((pose[0], pose[1]), body.radius, facecolor="none", edgecolor=TRUTH, linewidth=2)
-        )
         reach = body.radius
+        axes.add_patch(
+            Circle((pose[0], pose[1]), reach, facecolor="white", edgecolor=colour, lw=1.6, zorder=5)
+        )
     else:
-        half = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * (body.length / 2, body.width / 2)
-        axes.add_patch(Polygon(rotate(half, pose[2]) + pose[:2], fill=False, edgecolor=TRUTH, linewidth=2))
         reach = body.length / 2
-    nose = rotate([[reach, 0.0]], pose[2])[0] + pose[:2]
-    axes.plot([pose[0], nose[0]], [pose[1], nose[1]], color=TRUTH, linewidth=2)
+        corners = _corners(body.length, body.width, pose)
+        axes.add_patch(Polygon(corners, facecolor="white", edgecolor=colour, lw=1.6, zorder=5))
+    nose = rotate([[0.0, 0.0], [reach, 0.0]], float(pose[2])) + pose[:2]
+    axes.plot(*nose.T, color=colour, linewidth=1.6, zorder=5)
 
 
-def draw_speed(axes: Axes, setup: Setup, track: Track) -> None:
-    """Draw the body's speed over time."""
-    truth = np.array(track.truth)
-    axes.plot(track.times, np.hypot(truth[:, 3], truth[:, 4]), color=TRUTH)
-    bound = min(setup.path.max_speed or setup.spec.limits.speed, setup.spec.limits.speed)
-    axes.axhline(bound, color=PLAN, linestyle=":", label="limit of this path")
-    axes.set_ylabel("speed (m/s)")
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="lower right", fontsize="small")
+def _draw_carriers(axes: Axes, scene: Scene, track: Track) -> list[Artist]:
+    """Draw where each carrier stood and where it stands, with its id at both."""
+    for k, placement in enumerate(scene.carriers):
+        last = track.carrier_poses[-1, k]
+        _draw_carrier(axes, placement, placement.pose, moved=False)
+        if math.dist(last[:2], placement.pose[:2]) > placement.carrier.length / 10:
+            _draw_carrier(axes, placement, last, moved=True)
+    if not scene.carriers:
+        return []
+    start = Patch(facecolor="none", edgecolor=INK, linestyle=":", label="carrier at the start")
+    end = Patch(facecolor=TRAY, alpha=0.55, edgecolor=INK, label="carrier at the end")
+    return [start, end]
 
 
-def draw_error(axes: Axes, setup: Setup, track: Track) -> None:
-    """Draw how far odometry and localisation are off the truth."""
-    truth = np.array(track.truth)[:, :2]
-    odometry = np.array([compose(setup.path.start, pose)[:2] for pose in track.pose_odom])
-    axes.plot(track.times, 1000 * np.linalg.norm(odometry - truth, axis=1), color=ODOMETRY, label="odometry")
-    known = [i for i, pose in enumerate(track.pose_map) if pose is not None]
-    if known:
-        times = np.array(track.times)[known]
-        estimate = np.array([track.pose_map[i] for i in known])[:, :2]
-        sigma = np.array(track.sigma)[known]
-        error = 1000 * np.linalg.norm(estimate - truth[known], axis=1)
-        axes.plot(times, error, color=ESTIMATE, label="localisation (EKF)")
-        spread = 2000 * np.hypot(sigma[:, 0], sigma[:, 1])
-        axes.fill_between(times, 0, spread, color=ESTIMATE, alpha=0.15, label="its own 2 sigma")
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("position error (mm)")
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="upper left", fontsize="small")
+def _draw_carrier(
+    axes: Axes, placement: CarrierPlacement, pose: Sequence[float] | FloatArray, *, moved: bool
+) -> None:
+    """Draw one carrier: dotted where it stood, filled where it was brought."""
+    corners = _corners(placement.carrier.length, placement.carrier.width, pose)
+    if moved:
+        axes.add_patch(Polygon(corners, facecolor=TRAY, edgecolor=INK, linewidth=0.8, alpha=0.55, zorder=5.5))
+    else:
+        axes.add_patch(Polygon(corners, fill=False, edgecolor=INK, linestyle=":", linewidth=1.2, zorder=5.5))
+    axes.text(
+        float(pose[0]),
+        float(pose[1]),
+        str(placement.marker),
+        ha="center",
+        va="center",
+        fontsize=8,
+        fontweight="bold" if moved else "normal",
+        color=INK,
+        zorder=8,
+        bbox={"boxstyle": "round,pad=0.12", "facecolor": "white", "alpha": 0.65, "linewidth": 0},
+    )
+
+
+def _draw_crowd(figure: Figure, axes: Axes, scene: Scene, track: Track) -> list[Artist]:
+    """Draw where the many were for how long, and where they are at the end."""
+    last = track.poses[-1]
+    spread = np.concatenate([track.poses[..., :2].reshape(-1, 2), last[:, :2]])
+    low, high = spread.min(axis=0), spread.max(axis=0)
+    if scene.arena.size is not None:
+        high = np.array(scene.arena.size) / 2
+        low = -high
+    # Cells of about a robot's size, as many as a picture can show.
+    radius = max(placement.spec.body.bounding_radius for placement in scene.robots)
+    cell = max(2 * radius, float((high - low).max()) / 120, 1e-6)
+    edges = [np.linspace(low[i], high[i], max(2, math.ceil((high[i] - low[i]) / cell) + 1)) for i in (0, 1)]
+    counts, *_ = np.histogram2d(spread[:, 0], spread[:, 1], bins=edges)
+    period = float(np.median(np.diff(track.times))) if len(track.times) > 1 else 1.0
+    seconds = np.ma.masked_equal(counts.T * period, 0.0)
+    top = max(float(seconds.max() if seconds.count() else period), 2 * period)
+    image = axes.pcolormesh(
+        *edges, seconds, cmap="Blues", norm=LogNorm(period / 2, top), zorder=1, linewidth=0
+    )
+    scale = figure.colorbar(image, ax=axes, label="robot-seconds spent there", shrink=0.85)
+    scale.ax.yaxis.set_major_formatter(FuncFormatter(_thousands))
+    scale.ax.yaxis.set_minor_formatter(NullFormatter())
+    colour = "#E69F00"
+    for placement, pose in zip(scene.robots, last, strict=True):
+        axes.add_patch(
+            Circle(
+                pose[:2],
+                placement.spec.body.bounding_radius,
+                facecolor=colour,
+                edgecolor="white",
+                lw=0.3,
+                zorder=5,
+            )
+        )
+    label = f"{len(last):,} robots at the end"
+    return [Line2D([], [], linestyle="", marker="o", color=colour, label=label)]
+
+
+_CONTACT: dict[str, Any] = {
+    "linestyle": "",
+    "marker": "X",
+    "color": ALARM,
+    "markeredgecolor": "white",
+    "markersize": 9,
+    "markeredgewidth": 0.9,
+}
+
+
+def _draw_contacts(axes: Axes, track: Track) -> list[Artist]:
+    """Mark where robots touched something."""
+    places = _places(track, "contact")
+    if not len(places):
+        return []
+    axes.plot(*places.T, zorder=9, **_CONTACT)
+    return [Line2D([], [], label=f"contact ({len(places)})", **_CONTACT)]
+
+
+def _places(track: Track, kind: str) -> FloatArray:
+    """Return where those were to whom events of a kind happened, rows of x, y."""
+    found = []
+    for event in track.events:
+        if event.kind != kind:
+            continue
+        k = min(int(np.searchsorted(track.times, event.time)), len(track.times) - 1)
+        if event.who in track.robots:
+            found.append(track.poses[k, track.robots.index(event.who), :2])
+        elif event.who in track.carriers:
+            found.append(track.carrier_poses[k, track.carriers.index(event.who), :2])
+    return np.array(found, dtype=np.float64).reshape(-1, 2)
+
+
+def _deed_colours(track: Track) -> dict[str, str]:
+    """Return a colour for all that robots do; what they do least has one together."""
+    often = Counter({deed: int((track.doing == k).sum()) for k, deed in enumerate(track.deeds)})
+    shown = [deed for deed, count in often.most_common() if count and deed != "dead"]
+    kept = shown if len(shown) <= len(DEEDS) else shown[: len(DEEDS) - 1]
+    # In the order in which they came, so that the legend reads like the run.
+    colours = {deed: DEEDS[k] for k, deed in enumerate(deed for deed in track.deeds if deed in kept)}
+    if len(kept) < len(shown):
+        colours["other"] = "#CCCCCC"
+    if often["dead"]:
+        colours["dead"] = INK
+    return colours
+
+
+def _draw_rows(axes: Axes, track: Track, colours: Mapping[str, str]) -> None:
+    """Draw a row for each robot, in the colours of what it does."""
+    edges = np.concatenate([[0.0], track.times])
+    for r in range(len(track.robots)):
+        for k in np.unique(track.doing[:, r]):
+            colour = colours.get(track.deeds[k], colours.get("other", "#CCCCCC"))
+            spans = [
+                (edges[first], edges[last] - edges[first])
+                for first, last in _stretches(track.doing[:, r] == k)
+            ]
+            axes.broken_barh(spans, (r - 0.36, 0.72), facecolors=colour, linewidth=0, zorder=2)
+        laden = [
+            (edges[first], edges[last] - edges[first])
+            for first, last in _stretches((track.carried_by == r).any(axis=1))
+        ]
+        if laden:
+            axes.broken_barh(laden, (r + 0.24, 0.12), facecolors=INK, linewidth=0, zorder=3)
+    axes.set_yticks(range(len(track.robots)), track.robots)
+    axes.set_ylim(len(track.robots) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    _plain(axes)
+
+
+def _draw_shares(axes: Axes, track: Track, colours: Mapping[str, str]) -> None:
+    """Draw how many robots do what."""
+    counts = {deed: np.zeros(len(track.times)) for deed in colours}
+    for k in np.unique(track.doing):
+        deed = track.deeds[k]
+        counts[deed if deed in counts else "other"] += (track.doing == k).sum(axis=1)
+    axes.stackplot(track.times, list(counts.values()), colors=list(colours.values()), linewidth=0)
+    axes.set_ylabel("robots")
+    axes.set_ylim(0, len(track.robots))
+    _plain(axes)
+
+
+def _draw_events(axes: Axes, track: Track, *, names: bool) -> list[Artist]:
+    """Mark contacts on the rows, and write what generators did above them."""
+    handles: list[Artist] = []
+    if names and (track.carried_by >= 0).any():
+        handles.append(Line2D([], [], color=INK, linewidth=2.5, label="carrying"))
+    marks = [event for event in track.events if event.kind == "contact" and event.who in track.robots]
+    if names and marks:
+        x = [event.time for event in marks]
+        y = [track.robots.index(event.who) for event in marks]
+        axes.plot(x, y, zorder=5, **_CONTACT)
+        handles.append(Line2D([], [], label="contact", **_CONTACT))
+    done = [event for event in track.events if event.kind == "retrieved"]
+    carried = _bearers(track, done)
+    if names and carried:
+        axes.plot(*zip(*carried, strict=True), zorder=6, **_STAR)
+    if done and names:
+        handles.append(Line2D([], [], label="carrier delivered", **_STAR))
+    others = [
+        event for event in track.events if event.kind not in {"contact", "retrieved", "lifted", "lowered"}
+    ]
+    for time in sorted({event.time for event in others}):
+        axes.axvline(time, color=ALARM, linewidth=1.2, linestyle=STYLES[1], zorder=4)
+    for kind in sorted({event.kind for event in others}):
+        texts = [f"{event.time:.0f} s: {event.who or event.text}" for event in others if event.kind == kind]
+        shown = texts[:4] + ([f"and {len(texts) - 4} more"] if len(texts) > 4 else [])
+        label = "\n".join([kind.replace("_", " "), *shown])
+        handles.append(Line2D([], [], color=ALARM, linewidth=1.2, linestyle=STYLES[1], label=label))
+    return handles
+
+
+_STAR: dict[str, Any] = {
+    "linestyle": "",
+    "marker": "*",
+    "color": "white",
+    "markeredgecolor": INK,
+    "markersize": 11,
+    "markeredgewidth": 0.9,
+}
+
+
+def _bearers(track: Track, done: Sequence[Any]) -> list[tuple[float, int]]:
+    """Return time and row of the robot that brought each of the carriers that are done."""
+    found = []
+    for event in done:
+        if event.who not in track.carriers:
+            continue
+        k = int(np.searchsorted(track.times, event.time, side="right"))
+        by = track.carried_by[:k, track.carriers.index(event.who)]
+        held = by[by >= 0]
+        if len(held):
+            found.append((event.time, int(held[-1])))
+    return found
+
+
+def _draw_count(axes: Axes, track: Track) -> None:
+    """Draw how many carriers had been retrieved."""
+    times = sorted(event.time for event in track.events if event.kind == "retrieved")
+    end = float(track.times[-1])
+    steps = [0.0, *times, end]
+    axes.step(steps, [*range(len(times) + 1), len(times)], where="post", color=DONE, linewidth=2.0)
+    axes.fill_between(
+        steps, [*range(len(times) + 1), len(times)], step="post", color=DONE, alpha=0.15, linewidth=0
+    )
+    axes.set_ylim(0, len(track.carriers) + 0.3)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
+    axes.set_ylabel("carriers\nretrieved")
+    axes.grid(visible=True, axis="y", color="#DDDDDD", linewidth=0.6)
+    _plain(axes)
+
+
+def _draw_shares_done(axes: Axes, times: FloatArray, runs: int, *, paper: bool) -> None:
+    """Draw the share of the runs that were done by each time."""
+    latest = max([*times, *(TABLE_V if paper else ()), 1.0]) * 1.05
+    if len(times):
+        shares = 100.0 * np.arange(1, len(times) + 1) / runs
+        x, y = [0.0, *times, latest], [0.0, *shares, shares[-1]]
+        axes.step(x, y, where="post", color=PALETTE[0], linewidth=2.5)
+        axes.axvline(float(times.mean()), color=PALETTE[0], linewidth=1, linestyle=":")
+    if paper:
+        theirs = np.sort(TABLE_V)
+        shares = 100.0 * np.arange(1, len(theirs) + 1) / len(theirs)
+        x, y = [0.0, *theirs, latest], [0.0, *shares, shares[-1]]
+        axes.step(x, y, where="post", color=ALARM, linewidth=2, linestyle=STYLES[1])
+        axes.axvline(float(theirs.mean()), color=ALARM, linewidth=1, linestyle=":")
+    axes.set_xlim(0.0, latest)
+    axes.set_ylim(0, 103)
+    axes.set_xlabel("completion time (s)")
+    axes.set_ylabel("runs that are done (%)")
+    axes.grid(visible=True, color="#E4E4E4", linewidth=0.6)
+    _plain(axes)
+
+
+def _draw_histogram(axes: Axes, times: FloatArray, *, paper: bool) -> None:
+    """Draw how many runs took how long, with each of the paper's as a line."""
+    known = [*times, *(TABLE_V if paper else ())]
+    latest = max([*known, 1.0]) * 1.05
+    if len(times):
+        bins = min(40, max(8, round(2 * len(times) ** 0.5)))
+        axes.hist(times, bins=np.linspace(0.0, latest, bins + 1).tolist(), color=PALETTE[0], rwidth=0.92)
+        axes.axvline(float(times.mean()), color=PALETTE[0], linewidth=1, linestyle=":")
+    else:
+        axes.text(0.5, 0.5, "no run was accepted", ha="center", transform=axes.transAxes)
+    if paper:
+        for seconds in TABLE_V:
+            axes.plot(
+                [seconds, seconds],
+                [0.0, 0.09],
+                color=ALARM,
+                linewidth=2,
+                transform=axes.get_xaxis_transform(),
+                zorder=4,
+            )
+        axes.axvline(float(np.mean(TABLE_V)), color=ALARM, linewidth=1, linestyle=":")
+    axes.set_xlim(0.0, latest)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("completion time (s)")
+    axes.set_ylabel("runs")
+    _plain(axes)

@@ -1,18 +1,31 @@
 """The command: help that teaches, errors that say what to do, exit codes that scripts can use."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from swarmbed_experiments import cli
 
 runner = CliRunner()
+COMMANDS = ("run", "sweep", "plot", "scenarios", "check", "tree", "bench", "robots")
+PROGRAM = [sys.executable, "-c", "from swarmbed_experiments.cli import main; main()"]
 
 
-@pytest.mark.parametrize("name", ["run", "bench", "robots"])
+@pytest.fixture
+def scenario(tmp_path, scenario_data):
+    """Return a scenario file."""
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump({**scenario_data, "time_limit": 0.5}))
+    return str(path)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_teaches(name):
     result = runner.invoke(cli.app, [name, "--help"])
     assert result.exit_code == 0
@@ -20,34 +33,95 @@ def test_help_teaches(name):
 
 
 def test_without_arguments_it_shows_what_there_is():
-    assert "run" in runner.invoke(cli.app, []).output
+    output = runner.invoke(cli.app, []).output
+    assert all(name in output for name in COMMANDS)
 
 
-def test_a_run_in_a_process_of_its_own_leaves_its_directory(tmp_path):
-    (tmp_path / "p.yaml").write_text(
-        "version: 1\ntitle: t\nstart: [0, 0, 0]\nwaypoints: [{pose: [0.3, 0, 0]}]\n"
-    )
-    program = "from swarmbed_experiments.cli import main; main()"
-    words = [sys.executable, "-c", program, "run", "--path", "p.yaml", "--out", "here"]
-    result = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=110, check=False)
-    assert result.returncode == 0, result.stderr
-    (summary,) = (tmp_path / "here").glob("*/summary.json")
-    assert json.loads(summary.read_text())["verdict"] == "accepted"
-    assert "picture" in result.stdout
-    assert result.stderr == ""
+def test_a_run_ends_with_its_table_and_where_the_pictures_are(scenario, tmp_path):
+    result = runner.invoke(cli.app, ["run", scenario, "--seed", "5", "--out", str(tmp_path / "here")])
+    assert result.exit_code == 0, result.output
+    (directory,) = (tmp_path / "here").iterdir()
+    summary = json.loads((directory / "summary.json").read_text())
+    assert (summary["scenario"], summary["seed"], summary["verdict"]) == ("s", 5, "accepted")
+    assert "accepted" in result.output
+    assert f"picture: {directory / 'tracks.png'}" in result.output
+    assert (directory / "recording.mcap").exists()
+    again = runner.invoke(cli.app, ["plot", str(directory)])
+    assert again.exit_code == 0
+    assert "tracks.png" in again.output
+
+
+def test_options_reach_the_run(scenario, tmp_path):
+    words = ["run", scenario, "--out", str(tmp_path / "here"), "--no-record", "--speed", "2"]
+    words += ["--set", "robots.0.count=3", "--world", "fake_world:make"]
+    result = runner.invoke(cli.app, words)
+    assert result.exit_code == 0, result.output
+    (directory,) = (tmp_path / "here").iterdir()
+    summary = json.loads((directory / "summary.json").read_text())
+    assert summary["robots"] == 3
+    assert summary["real_time_factor"] < 3
+    assert not (directory / "recording.mcap").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ("frame.acceptors.0.name=retrieved", "rejected"),
+        ("controller.fails_at=0.3", "failed"),
+    ],
+)
+def test_what_is_not_accepted_is_exit_1(scenario, tmp_path, change, verdict):
+    result = runner.invoke(cli.app, ["run", scenario, "--out", str(tmp_path / "here"), "--set", change])
+    assert result.exit_code == 1, result.output
+    (file,) = (tmp_path / "here").glob("*/summary.json")
+    assert json.loads(file.read_text())["verdict"] == verdict
+
+
+def test_ctrl_c_in_a_process_of_its_own_is_130_and_writes_the_summary(tmp_path):
+    words = [*PROGRAM, "run", "random_walk", "--speed", "1", "--out", str(tmp_path / "here"), "--no-record"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 100
+    while not list((tmp_path / "here").glob("*")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.stdout.read()
+        time.sleep(0.05)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    (file,) = (tmp_path / "here").glob("*/summary.json")
+    summary = json.loads(file.read_text())
+    assert summary["verdict"] == "interrupted"
+    assert 0 < summary["sim_seconds"] < 60
+    assert "interrupted" in output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "--robot", "r2d2"], "'r2d2' is not in config/robots: there are convoy_car, dots"),
-        (["run", "--path", "nowhere"], "'nowhere' is not in config/paths"),
-        (["run", "--arena", "moon.yaml"], "moon.yaml: no such file"),
-        (["run", "--robot", "epuck2", "--path", "slalom"], "epuck2 cannot drive slalom"),
-        (["run", "--path", "[red]x[/nope]"], "[red]x[/nope]: no such file"),
+        (["run", "nowhere"], "'nowhere' is not in config/scenarios: there are"),
+        (["run", "moon.yaml"], "moon.yaml: no such file"),
+        (["run", "[red]x[/nope]"], "[red]x[/nope]: no such file"),
+        (["run", "--world", "atlantis"], "world: no world 'atlantis': there are mujoco, planar"),
+        (
+            ["run", "--set", "robots.0.kind=r2d2"],
+            "'r2d2' is not in config/robots: there are convoy_car, dots",
+        ),
+        (["run", "--set", "robots.0.count=300"], "robots.0.count: 300 do not fit"),
+        (["run", "--set", "time_limit=-1"], "time_limit: Input should be greater than 0"),
+        (["run", "--set", "controller.name=nobody"], "no controller 'nobody': there are"),
+        (["run", "--set", "nonsense"], "write field=value"),
         (["run", "--out", "a" * 5000], "choose another --out"),
         (["run", "--seed", "-1"], "--seed"),
+        (["run", "--speed", "fast"], "neither max nor a number above 0"),
+        (["run", "--speed", "0"], "neither max nor a number above 0"),
+        (["run", "--speed", "nan"], "neither max nor a number above 0"),
         (["run", "--nonsense"], "No such option"),
+        (["plot", "nowhere"], "summary.json: cannot be read"),
+        (["tree", "nobody"], "no controller 'nobody'"),
+        (["tree", "random_walk", "--out", "no/such/tree.png"], "no/such/tree.png: cannot be drawn"),
+        (["check", "moon.yaml"], "moon.yaml: no such file"),
         (["bench", "--only", "nothing"], "there are cycle"),
         (["bench", "--json", "no/such/place.json"], "no directory"),
     ],
@@ -62,6 +136,37 @@ def test_bad_input_is_one_message_and_exit_2(arguments, message, tmp_path, monke
     assert message in complaint
     assert "Traceback" not in complaint
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_right_file_is_told_so(scenario):
+    result = runner.invoke(cli.app, ["check", scenario, "intralogistics"])
+    assert result.exit_code == 0
+    assert "2 robots, 2 carriers" in result.output
+    assert "5 robots, 5 carriers" in result.output
+
+
+def test_all_faults_of_a_file_are_told(tmp_path, monkeypatch, capsys, scenario_data):
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump({**scenario_data, "sed": 1, "time_limit": "long"}))
+    monkeypatch.setattr(sys, "argv", ["swarmbed", "check", str(tmp_path / "s.yaml")])
+    with pytest.raises(SystemExit) as raised:
+        cli.main()
+    assert raised.value.code == 2
+    complaint = capsys.readouterr().err
+    assert "sed: unknown field" in complaint
+    assert "time_limit: Input should be a valid number" in complaint
+
+
+def test_the_tree_is_shown_and_drawn(tmp_path):
+    result = runner.invoke(cli.app, ["tree", "random_walk", "--out", str(tmp_path / "t.png")])
+    assert result.exit_code == 0
+    assert "random walk" in result.output
+    assert (tmp_path / "t.png").stat().st_size > 1000
+
+
+def test_scenarios_are_listed():
+    result = runner.invoke(cli.app, ["scenarios"])
+    assert result.exit_code == 0
+    assert "intralogistics" in result.output
 
 
 def test_robots_are_listed():

@@ -1,0 +1,198 @@
+"""Aggregation: robots gather, though none knows where the others are.
+
+Radios tell how far others are, by ranging (UWB) or by the power received (BLE), but not in which direction;
+short-ranged ones only tell that somebody is near. So the robots do as bacteria do that look for food:
+run for a while; if the others have come nearer, run on that way, if not, tumble into another one. Those that
+are near to the others stop, and the cluster grows around them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+from py_trees.common import Status
+from py_trees.composites import Selector
+from pydantic import Field
+from swarmbed_core.config import Part
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.geometry import wrap
+from swarmbed_core.radio import distance_from_rssi
+
+from swarmbed_behaviours.walking import Act, Surroundings, cruise, need_sight, steer
+from swarmbed_behaviours.toolkit.board import TreeController
+
+if TYPE_CHECKING:
+    import numpy as np
+    from py_trees.behaviour import Behaviour
+    from swarmbed_core.robot import Robot, Senses
+    from swarmbed_core.spec import Radio, RobotSpec
+
+    from swarmbed_behaviours.toolkit.board import Board
+
+HELLO = b"swarmbed"
+"""What robots send whose radio says nothing by itself."""
+SMOOTH = 0.5
+"""Seconds over which distances are averaged."""
+FORGOTTEN = 2.0
+"""Seconds without a word after which a robot is no neighbour any more."""
+
+
+def finder_of(spec: RobotSpec, what: str) -> Radio:
+    """Return the radio that tells best how far others are: by ranging, by power, or by being heard at all.
+
+    Raises:
+        ConfigError: this kind of robot has no radio.
+    """
+    kinds = ("uwb", "ble", "packet", "infrared")
+    if not spec.radios:
+        message = f"{what}: a robot of kind '{spec.kind}' has no radio; one of {', '.join(kinds)} is needed"
+        raise ConfigError(message)
+    return min(spec.radios, key=lambda radio: kinds.index(radio.kind))
+
+
+class Neighbourhood:
+    """How far the others are, by one radio."""
+
+    def __init__(self, radio: Radio) -> None:
+        """Know of nobody."""
+        self.radio = radio
+        self._known: dict[str, tuple[float, float]] = {}
+
+    @property
+    def measures(self) -> bool:
+        """Return whether the radio tells distances, and not only that somebody is near."""
+        return self.radio.range_sigma is not None or self.radio.rssi_at_1m is not None
+
+    def listen(self, senses: Senses) -> None:
+        """Take what was heard since the last time."""
+        for packet in senses.heard.get(self.radio.name, ()):
+            distance = packet.distance
+            if distance is None and packet.rssi is not None:
+                distance = distance_from_rssi(packet.rssi, self.radio)
+            if distance is None:
+                distance = self.radio.range_max / 2
+            old, stamp = self._known.get(packet.sender, (distance, packet.stamp))
+            # The logarithm, for that is what the noise of a received power is even in.
+            share = min(1.0, max(packet.stamp - stamp, 0.0) / SMOOTH)
+            mixed = math.exp((1 - share) * math.log(max(old, 0.01)) + share * math.log(max(distance, 0.01)))
+            self._known[packet.sender] = (mixed, packet.stamp)
+        self._known = {
+            name: known for name, known in self._known.items() if senses.time - known[1] < FORGOTTEN
+        }
+
+    def distances(self) -> list[float]:
+        """Return the distances of all that were heard lately, the nearest first."""
+        return sorted(distance for distance, _ in self._known.values())
+
+    def mean(self) -> float:
+        """Return the mean distance of the others; inf if there are none."""
+        known = self.distances()
+        return sum(known) / len(known) if known else math.inf
+
+
+class RunAndTumble:
+    """Chooses directions so that a number which is felt, but has no direction, becomes smaller."""
+
+    def __init__(self, rng: np.random.Generator, seconds: float, heading: float) -> None:
+        """Begin in a random direction.
+
+        Args:
+            rng: chance.
+            seconds: of one run.
+            heading: about which directions are drawn first.
+        """
+        self._rng = rng
+        self._seconds = seconds
+        self._since = -math.inf
+        self._felt = math.inf
+        self.direction = float(wrap(heading + rng.uniform(-math.pi, math.pi)))
+
+    def update(self, now: float, felt: float, *, blocked: bool) -> float:
+        """Return the direction to go in.
+
+        Args:
+            now: the clock's time.
+            felt: the number that shall become smaller.
+            blocked: whether there is no way on in the present direction.
+        """
+        if blocked or now - self._since >= self._seconds:
+            if blocked or felt >= self._felt:
+                # Back rather than aside: that way it was better.
+                self.direction = float(wrap(self.direction + math.pi + self._rng.normal(0.0, 1.0)))
+            self._since = now
+            self._felt = felt
+        return self.direction
+
+
+class AggregationParameters(Part):
+    """What a scenario may set.
+
+    Attributes:
+        near: mean distance of the others at which a robot stops; by their number and size, if not given.
+        speed: in m/s.
+        run: seconds of one run.
+        margin: metres that the body keeps from everything.
+    """
+
+    near: Annotated[float, Field(gt=0, le=100)] | None = None
+    speed: Annotated[float, Field(gt=0, le=2)] = 0.3
+    run: Annotated[float, Field(gt=0, le=60)] = 1.5
+    margin: Annotated[float, Field(ge=0, le=1)] = 0.04
+
+
+class Aggregation(TreeController):
+    """One robot of a swarm that gathers."""
+
+    Parameters = AggregationParameters
+
+    def __init__(self, robot: Robot, parameters: AggregationParameters, rng: np.random.Generator) -> None:
+        """Begin to look for the others.
+
+        Raises:
+            ConfigError: this kind of robot has no radio, or cannot see what is ahead.
+        """
+        spec = robot.spec
+        need_sight(spec, "aggregation", 0.0, math.radians(25), "ahead")
+        self._others = Neighbourhood(finder_of(spec, "aggregation"))
+        self._around = Surroundings(spec, parameters.margin)
+        self._speed = cruise(spec, parameters.speed)
+        self._runs = RunAndTumble(rng, parameters.run, 0.0)
+        self._gathered = False
+        super().__init__(robot, parameters, rng)
+
+    def make_tree(self) -> Behaviour:
+        """Return the tree: stay with the others; else look for them."""
+        board = self.board
+        leaves = [Act("gathered", board, self.stay), Act("approach", board, self.approach)]
+        return Selector("aggregation", memory=False, children=leaves)
+
+    def near(self, board: Board) -> float:
+        """Return the mean distance of the others at which a robot is with them."""
+        if self.parameters.near is not None:
+            return float(self.parameters.near)
+        if not self._others.measures:
+            return self._others.radio.range_max
+        count = 1 + len(self._others.distances())
+        return 2 * board.spec.body.bounding_radius * (1.0 + math.sqrt(count))
+
+    def stay(self, board: Board) -> Status:
+        """Stand among the others; fail if they are too far away."""
+        self._around.look(board.senses)
+        self._others.listen(board.senses)
+        if not self._others.measures:
+            board.say(self._others.radio.name, HELLO)
+        # Who has stopped stays, unless they go away.
+        self._gathered = self._others.mean() < self.near(board) * (1.25 if self._gathered else 1.0)
+        if not self._gathered:
+            return Status.FAILURE
+        board.stop()
+        return Status.RUNNING
+
+    def approach(self, board: Board) -> Status:
+        """Run or tumble."""
+        ahead = board.to_body(self._runs.direction)
+        blocked = self._around.clearance(ahead) < self.parameters.margin
+        direction = self._runs.update(board.time, self._others.mean(), blocked=blocked)
+        board.drive(steer(board.spec, self._around, board.to_body(direction), self._speed))
+        return Status.RUNNING

@@ -1,0 +1,478 @@
+"""Collective transport: N robots under N joined carriers move them as one, in a fixed geometry.
+
+This is what holonomic drives are for: each robot moves as its point of a rigid body does, whichever way it
+looks (DOTS paper, III-A7, III-A9). There is no leader and no common map:
+
+1. Each robot gets under its own carrier, by the marker id on its sides, and centres itself below the
+   markermap. From there it knows where the formation is: its carrier's place in it is given, and the
+   carrier's direction is seen.
+2. All agree by radio that all are centred, and lift at one moment (`swarmbed_behaviours.accord`).
+3. All play the same path of the formation at the same time. While the platform is up, nothing is to be seen
+   of the carrier, so each keeps to its slot by dead reckoning with the compass
+   (`swarmbed_behaviours.formation`), and friction between platform and tray does the rest. Who is late or
+   off its slot slows all.
+4. All lower at one moment. If somebody gives up, or is silent for long, all put down what they carry.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+
+import numpy as np
+from py_trees.common import Status
+from py_trees.composites import Selector, Sequence
+from pydantic import Field, model_validator
+from swarmbed_core.config import Part
+from swarmbed_core.controller import TICK_RATE
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.geometry import between, compose, invert, wrap
+from swarmbed_core.markers import CarrierMarkers
+from swarmbed_core.spec import Positive
+
+from swarmbed_behaviours.accord import PAYLOAD_BYTES, Accord
+from swarmbed_behaviours.follow_path import PathFile
+from swarmbed_behaviours.formation import Course, Reckoning, slots_of
+from swarmbed_behaviours.toolkit import (
+    CarrierInSight,
+    CentreUnder,
+    Dock,
+    Docking,
+    DockingParameters,
+    GoToPredock,
+    Leaf,
+    Lift,
+    Lower,
+    NearPredock,
+    NoticesCarrier,
+    SeesUnderside,
+    TimeLimit,
+    TreeController,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from py_trees.behaviour import Behaviour
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.robot import Robot
+    from swarmbed_core.spec import RobotSpec
+
+    from swarmbed_behaviours.toolkit import Board
+
+Vector = tuple[float, float, float]
+
+CENTRED, LIFTED, ARRIVED, LOWERED = 1, 2, 3, 4
+"""The stages that all have to have reached before anybody goes on."""
+GAIN = 2.0
+TURN_GAIN = 2.0
+"""Speed for each metre, and rate of turn for each radian, by which a robot is off its slot, 1/s."""
+SLOT_SLACK = 0.02
+SLOT_LOST = 0.06
+"""From the first error on a robot slows the formation, at the second it stands: metres."""
+LEAD_SLACK = 0.03
+"""Seconds of the course by which a robot may be ahead of the last one: what clocks differ by."""
+SILENT = 1.5
+"""A robot that has not heard one of the others for so many seconds stands still."""
+SETTLED = 0.003
+SETTLE_SECONDS = 2.0
+"""A robot is at the end when it is so near to its place, or so long after the course's end."""
+SIGHTS = 10
+"""Sights of the markermap that a carrier's place is the mean of, at least."""
+
+
+class CollectiveParameters(Part):
+    """What a scenario may set.
+
+    Attributes:
+        cells: column and row of each robot's carrier, as in the scenario's `joined`, in the team's order.
+        team: the robots' names; if not given, robot `<kind><n>` has the n-th of the cells.
+        first_marker: id on the sides of the first cell's carrier, the next has the next; that of the
+            first carrier there is, if not given.
+        path: a name from config/paths, or a file; its waypoints are taken relative to its start.
+        waypoints: of the formation's middle, relative to where it is lifted, instead of a path.
+        speed: of the middle in m/s; in a turn the outermost carrier is moved by as much again at most.
+        acceleration: likewise, in m/s2.
+        countdown: seconds between a common moment's first proposal and the moment.
+        patience: seconds that a robot waits for the others before it gives up.
+        docking: how the robots get under the carriers.
+    """
+
+    cells: Annotated[tuple[tuple[int, int], ...], Field(min_length=1, max_length=100)]
+    team: tuple[str, ...] | None = None
+    first_marker: int | None = None
+    path: str | None = None
+    waypoints: Annotated[tuple[Vector, ...], Field(min_length=1, max_length=1000)] | None = None
+    speed: Annotated[float, Field(gt=0, le=0.5)] = 0.15
+    acceleration: Annotated[float, Field(gt=0, le=1)] = 0.1
+    countdown: Annotated[float, Field(ge=0.5, le=10)] = 1.5
+    patience: Positive = 60.0
+    docking: DockingParameters = DockingParameters(centred=0.003)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.path is None) == (self.waypoints is None):
+            message = "give one of path and waypoints"
+            raise ValueError(message)
+        if len(set(self.cells)) != len(self.cells):
+            message = "cells: each carrier has one robot; two are the same"
+            raise ValueError(message)
+        if self.team is not None and (len(self.team) != len(self.cells) or len(set(self.team)) < len(self.team)):
+            message = f"team: {len(self.cells)} names that differ are right, one for each cell"
+            raise ValueError(message)
+        return self
+
+    def way(self) -> tuple[Vector, ...]:
+        """Return the waypoints relative to where the formation starts.
+
+        Raises:
+            ConfigError: there is no such path.
+        """
+        if self.waypoints is not None:
+            return self.waypoints
+        file = PathFile.load(str(self.path))
+        points = (between(file.start, point.pose).tolist() for point in file.waypoints)
+        return tuple((x, y, yaw) for x, y, yaw in points)
+
+
+def index_of(name: str, parameters: CollectiveParameters) -> int:
+    """Return which of the cells a robot has.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    if parameters.team is not None:
+        if name in parameters.team:
+            return parameters.team.index(name)
+        message = f"collective: '{name}' is not in the team {', '.join(parameters.team)}"
+        raise ConfigError(message)
+    number = re.search(r"(\d+)$", name)
+    index = int(number.group(1)) - 1 if number else -1
+    if 0 <= index < len(parameters.cells):
+        return index
+    message = f"collective: there are {len(parameters.cells)} cells, and none for '{name}'; name the team"
+    raise ConfigError(message)
+
+
+def radio_of(spec: RobotSpec) -> str:
+    """Return the radio to agree by.
+
+    Raises:
+        ConfigError: this kind of robot cannot take part.
+    """
+    missing = [
+        what
+        for what, there in (
+            ("holonomic drive", spec.holonomic),
+            ("lifter", spec.lifter is not None),
+            ("compass", spec.compass is not None),
+            ("camera on the lifter", any(camera.on_lifter for camera in spec.cameras)),
+            ("carrier in its file", spec.carrier is not None),
+        )
+        if not there
+    ]
+    radio = next((radio for radio in spec.radios if radio.payload_bytes >= PAYLOAD_BYTES), None)
+    if radio is None:
+        missing.append(f"radio for {PAYLOAD_BYTES} bytes")
+    if missing or radio is None:
+        message = f"collective: a robot of kind '{spec.kind}' has no {', no '.join(missing)}"
+        raise ConfigError(message)
+    return radio.name
+
+
+class Place:
+    """Where one robot is, and where it belongs, relative to where it stood when the carriers were lifted.
+
+    Attributes:
+        reckoning: the robot's pose.
+        slot: of its carrier in the formation.
+        sights: of how many the carrier's place is the mean.
+    """
+
+    def __init__(self, board: Board, slot: Vector) -> None:
+        """Know nothing but the slot."""
+        self.reckoning = Reckoning(board.spec)
+        self.slot = slot
+        self.sights = 0
+        self._first = np.zeros(3)
+        self._sum = np.zeros(3)
+        self._stamp = -math.inf
+        self._start: FloatArray | None = None
+        self._grip = np.zeros(3)
+
+    def begin_to_stand(self, board: Board) -> None:
+        """Begin anew, because the robot has moved; only images from now on count."""
+        self.reckoning.begin_to_stand()
+        self.sights = 0
+        self._sum[:] = 0.0
+        self._stamp = board.time
+        self._start = None
+
+    def stand(self, board: Board) -> None:
+        """Look at the carrier above and at the compass while the robot stands."""
+        self.reckoning.stand(board.senses)
+        sight = board.overhead
+        if sight is None or sight.stamp <= self._stamp:
+            return
+        self._stamp = sight.stamp
+        if self.sights == 0:
+            self._first = sight.pose_body.copy()
+        off = sight.pose_body - self._first
+        off[2] = wrap(off[2])
+        self._sum += off
+        self.sights += 1
+
+    def set_off(self, board: Board) -> None:
+        """Take the formation to be where it is now; from now on the robot is rigidly below its carrier."""
+        carrier = self._first + self._sum / max(self.sights, 1)
+        self._start = compose(carrier, invert(self.slot))
+        self._grip = invert(self._start)
+        self.reckoning.set_off(board.senses)
+
+    def sense(self, board: Board) -> None:
+        """Take what the robot senses in this tick."""
+        if self._start is not None:
+            self.reckoning.update(board.senses)
+
+    def target(self, formation: Vector) -> Vector:
+        """Return where the robot belongs when the formation is at a pose relative to its start."""
+        if self._start is None:
+            return self.reckoning.pose
+        x, y, yaw = compose(self._start, compose(formation, self._grip)).tolist()
+        return x, y, yaw
+
+
+class Barrier(Leaf):
+    """Stand until all are ready for a stage and the moment has come that was agreed for it."""
+
+    def __init__(
+        self, board: Board, accord: Accord, place: Place, stage: int, patience: float, name: str
+    ) -> None:
+        """Wait for a stage."""
+        super().__init__(name, board)
+        self._place = place
+        self._accord = accord
+        self._stage = stage
+        self._patience = patience
+        self._since = 0.0
+
+    def initialise(self) -> None:
+        """Look at the clock."""
+        self._since = self.board.time
+
+    def update(self) -> Status:
+        """Say that this robot is ready, and wait; fail if somebody gives up."""
+        board, accord = self.board, self._accord
+        board.stop()
+        if self._stage in {CENTRED, LIFTED}:
+            self._place.stand(board)
+        accord.ready(self._stage, board.time)
+        start = accord.start(self._stage)
+        if start is not None and board.time >= start - 0.5 / TICK_RATE:
+            return Status.SUCCESS
+        late = board.time - self._since > self._patience
+        return Status.FAILURE if accord.given_up or late else Status.RUNNING
+
+
+class Measure(Leaf):
+    """Stand and look at the carrier above for a while."""
+
+    def __init__(self, board: Board, place: Place, name: str = "measure") -> None:
+        """Measure the carrier's place."""
+        super().__init__(name, board)
+        self._place = place
+        self._until = 0.0
+
+    def initialise(self) -> None:
+        """Begin anew."""
+        self._place.begin_to_stand(self.board)
+        self._until = self.board.time + 5.0
+
+    def update(self) -> Status:
+        """Look; fail if there is nothing to be seen."""
+        self.board.stop()
+        self._place.stand(self.board)
+        if self._place.sights >= SIGHTS:
+            return Status.SUCCESS
+        return Status.RUNNING if self.board.time < self._until else Status.FAILURE
+
+
+class Carry(Leaf):
+    """Follow one slot of the formation along its course, together with the others."""
+
+    def __init__(
+        self, board: Board, accord: Accord, place: Place, course: Course, patience: float, name: str = "carry"
+    ) -> None:
+        """Follow a slot."""
+        super().__init__(name, board)
+        self._accord, self._place, self._course = accord, place, course
+        self._patience = patience
+        self._seconds = self._rate = self._latest = self._ended = 0.0
+
+    def initialise(self) -> None:
+        """Set off at the common moment."""
+        self._place.set_off(self.board)
+        start = self._accord.start(LIFTED)
+        self._latest = self.board.time if start is None else start
+        self._seconds, self._rate = 0.0, 1.0
+        self._ended = math.inf
+        self._accord.set_off(self._latest)
+
+    def update(self) -> Status:
+        """Go on; fail if somebody gives up or is silent for long."""
+        board, accord, course = self.board, self._accord, self._course
+        now = board.time
+        self._seconds = min(self._seconds + self._rate * (now - self._latest), course.duration)
+        self._latest = now
+        off = self._off(self._place.target(course.at(self._seconds)))
+        far = math.hypot(off[0], off[1])
+        self._rate = self._pace(now, far)
+        accord.progress(now, self._seconds, self._rate)
+        silence = accord.silence(now)
+        if accord.given_up or silence > self._patience:
+            return Status.FAILURE
+        if self._seconds >= course.duration:
+            self._ended = min(self._ended, now)
+            if far < SETTLED or now - self._ended > SETTLE_SECONDS:
+                board.stop()
+                return Status.SUCCESS
+        self._drive(off)
+        return Status.RUNNING
+
+    def _off(self, target: Vector) -> Vector:
+        """Return how far a place is from here: along the frame's axes, and the turn."""
+        x, y, yaw = self._place.reckoning.pose
+        return target[0] - x, target[1] - y, float(wrap(target[2] - yaw))
+
+    def _pace(self, now: float, far: float) -> float:
+        """Return how fast the course goes on: 1 on time, less where somebody cannot keep up."""
+        accord = self._accord
+        if self._seconds >= self._course.duration or accord.silence(now) > SILENT:
+            return 0.0
+        lost = (far - SLOT_SLACK) / (SLOT_LOST - SLOT_SLACK)
+        ahead = self._seconds - min(accord.behind(now), self._course.duration)
+        return min(max(1.0 - max(lost, 2.0 * (ahead - LEAD_SLACK)), 0.0), 1.0)
+
+    def _drive(self, off: Vector) -> None:
+        """Move as the slot does until the next tick, and towards it."""
+        tick = 1.0 / TICK_RATE
+        course, place = self._course, self._place
+        here = place.target(course.at(self._seconds))
+        there = place.target(course.at(self._seconds + self._rate * tick))
+        turn = float(wrap(there[2] - here[2]))
+        vx = (there[0] - here[0]) / tick + GAIN * off[0]
+        vy = (there[1] - here[1]) / tick + GAIN * off[1]
+        # The body turns meanwhile: its velocity is that of the middle of the tick.
+        yaw = place.reckoning.yaw + turn / 2
+        c, s = math.cos(yaw), math.sin(yaw)
+        self.board.drive((c * vx + s * vy, c * vy - s * vx, turn / tick + TURN_GAIN * off[2]))
+
+
+class Collective(TreeController):
+    """One robot of a team that carries joined carriers."""
+
+    Parameters: ClassVar[type[Part]] = CollectiveParameters
+    parameters: CollectiveParameters
+
+    def __init__(self, robot: Robot, parameters: CollectiveParameters, rng: np.random.Generator) -> None:
+        """Join the team.
+
+        Raises:
+            ConfigError: this robot cannot take part, or has no place, or the path cannot be driven.
+        """
+        spec = robot.spec
+        self._radio = radio_of(spec)
+        self._index = index_of(robot.name, parameters)
+        self._accord = Accord(self._index, len(parameters.cells), parameters.countdown)
+        super().__init__(robot, parameters, rng)
+
+    def make_tree(self) -> Behaviour:
+        """Return the tree: all of the work; if that fails, put the carrier down."""
+        board, asked, accord = self.board, self.parameters, self._accord
+        spec = board.spec
+        carrier = spec.carrier
+        length, width = (0.0, 0.0) if carrier is None else (carrier.length, carrier.width)
+        slots = slots_of(asked.cells, length, width)
+        reach = max(math.hypot(*slot) for slot in slots)
+        self._place = place = Place(board, (*slots[self._index], 0.0))
+        course = Course.plan(asked.way(), spec, reach, asked.speed, asked.acceleration)
+
+        def barrier(stage: int, name: str) -> Barrier:
+            return Barrier(board, accord, place, stage, asked.patience, f"wait: {name}")
+
+        work = [
+            TimeLimit(board, self._get_under(), asked.patience, "get under"),
+            Measure(board, place),
+            barrier(CENTRED, "centred"),
+            Lift(board),
+            barrier(LIFTED, "lifted"),
+            Carry(board, accord, place, course, asked.patience),
+            barrier(ARRIVED, "arrived"),
+            Lower(board),
+            barrier(LOWERED, "lowered"),
+            Wait(board, math.inf, "done"),
+        ]
+        put_down = [GiveUp(board, accord), Lower(board, "put down"), Wait(board, math.inf, "failed")]
+        return Selector(
+            "collective",
+            memory=True,
+            children=[
+                Sequence("together", memory=True, children=work),
+                Sequence("alone", memory=True, children=put_down),
+            ],
+        )
+
+    def _get_under(self) -> Behaviour:
+        """Return the behaviour that ends with the robot centred below its own carrier."""
+        board, asked = self.board, self.parameters
+        first = asked.first_marker
+        if first is None:
+            first = CarrierMarkers.load(asked.docking.markers).sides.first_id
+        mine = first + self._index
+
+        def is_mine(board: Board, _: FloatArray) -> bool:
+            return board.overhead is not None or (board.carrier is not None and board.carrier.id == mine)
+
+        docking = Docking(board, asked.docking, is_mine)
+        centre = Sequence("below", memory=False, children=[SeesUnderside(board), CentreUnder(docking)])
+        dock = [CarrierInSight(docking), NearPredock(docking), Dock(docking)]
+        ways = [
+            centre,
+            Sequence("dock", memory=False, children=dock),
+            Sequence("predock", memory=False, children=[CarrierInSight(docking), GoToPredock(docking)]),
+            Sequence("look", memory=False, children=[NoticesCarrier(docking), Wait(board, 0.0, "seen")]),
+            Wait(board, math.inf, "look for carrier"),
+        ]
+        return Selector("get under", memory=False, children=ways)
+
+    def tick(self) -> None:
+        """Sense and listen, tick the tree, command and tell."""
+        board, accord = self.board, self._accord
+        board.begin()
+        self._place.sense(board)
+        for packet in board.senses.heard.get(self._radio, ()):
+            accord.hear(packet.payload, packet.stamp)
+        for _ in self.root.tick():
+            pass
+        board.say(self._radio, accord.message())
+        board.end()
+        self.doing = self.activity()
+
+    def activity(self) -> str:
+        """Return the leaf that runs."""
+        tip = self.root.tip()
+        return self.root.name if tip is None else str(tip.name)
+
+
+class GiveUp(Leaf):
+    """Tell the others that this robot puts its carrier down; it succeeds at once."""
+
+    def __init__(self, board: Board, accord: Accord, name: str = "give up") -> None:
+        """Give up."""
+        super().__init__(name, board)
+        self._accord = accord
+
+    def update(self) -> Status:
+        """Give up."""
+        self._accord.give_up()
+        return Status.SUCCESS

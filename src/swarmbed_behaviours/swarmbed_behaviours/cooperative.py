@@ -1,0 +1,726 @@
+"""The cooperative controller: robots that tell each other what they find (cf. DOTS paper, IV).
+
+Each robot still acts on its own senses, without a map of the arena and without anyone who plans for all. But
+it remembers where carriers are and which ground was looked at, in a frame of its own (`knowledge`), tells it
+to the others in 24 bytes ten times a second (`talk`), finds out by radio ranges where the others are
+(`neighbours`), and never moves faster than it and whoever comes towards it can brake (`steering`). Where no
+message arrives it is a careful searcher that does not look twice where it has been.
+
+The tree is the paper's (Figure 12): find, pick up, deliver, come out; what fails leads back to the beginning.
+
+- *Find*: go for the nearest carrier that is known to stand free and that nobody nearer claims; if there is
+  none, to where nobody looked yet and nobody else is going.
+- *Pick up*: the toolkit's.
+- *Deliver*: straight to the drop zone, and into it where there is room for the carrier and for those after it.
+- *Right of way*: who docks, then who carries, then by name. The others keep out of the way.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+
+import numpy as np
+from py_trees.common import Status as Result
+from py_trees.composites import Sequence
+from py_trees.decorators import Decorator
+from pydantic import Field
+from swarmbed_core.config import Part
+from swarmbed_core.device import Zone
+from swarmbed_core.geometry import wrap
+from swarmbed_core.spec import NotNegative, Positive
+
+from swarmbed_behaviours.knowledge import Carrier, Knowledge, Neighbour
+from swarmbed_behaviours.steering import ANSWER, OBSTACLE, closing_k, notice_k, recall_k, steer_k
+from swarmbed_behaviours.talk import State, Status, encode
+from swarmbed_behaviours.toolkit import (
+    ComeOut,
+    Do,
+    Docking,
+    DockingParameters,
+    Leaf,
+    Lower,
+    TreeController,
+    pick_up,
+)
+
+if TYPE_CHECKING:
+    from py_trees.behaviour import Behaviour
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.robot import Robot
+
+    from swarmbed_behaviours.toolkit import Board
+
+TO_SEARCH_ZONE: Final = math.pi
+SWEEPS_KEPT: Final = 5
+BAN_SECONDS: Final = 15.0
+"""How long a place in the drop zone is not tried again that could not be reached."""
+NEAR: Final = 3.0
+"""Metres beyond which nothing known needs to be steered around."""
+
+
+class CooperativeParameters(Part):
+    """What a scenario may set.
+
+    Attributes:
+        search_speed: in m/s, where the way is clear.
+        approach_speed: to a carrier that is known.
+        carry_speed: with a carrier.
+        brake: deceleration that robots count with when they approach something, in m/s2.
+        delay: seconds until brakes act, senses' and ticks' included.
+        margin: metres to keep from everything.
+        respect: metres more to keep from whoever has the right of way.
+        sight: metres within which a carrier is surely seen.
+        again: seconds after which it is worth looking again at the same ground.
+        depth: metres into the drop zone where carriers are put down.
+        least_depth: metres into it where they are put down when there is no more room.
+        apart: metres between the centres of carriers put down side by side.
+        stuck: seconds without progress after which a robot tries something else.
+        docking: how carriers are picked up.
+    """
+
+    search_speed: Positive = 0.8
+    approach_speed: Positive = 0.6
+    carry_speed: Positive = 0.5
+    brake: Positive = 1.5
+    delay: Positive = 0.25
+    margin: NotNegative = 0.03
+    respect: NotNegative = 0.12
+    sight: Positive = 0.7
+    again: Positive = 25.0
+    depth: Annotated[float, Field(ge=0.2, le=5.0)] = 0.6
+    least_depth: Annotated[float, Field(ge=0.17, le=5.0)] = 0.22
+    apart: Positive = 0.55
+    stuck: Positive = 4.0
+    docking: DockingParameters = DockingParameters(approach_speed=0.4, taken=1.0)
+
+
+class Cooperative(TreeController):
+    """One robot of a cooperating swarm.
+
+    Attributes:
+        knowledge: what it knows of itself, the others, the carriers and the ground.
+        state: what it tells the others it does.
+        target: the carrier it claims.
+        obstacles: what is near, as `steering` has it.
+    """
+
+    Parameters: ClassVar[type[Part]] = CooperativeParameters
+    parameters: CooperativeParameters
+
+    def __init__(self, robot: Robot, parameters: CooperativeParameters, rng: np.random.Generator) -> None:
+        """Begin with nothing known."""
+        spec = robot.spec
+        ring = spec.ranges[0] if spec.ranges else None
+        self._angles = np.array(ring.angles if ring else ())
+        self._mount = ring.mount_radius if ring else 0.0
+        self._ring = ring.name if ring else ""
+        self._blind = np.zeros(len(self._angles))
+        self._memory = np.full((max(SWEEPS_KEPT * len(self._angles), 1), 3), -1e9)
+        self._head = 0
+        self.obstacles = np.zeros((256, OBSTACLE))
+        self._answer = np.zeros(ANSWER)
+        self._count = 0
+        self._gathered = -math.inf
+        self._last = (0.0, 0.0)
+        self._radio = next((radio.name for radio in spec.radios if radio.kind == "ble"), "")
+        body = spec.body.bounding_radius
+        self.body = body
+        self.load = body if spec.carrier is None else math.hypot(spec.carrier.length, spec.carrier.width) / 2
+        self.knowledge = Knowledge(robot.name, self._angles, self._mount)
+        self.state = State.IDLE
+        self.target: int | None = None
+        self.aim = (0.0, 0.0)
+        super().__init__(robot, parameters, rng)
+
+    def make_tree(self) -> Behaviour:
+        """Return the tree: find, pick up, deliver, come out."""
+        board, asked = self.board, self.parameters
+        self.docking = Docking(board, asked.docking, self.wanted)
+        out = ComeOut(self.docking, lambda _: TO_SEARCH_ZONE)
+        return Sequence(
+            "cooperative",
+            memory=True,
+            children=[
+                Find(self),
+                Guarded(self, pick_up(self.docking), State.DOCK),
+                Sequence(
+                    "deliver",
+                    memory=True,
+                    children=[
+                        Do("carries", board, self.taken),
+                        Deliver(self),
+                        Lower(board),
+                        Do("delivered", board, self.delivered),
+                    ],
+                ),
+                Guarded(self, out, State.LEAVE, "come out"),
+            ],
+        )
+
+    def tick(self) -> None:
+        """Sense, learn, decide, tell."""
+        board, knowledge = self.board, self.knowledge
+        board.begin()
+        knowledge.update(board.senses, board.carriers)
+        self._look_around()
+        for _ in self.root.tick():
+            pass
+        if self._radio:
+            cost = 0.0
+            if self.target is not None and self.state in {State.SEARCH, State.APPROACH}:
+                cost = self.cost(knowledge.carriers.get(self.target))
+            board.say(self._radio, encode(knowledge.message(self.state, self.aim, self.target, cost)))
+        board.end()
+        self.doing = self.activity()
+
+    # What the nodes need to know
+
+    @property
+    def radius(self) -> float:
+        """Return the radius of the robot and what it carries."""
+        return (self.load if self.board.carrying else self.body) + self.parameters.margin
+
+    def cost(self, carrier: Carrier | None) -> float:
+        """Return how far the robot is from a carrier."""
+        if carrier is None or not carrier.placed:
+            return 0.0
+        return math.hypot(carrier.x - self.knowledge.x, carrier.y - self.knowledge.y)
+
+    def rank(self, other: Neighbour) -> bool:
+        """Return whether another robot has the right of way."""
+        message = other.message
+        if message is None:
+            return False
+        mine = _RANK[self.state], self.knowledge.name
+        return (_RANK[message.state], other.name) < mine
+
+    def wanted(self, board: Board, place_odom: FloatArray) -> bool:
+        """Return whether a carrier that stands there is to be picked up."""
+        del board
+        knowledge = self.knowledge
+        x, y = knowledge.from_odom(float(place_odom[0]), float(place_odom[1]))
+        if knowledge.edge_known:
+            if x > 0.0:
+                return False
+        elif knowledge.zone is not Zone.SEARCH:
+            return False
+        nearest = min(
+            (carrier for carrier in knowledge.carriers.values() if carrier.placed),
+            key=lambda carrier: math.hypot(carrier.x - x, carrier.y - y),
+            default=None,
+        )
+        if nearest is None or math.hypot(nearest.x - x, nearest.y - y) > 0.2:
+            return True
+        return nearest.status in {Status.FREE, Status.GONE} or nearest.holder == knowledge.name
+
+    def loses(self, carrier: Carrier) -> bool:
+        """Return whether somebody else has the better claim to a carrier."""
+        knowledge = self.knowledge
+        mine = self.cost(carrier)
+        if self.target == carrier.id:
+            mine -= 0.3
+        for other in knowledge.rivals(carrier.id):
+            message = other.message
+            if message is None:
+                continue
+            if message.state is State.DOCK and self.state is not State.DOCK:
+                return True
+            if message.state in {State.CARRY, State.DEPOSIT}:
+                return True
+            if (message.cost, other.name) < (mine, knowledge.name):
+                return True
+        return False
+
+    def choose(self) -> Carrier | None:
+        """Return the carrier to go for, None if none is known that is free."""
+        board = self.board
+        best, least = None, math.inf
+        for carrier in self.knowledge.carriers.values():
+            if carrier.status is not Status.FREE or not carrier.placed or board.is_given_up(carrier.id):
+                continue
+            cost = self.cost(carrier) - (0.3 if carrier.id == self.target else 0.0)
+            if cost < least and not self.loses(carrier):
+                best, least = carrier, cost
+        return best
+
+    def taken(self, board: Board) -> None:
+        """The robot has lifted a carrier: find out which, and tell."""
+        knowledge = self.knowledge
+        if self.target is None:
+            near = [
+                carrier
+                for carrier in knowledge.carriers.values()
+                if carrier.placed and carrier.status is not Status.DELIVERED and self.cost(carrier) < 0.25
+            ]
+            self.target = min(near, key=self.cost).id if near else None
+        if self.target is not None:
+            carrier = knowledge.carriers.setdefault(
+                self.target, Carrier(self.target, Status.TAKEN, board.time)
+            )
+            carrier.status, carrier.holder = Status.TAKEN, knowledge.name
+        self.state = State.CARRY
+        self._learn_legs()
+
+    def delivered(self, board: Board) -> None:
+        """The carrier stands in the drop zone."""
+        knowledge = self.knowledge
+        carrier = None if self.target is None else knowledge.carriers.get(self.target)
+        if carrier is not None:
+            carrier.status, carrier.holder = Status.DELIVERED, ""
+            carrier.x, carrier.y, carrier.stamp = knowledge.x, knowledge.y, board.time
+            carrier.seen = board.time
+        self.target = None
+        self._blind[:] = 0.0
+
+    def _learn_legs(self) -> None:
+        """Find out which sensors look at the legs of the load."""
+        above = self.board.overhead
+        carrier = self.board.spec.carrier
+        self._blind[:] = 0.0
+        if carrier is None:
+            return
+        x = y = yaw = 0.0
+        if above is not None:
+            x, y, yaw = above.pose_body.tolist()
+        far = math.hypot(carrier.length, carrier.width) / 2 - carrier.leg_radius
+        half = self.board.spec.ranges[0].field_of_view / 2
+        for k in range(4):
+            angle = yaw + math.pi / 4 + k * math.pi / 2
+            leg_x, leg_y = x + far * math.cos(angle), y + far * math.sin(angle)
+            for i, sensor in enumerate(self._angles.tolist()):
+                to_x = leg_x - self._mount * math.cos(sensor)
+                to_y = leg_y - self._mount * math.sin(sensor)
+                distance = math.hypot(to_x, to_y)
+                off = abs(float(wrap(math.atan2(to_y, to_x) - sensor)))
+                if off < half + math.asin(min(2.0 * carrier.leg_radius / distance, 1.0)):
+                    # Echoes between leg and robot come from up to twice as far.
+                    self._blind[i] = 2.0 * distance + 0.1
+
+    # Motion
+
+    def _look_around(self) -> None:
+        """Note what the distance sensors and the cameras see."""
+        knowledge, senses = self.knowledge, self.board.senses
+        now = knowledge.time
+        sweep = senses.ranges.get(self._ring)
+        if sweep is not None:
+            self._head = notice_k(
+                sweep, self._angles, self._blind, self._mount, knowledge.x, knowledge.y, knowledge.yaw, now,
+                self._memory, self._head,
+            )  # fmt: skip
+            if not self.board.carrying:
+                knowledge.ground.clear(
+                    knowledge.x, knowledge.y, knowledge.yaw, sweep, self._angles, self._mount, 2.5
+                )
+        asked = self.parameters
+        if not self.board.carrying:
+            knowledge.ground.see(knowledge.x, knowledge.y, asked.sight, now)
+        for other in knowledge.neighbours.values():
+            if other.located and not other.carrying and now - other.stamp < 1.0:
+                knowledge.ground.see(other.x, other.y, 0.8 * asked.sight, now)
+
+    def gather(self) -> int:
+        """Collect what is near, seen from here, and return how much it is."""
+        knowledge = self.knowledge
+        if self._gathered == knowledge.time:
+            return self._count
+        self._gathered = knowledge.time
+        rows = self.obstacles
+        x, y, now = knowledge.x, knowledge.y, knowledge.time
+        count = recall_k(self._memory, x, y, now, 0.35, rows)
+        asked = self.parameters
+        for carrier in knowledge.carriers.values():
+            if carrier.id == self.target or not carrier.placed or carrier.status is Status.GONE:
+                continue
+            if carrier.status is Status.TAKEN and now - carrier.stamp > 0.5 and carrier.holder == "":
+                continue
+            dx, dy = carrier.x - x, carrier.y - y
+            if abs(dx) + abs(dy) < NEAR and count < len(rows):
+                rows[count] = (dx, dy, self.load, 1.0)
+                count += 1
+        for other in knowledge.neighbours.values():
+            message = other.message
+            if message is None or not other.located or now - other.stamp > 60.0:
+                continue
+            dx, dy = other.x - x, other.y - y
+            if abs(dx) + abs(dy) > NEAR or count + 3 > len(rows):
+                continue
+            size = self.load if other.carrying else self.body
+            first = self.rank(other) and now - other.stamp < 1.0
+            if first:
+                # Not only it, but where it will be.
+                size += asked.respect
+                for ahead in (0.4, 0.8):
+                    rows[count] = (dx + ahead * message.vx, dy + ahead * message.vy, size, 1.0)
+                    count += 1
+            rows[count] = (dx, dy, size, 1.0)
+            count += 1
+        self._count = count
+        return count
+
+    def steer(self, wish_x: float, wish_y: float, face: float | None = None) -> float:
+        """Drive as near to a velocity along the compass's axes as is safe; return the share of it.
+
+        Args:
+            wish_x: the velocity.
+            wish_y: the velocity.
+            face: the heading to turn to meanwhile.
+        """
+        knowledge, asked = self.knowledge, self.parameters
+        count = self.gather()
+        for other in knowledge.neighbours.values():
+            # Somebody with a load is near, and the legs are thin.
+            if not other.located and other.carrying and knowledge.time - other.ranged < 0.5:
+                cap = max(
+                    closing_k(other.distance - self.radius - self.load, asked.brake, asked.delay), 0.05
+                )
+                speed = math.hypot(wish_x, wish_y)
+                if speed > cap:
+                    wish_x, wish_y = wish_x * cap / speed, wish_y * cap / speed
+        steer_k(
+            wish_x, wish_y, self._last[0], self._last[1], self.radius, asked.brake, asked.delay, 1.0,
+            self.obstacles, count, self._answer,
+        )  # fmt: skip
+        vx, vy, _, share = self._answer.tolist()
+        self._last = (vx, vy)
+        self.go(vx, vy, face)
+        return float(share)
+
+    def go(self, vx: float, vy: float, face: float | None = None) -> None:
+        """Drive with a velocity along the compass's axes."""
+        speed = math.hypot(vx, vy)
+        if speed < 1e-3 and face is None:
+            self.board.drive((0.0, 0.0, 0.0))
+        else:
+            self.board.drive_towards(math.atan2(vy, vx), speed, face)
+
+    def towards(self, x: float, y: float, speed: float) -> tuple[float, float]:
+        """Return the velocity to a place in the robot's frame, slower near it."""
+        dx, dy = x - self.knowledge.x, y - self.knowledge.y
+        way = math.hypot(dx, dy)
+        if way < 1e-3:
+            return 0.0, 0.0
+        pace = min(speed, 1.5 * way)
+        return pace * dx / way, pace * dy / way
+
+    def threatened(self, vx: float, vy: float) -> bool:
+        """Return whether another robot is so near that going on like this is not safe."""
+        knowledge, asked = self.knowledge, self.parameters
+        for other in knowledge.neighbours.values():
+            message = other.message
+            if message is None or knowledge.time - other.stamp > 60.0:
+                continue
+            size = self.load if other.carrying else self.body
+            if other.located:
+                dx, dy = other.x - knowledge.x, other.y - knowledge.y
+            else:
+                continue
+            distance = math.hypot(dx, dy)
+            gap = distance - self.radius - size
+            if gap > 1.0 or distance < 1e-6:
+                continue
+            closing = (vx * dx + vy * dy) / distance
+            if closing > max(closing_k(gap, asked.brake, asked.delay), 0.03):
+                return True
+        return False
+
+
+_RANK: Final = {
+    State.DOCK: 0,
+    State.LEAVE: 1,
+    State.DEPOSIT: 2,
+    State.CARRY: 3,
+    State.APPROACH: 4,
+    State.SEARCH: 5,
+    State.IDLE: 6,
+}
+
+
+class Guarded(Decorator):
+    """Let the child do its work, but stand while another robot is in the way."""
+
+    def __init__(self, robot: Cooperative, child: Behaviour, state: State, name: str = "pick up") -> None:
+        """Guard `child`, and tell `state` meanwhile."""
+        super().__init__(name, child)
+        self._robot = robot
+        self._state = state
+
+    def update(self) -> Result:
+        """Return what the child says."""
+        robot = self._robot
+        robot.state = self._state
+        robot.aim = (robot.knowledge.x, robot.knowledge.y)
+        result: Result = self.decorated.status
+        if result is Result.RUNNING and not robot.board.carrying:
+            if robot.threatened(robot.knowledge.vx, robot.knowledge.vy):
+                robot.board.stop()
+            if self._state is State.DOCK:
+                target = robot.docking.target
+                carrier = None if target is None else robot.knowledge.carriers.get(target)
+                if carrier is not None and target != robot.target:
+                    robot.target = target
+                below = robot.board.overhead is not None
+                if carrier is not None and not below and robot.loses(carrier):
+                    robot.docking.why = "claimed"
+                    return Result.FAILURE
+        if result is Result.FAILURE:
+            robot.target = None
+        return result
+
+
+class Find(Leaf):
+    """Find a carrier: succeed beside one that is free and in sight, or below one."""
+
+    def __init__(self, robot: Cooperative, name: str = "find") -> None:
+        """Search with `robot`."""
+        super().__init__(name, robot.board)
+        self._robot = robot
+        self._goal: tuple[float, float] | None = None
+        self._chosen = -math.inf
+        self._progress = Progress()
+        self._doubt = 0.0
+
+    def initialise(self) -> None:
+        """Begin anew."""
+        self._goal = None
+        self._chosen = -math.inf
+        self._progress.start(self._robot.knowledge)
+        self._doubt = 0.0
+
+    def update(self) -> Result:
+        """Search on."""
+        robot, board = self._robot, self.board
+        if not board.platform_down:
+            board.lift(False)
+            if board.carrying:
+                board.carry(False)
+        if robot.docking.wants_overhead() and board.platform_down:
+            robot.target = None
+            return Result.SUCCESS
+        carrier = robot.choose()
+        if carrier is not None:
+            return self._approach(carrier)
+        robot.target = None
+        robot.state = State.SEARCH
+        self._search()
+        return Result.RUNNING
+
+    def _approach(self, carrier: Carrier) -> Result:
+        """Go to a carrier that is known; succeed where it can be seen."""
+        robot, board = self._robot, self.board
+        knowledge, asked = robot.knowledge, robot.parameters
+        if robot.target != carrier.id:
+            robot.target = carrier.id
+            self._doubt = 0.0
+        robot.state = State.APPROACH
+        robot.aim = (carrier.x, carrier.y)
+        distance = robot.cost(carrier)
+        seen = board.carriers.get(carrier.id)
+        if seen is not None and knowledge.time - seen.stamp < 0.6 and distance < 0.9:
+            robot.docking.target = carrier.id
+            return Result.SUCCESS
+        if distance < 0.55:
+            self._doubt += 0.1
+            if self._doubt > 1.5:
+                carrier.status, carrier.stamp = Status.GONE, knowledge.time
+                robot.target = None
+        if self._progress.stuck(knowledge, asked.stuck):
+            board.give_up(carrier.id, 3.0)
+            self._progress.start(knowledge)
+        robot.steer(*robot.towards(carrier.x, carrier.y, asked.approach_speed))
+        return Result.RUNNING
+
+    def _search(self) -> None:
+        """Go to where nobody has looked."""
+        robot = self._robot
+        knowledge, asked = robot.knowledge, robot.parameters
+        now = knowledge.time
+        if self._progress.stuck(knowledge, asked.stuck):
+            angle = robot.board.rng.uniform(-math.pi, math.pi)
+            self._goal = (knowledge.x + math.cos(angle), knowledge.y + math.sin(angle))
+            self._chosen = now + 1.0
+            self._progress.start(knowledge)
+        far = self._goal is None or math.hypot(self._goal[0] - knowledge.x, self._goal[1] - knowledge.y) > 0.3
+        if now - self._chosen > 0.5 or not far:
+            self._chosen = now
+            self._goal = self._next()
+        goal = self._goal
+        if goal is None:
+            # Towards the search zone, and spread out on the way.
+            wish_x, wish_y = -asked.search_speed, self._apart()
+        else:
+            wish_x, wish_y = robot.towards(*goal, asked.search_speed)
+        robot.aim = goal or (knowledge.x - 1.0, knowledge.y)
+        robot.steer(wish_x, wish_y)
+
+    def _next(self) -> tuple[float, float] | None:
+        """Return the place to look at next, None on the way to the search zone."""
+        robot = self._robot
+        knowledge, asked = robot.knowledge, robot.parameters
+        if knowledge.zone is not Zone.SEARCH and knowledge.search_edge is None:
+            return None
+        edge = knowledge.search_edge if knowledge.search_edge is not None else knowledge.x + 2.0
+        others: list[tuple[float, float]] = []
+        for other in knowledge.neighbours.values():
+            message = other.message
+            if message is not None and other.located and knowledge.time - other.stamp < 3.0:
+                others.append((other.x, other.y))
+                if message.state is State.SEARCH:
+                    others.append((other.x + message.aim_x, other.y + message.aim_y))
+        place = None
+        for again in (asked.again, 0.3 * asked.again):
+            place = knowledge.ground.explore(
+                knowledge.x, knowledge.y, knowledge.time, edge, others, self._goal, again
+            )
+            if place is not None:
+                return place
+        # All was seen lately: it may have been put between the zones, or moved.
+        return knowledge.ground.explore(
+            knowledge.x, knowledge.y, knowledge.time, -0.1 if knowledge.edge_known else edge, others, None, 5.0
+        )
+
+    def _apart(self) -> float:
+        """Return how fast to move aside from who goes the same way beside."""
+        knowledge = self._robot.knowledge
+        push = 0.0
+        for other in knowledge.neighbours.values():
+            if other.located:
+                dx, dy = knowledge.x - other.x, knowledge.y - other.y
+                if abs(dx) < 0.8 and 0.0 < abs(dy) < 1.0:
+                    push += math.copysign(0.25 * (1.0 - abs(dy)), dy)
+        return max(-0.4, min(0.4, push))
+
+
+class Deliver(Leaf):
+    """Take the carrier on the platform into the drop zone, to where there is room for it."""
+
+    def __init__(self, robot: Cooperative, name: str = "take to drop zone") -> None:
+        """Carry with `robot`."""
+        super().__init__(name, robot.board)
+        self._robot = robot
+        self._progress = Progress()
+        self._slot: tuple[float, float] | None = None
+        self._chosen = -math.inf
+        self._aside = 0.0
+        self._aside_until = -math.inf
+        self._waited = 0.0
+        self._banned: list[tuple[float, float]] = []
+
+    def initialise(self) -> None:
+        """Begin anew."""
+        self._progress.start(self._robot.knowledge)
+        self._slot = None
+        self._chosen = -math.inf
+        self._waited = 0.0
+        self._banned.clear()
+
+    def update(self) -> Result:
+        """Carry on."""
+        robot = self._robot
+        knowledge, asked = robot.knowledge, robot.parameters
+        now = knowledge.time
+        depth = knowledge.depth
+        inside = knowledge.zone is Zone.DROP
+        robot.state = State.DEPOSIT if inside else State.CARRY
+        if inside and depth is not None:
+            wanted = asked.depth if self._slot is None else self._slot[0]
+            off = 0.0 if self._slot is None else abs(self._slot[1] - knowledge.y)
+            if depth >= wanted - 0.04 and off < 0.15:
+                self.board.stop()
+                return Result.SUCCESS
+            if depth >= asked.least_depth and self._waited > 1.5:
+                self.board.stop()
+                return Result.SUCCESS
+        if self._progress.stuck(knowledge, asked.stuck):
+            self._progress.start(knowledge)
+            if self._slot is not None:
+                self._banned.append((self._slot[1], now + BAN_SECONDS))
+                self._slot = None
+            self._chosen = now
+            self._aside = robot.board.rng.uniform(-1.0, 1.0)
+            self._aside_until = now + robot.board.rng.uniform(0.5, 2.0)
+        if now - self._chosen > 0.5:
+            self._chosen = now
+            self._slot = self._find_slot()
+        if now < self._aside_until:
+            wish_x, wish_y = -0.15, math.copysign(0.3, self._aside)
+        elif self._slot is not None:
+            gap_x, gap_y = self._slot[0] - knowledge.x, self._slot[1] - knowledge.y
+            # First beside, then in: rows fill up from behind.
+            wish_y = max(-asked.carry_speed, min(asked.carry_speed, 1.5 * gap_y))
+            wish_x = max(-0.2, min(asked.carry_speed, 1.5 * gap_x))
+            if abs(gap_y) > 0.2 and knowledge.x > -0.3:
+                wish_x = min(wish_x, 1.0 * (-0.15 - knowledge.x))
+            scale = asked.carry_speed / max(math.hypot(wish_x, wish_y), asked.carry_speed)
+            wish_x, wish_y = scale * wish_x, scale * wish_y
+        else:
+            wish_x, wish_y = asked.carry_speed, 0.0
+        robot.aim = self._slot or (knowledge.x + 1.0, knowledge.y)
+        share = robot.steer(wish_x, wish_y)
+        self._waited = self._waited + 0.1 if inside and share < 0.3 else 0.0
+        return Result.RUNNING
+
+    def _find_slot(self) -> tuple[float, float] | None:
+        """Return where in the drop zone to put the carrier, None as long as the zone is far or unknown."""
+        robot = self._robot
+        knowledge, asked = robot.knowledge, robot.parameters
+        if not knowledge.edge_known or knowledge.x < -1.0:
+            return None
+        occupied = [
+            (carrier.x, carrier.y)
+            for carrier in knowledge.carriers.values()
+            if carrier.placed and carrier.x > -0.2 and carrier.id != robot.target
+            and carrier.status is not Status.GONE
+        ]
+        for other in knowledge.neighbours.values():
+            message = other.message
+            if message is None or not other.located or knowledge.time - other.stamp > 60.0:
+                continue
+            if other.carrying and robot.rank(other) and other.x > -0.7:
+                # Where it is going to.
+                occupied.append((max(other.x + message.aim_x, other.x), other.y + message.aim_y))
+        count = robot.gather()
+        walls = [
+            y + knowledge.y
+            for x, y, size, _ in robot.obstacles[:count].tolist()
+            if size == 0.0 and -0.2 < x + knowledge.x < asked.least_depth + robot.radius
+        ]
+        self._banned = [(y, until) for y, until in self._banned if knowledge.time < until]
+        barred = [*walls, *(y for y, _ in self._banned)]
+        best, least = None, math.inf
+        for k in range(-20, 21):
+            y = knowledge.y + 0.1 * k
+            if any(abs(y - other) < robot.radius for other in barred):
+                continue
+            room = asked.depth
+            for ox, oy in occupied:
+                if abs(oy - y) < asked.apart:
+                    room = min(room, ox - asked.apart)
+            if room < asked.least_depth:
+                continue
+            cost = abs(0.1 * k) + 0.5 * (asked.depth - room)
+            if self._slot is not None and abs(self._slot[1] - y) < 0.06:
+                cost -= 0.15
+            if cost < least:
+                best, least = (room, y), cost
+        return best
+
+
+class Progress:
+    """Whether a robot gets on."""
+
+    __slots__ = ("_since", "_x", "_y")
+
+    def start(self, knowledge: Knowledge) -> None:
+        """Begin here and now."""
+        self._since, self._x, self._y = knowledge.time, knowledge.x, knowledge.y
+
+    def __init__(self) -> None:
+        self._since = self._x = self._y = 0.0
+
+    def stuck(self, knowledge: Knowledge, seconds: float) -> bool:
+        """Return whether it has not come 0.2 m far in so many seconds."""
+        if math.hypot(knowledge.x - self._x, knowledge.y - self._y) > 0.2:
+            self.start(knowledge)
+        return knowledge.time - self._since > seconds

@@ -1,0 +1,109 @@
+"""Drive a path from config/paths once, and stop (DOTS paper, Figure 6).
+
+A robot that finds its pose in the arena drives the path where the file has it. Another one takes the place
+where it stands for the path's start.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from py_trees.common import Status
+from py_trees.composites import Selector, Sequence
+from pydantic import Field
+from swarmbed_core.config import ConfigFile, Part
+from swarmbed_core.geometry import compose, invert
+from swarmbed_core.spec import NotNegative, Positive
+from swarmbed_core.trajectory import Path, Waypoint
+
+from swarmbed_behaviours.toolkit import Leaf, TreeController, Wait
+
+if TYPE_CHECKING:
+    from py_trees.behaviour import Behaviour
+
+    from swarmbed_behaviours.toolkit import Board
+
+Place = Annotated[float, Field(ge=-1000, le=1000)]
+Pose = tuple[Place, Place, Place]
+
+
+class PathPoint(Part):
+    """One waypoint of a path file: pose and velocity, in `map`."""
+
+    pose: Pose
+    velocity: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+class PathFile(ConfigFile):
+    """A path of config/paths: where a robot starts and what it drives."""
+
+    FOLDER: ClassVar[str] = "config/paths"
+
+    title: str
+    start: Pose
+    max_speed: float | None = Field(default=None, gt=0)
+    waypoints: Annotated[tuple[PathPoint, ...], Field(min_length=1)]
+
+    def path(self) -> Path:
+        """Return the waypoints as a path in `map`."""
+        points = tuple(Waypoint(point.pose, point.velocity) for point in self.waypoints)
+        return Path(points, "map", max_speed=self.max_speed)
+
+
+class FollowPathParameters(Part):
+    """What a scenario may set.
+
+    Attributes:
+        path: a name from config/paths, or a file.
+        max_speed: in m/s, if not the file's.
+        stand: seconds to stand before: a gyro's bias shows while the wheels stand still.
+    """
+
+    path: str = "square"
+    max_speed: Positive | None = None
+    stand: NotNegative = 1.5
+
+
+class Drive(Leaf):
+    """Follow the path of a file."""
+
+    def __init__(self, board: Board, file: PathFile, max_speed: float | None, name: str = "drive") -> None:
+        """Follow `file`."""
+        super().__init__(name, board)
+        path = file.path()
+        self._path = Path(path.waypoints, "map", max_speed=max_speed or path.max_speed)
+        self._start = file.start
+
+    def initialise(self) -> None:
+        """Decide where the path lies."""
+        if self.board.senses.pose_map is None:
+            self._path = self._path.in_odom(compose(self.board.pose, invert(self._start)))
+
+    def update(self) -> Status:
+        """Drive on."""
+        return self.board.follow(self._path)
+
+
+class FollowPath(TreeController):
+    """Stand, drive, and stand again: `arrived`, or `failed` where the robot cannot follow the path."""
+
+    Parameters: ClassVar[type[Part]] = FollowPathParameters
+    parameters: FollowPathParameters
+
+    def make_tree(self) -> Behaviour:
+        """Return the tree.
+
+        Raises:
+            ConfigError: there is no such path.
+        """
+        board, asked = self.board, self.parameters
+        drive = Drive(board, PathFile.load(asked.path), asked.max_speed)
+        there = Wait(board, math.inf, "arrived")
+        once = Sequence("once", memory=True, children=[Wait(board, asked.stand, "stand"), drive, there])
+        return Selector("follow path", memory=True, children=[once, Wait(board, math.inf, "failed")])
+
+    def activity(self) -> str:
+        """Return the leaf that runs."""
+        tip = self.root.tip()
+        return self.root.name if tip is None else str(tip.name)

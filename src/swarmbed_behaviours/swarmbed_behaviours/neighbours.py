@@ -1,0 +1,319 @@
+"""Where the others are, without a map: relative localisation from radio ranges and told dead reckoning.
+
+Every robot reckons its way along the axes of its compass, so that two robots' frames differ by a shift
+alone: `o`, the other's origin in one's own frame. A UWB range (DOTS paper, III-A6) says how long the vector
+p - (q + o) is, with p the own place and q the one that the other tells: a circle of possible shifts. Once
+both move, circles of different centres meet in two points, and when the motion is no longer along one line,
+in one. A sum of Gaussians follows the possibilities: hypotheses spread over the first circle, each an
+extended Kalman filter, weighed by how well it foretells the ranges.
+
+What else ties two frames together comes in as measurements of `o`: both robots have crossed the edge of the
+drop zone, which is where they put x = 0; both know where a carrier stands; the distance sensors see nothing
+where a hypothesis puts the other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from swarmbed_core.kernel import kernel
+
+if TYPE_CHECKING:
+    from swarmbed_core.geometry import FloatArray
+
+HYPOTHESES: Final = 12
+# Columns of a hypothesis: the mean and the covariance of the shift, its weight.
+_X, _Y, _XX, _XY, _YY, _W, _COLUMNS = 0, 1, 2, 3, 4, 5, 6
+
+LEAST_WEIGHT: Final = 1e-6
+"""A hypothesis never gets less likely than that: what rules it out now may be an outlier."""
+DRIFT: Final = 0.03
+"""Metres by which dead reckoning errs after a metre; errors grow with the root of the way."""
+UNEXPECTED: Final = 4.0
+"""Sigmas by which a range may be off the nearest hypothesis before it counts as unexpected."""
+LOST_AFTER: Final = 12
+"""Unexpected ranges in a row, after which all that was believed is given up."""
+FAR: Final = 1e9
+
+
+@kernel
+def _normalise_k(hypotheses: FloatArray) -> None:
+    """Let the weights sum to 1, none below the least."""
+    total = 0.0
+    for k in range(hypotheses.shape[0]):
+        total += hypotheses[k, _W]
+    if not total > 0.0:
+        for k in range(hypotheses.shape[0]):
+            hypotheses[k, _W] = 1.0 / hypotheses.shape[0]
+        return
+    again = 0.0
+    for k in range(hypotheses.shape[0]):
+        weight = max(hypotheses[k, _W] / total, LEAST_WEIGHT)
+        hypotheses[k, _W] = weight
+        again += weight
+    for k in range(hypotheses.shape[0]):
+        hypotheses[k, _W] /= again
+
+
+@kernel
+def spread_k(hypotheses: FloatArray, dx: float, dy: float, distance: float, sigma: float) -> None:
+    """Place the hypotheses on the circle of shifts that a first range allows.
+
+    Args:
+        hypotheses: filled.
+        dx: own place minus the told one.
+        dy: own place minus the told one.
+        distance: the range.
+        sigma: of the range.
+    """
+    n = hypotheses.shape[0]
+    radius = max(distance, sigma)
+    across = radius * 2.0 * math.pi / n / 2.5
+    for k in range(n):
+        c, s = math.cos(2.0 * math.pi * k / n), math.sin(2.0 * math.pi * k / n)
+        along, wide = sigma * sigma, across * across
+        hypotheses[k, _X] = dx - c * distance
+        hypotheses[k, _Y] = dy - s * distance
+        hypotheses[k, _XX] = along * c * c + wide * s * s
+        hypotheses[k, _XY] = (along - wide) * c * s
+        hypotheses[k, _YY] = along * s * s + wide * c * c
+        hypotheses[k, _W] = 1.0 / n
+
+
+@kernel
+def drift_k(hypotheses: FloatArray, variance: float) -> None:
+    """Let the shift become less certain."""
+    for k in range(hypotheses.shape[0]):
+        hypotheses[k, _XX] += variance
+        hypotheses[k, _YY] += variance
+
+
+@kernel
+def range_k(hypotheses: FloatArray, dx: float, dy: float, distance: float, sigma: float) -> float:
+    """Take in a range; return by how many sigmas the best hypothesis was off.
+
+    Each step of Newton's is taken from the latest estimate (an iterated filter), for a range bends much
+    over a hypothesis that is still wide.
+    """
+    best = FAR
+    for k in range(hypotheses.shape[0]):
+        ox, oy = hypotheses[k, _X], hypotheses[k, _Y]
+        xx, xy, yy = hypotheses[k, _XX], hypotheses[k, _XY], hypotheses[k, _YY]
+        to_x, to_y = dx - ox, dy - oy
+        expected = max(math.hypot(to_x, to_y), 0.05)
+        hx, hy = -to_x / expected, -to_y / expected
+        # What the curve of the circle adds: half the variance across over the radius, as an error.
+        wide = xx * hy * hy - 2.0 * xy * hx * hy + yy * hx * hx
+        bend = 0.5 * wide / expected
+        noise = sigma * sigma + 0.5 * bend * bend
+        gain_x, gain_y = xx * hx + xy * hy, xy * hx + yy * hy
+        spread = hx * gain_x + hy * gain_y + noise
+        off = distance - expected - min(bend, 0.3 * expected)
+        z = off / math.sqrt(spread)
+        best = min(best, abs(z))
+        # Beyond some sigmas an outlier is as likely as anything.
+        likelihood = math.exp(-0.5 * min(z * z, 25.0)) / math.sqrt(spread)
+        hypotheses[k, _W] *= likelihood
+        if abs(z) > 6.0:
+            continue
+        gain_x, gain_y = gain_x / spread, gain_y / spread
+        hypotheses[k, _X] = ox + gain_x * off
+        hypotheses[k, _Y] = oy + gain_y * off
+        hypotheses[k, _XX] = xx - gain_x * gain_x * spread
+        hypotheses[k, _XY] = xy - gain_x * gain_y * spread
+        hypotheses[k, _YY] = yy - gain_y * gain_y * spread
+    _normalise_k(hypotheses)
+    return best
+
+
+@kernel
+def place_k(hypotheses: FloatArray, ox: float, oy: float, variance: float, doubt: float) -> None:
+    """Take in a measurement of the shift itself, or, where `oy` is NaN, of its x alone.
+
+    Args:
+        hypotheses: changed.
+        ox: the shift.
+        oy: the shift.
+        variance: of each.
+        doubt: how likely it is that the measurement is of something else.
+    """
+    both = not math.isnan(oy)
+    total = 0.0
+    for k in range(hypotheses.shape[0]):
+        total += hypotheses[k, _W]
+    for k in range(hypotheses.shape[0]):
+        xx, xy, yy = hypotheses[k, _XX], hypotheses[k, _XY], hypotheses[k, _YY]
+        off_x = ox - hypotheses[k, _X]
+        if both:
+            off_y = oy - hypotheses[k, _Y]
+            sxx, syy = xx + variance, yy + variance
+            det = sxx * syy - xy * xy
+            square = (syy * off_x * off_x - 2.0 * xy * off_x * off_y + sxx * off_y * off_y) / det
+            likelihood = math.exp(-0.5 * min(square, 100.0)) * variance / math.sqrt(det)
+        else:
+            off_y = 0.0
+            sxx, syy = xx + variance, 1.0
+            det = sxx
+            square = off_x * off_x / sxx
+            likelihood = math.exp(-0.5 * min(square, 100.0)) * math.sqrt(variance / sxx)
+        hypotheses[k, _W] *= doubt * 0.1 + (1.0 - doubt) * likelihood
+        if square > 16.0:
+            continue
+        if both:
+            axx, axy = (xx * syy - xy * xy) / det, (xy * sxx - xx * xy) / det
+            ayx, ayy = (xy * syy - yy * xy) / det, (yy * sxx - xy * xy) / det
+            hypotheses[k, _X] += axx * off_x + axy * off_y
+            hypotheses[k, _Y] += ayx * off_x + ayy * off_y
+            hypotheses[k, _XX] = xx - axx * xx - axy * xy
+            hypotheses[k, _XY] = xy - axx * xy - axy * yy
+            hypotheses[k, _YY] = yy - ayx * xy - ayy * yy
+        else:
+            gx, gy = xx / sxx, xy / sxx
+            hypotheses[k, _X] += gx * off_x
+            hypotheses[k, _Y] += gy * off_x
+            hypotheses[k, _XX] = xx - gx * xx
+            hypotheses[k, _XY] = xy - gx * xy
+            hypotheses[k, _YY] = yy - gy * xy
+    _normalise_k(hypotheses)
+
+
+@kernel
+def unseen_k(
+    hypotheses: FloatArray, dx: float, dy: float, yaw: float, sweep: FloatArray, angles: FloatArray, size: float
+) -> None:
+    """Doubt hypotheses that put the other where a distance sensor looks through.
+
+    Args:
+        hypotheses: weighed anew.
+        dx: own place minus the told one.
+        dy: own place minus the told one.
+        yaw: of the robot in its own frame.
+        sweep: distances from the robot's edge, NaN where nothing came back.
+        angles: of the sensors.
+        size: metres from the robot's centre to a sensor plus the other's radius.
+    """
+    n = angles.shape[0]
+    if n == 0:
+        return
+    for k in range(hypotheses.shape[0]):
+        to_x, to_y = hypotheses[k, _X] - dx, hypotheses[k, _Y] - dy
+        distance = math.hypot(to_x, to_y)
+        narrow = max(hypotheses[k, _XX], hypotheses[k, _YY]) < 0.04
+        if not narrow or distance > 1.5 or distance < 0.3:
+            continue
+        bearing = math.atan2(to_y, to_x) - yaw
+        nearest, least = 0, 9.0
+        for i in range(n):
+            off = abs((bearing - angles[i] + math.pi) % (2.0 * math.pi) - math.pi)
+            if off < least:
+                nearest, least = i, off
+        if sweep[nearest] > distance - size + 0.5:
+            hypotheses[k, _W] *= 0.6
+    _normalise_k(hypotheses)
+
+
+@kernel
+def mixture_k(hypotheses: FloatArray, out: FloatArray) -> None:
+    """Write the mean and the covariance of all hypotheses together: x, y, xx, xy, yy."""
+    x = y = 0.0
+    for k in range(hypotheses.shape[0]):
+        x += hypotheses[k, _W] * hypotheses[k, _X]
+        y += hypotheses[k, _W] * hypotheses[k, _Y]
+    xx = xy = yy = 0.0
+    for k in range(hypotheses.shape[0]):
+        ex, ey = hypotheses[k, _X] - x, hypotheses[k, _Y] - y
+        weight = hypotheses[k, _W]
+        xx += weight * (hypotheses[k, _XX] + ex * ex)
+        xy += weight * (hypotheses[k, _XY] + ex * ey)
+        yy += weight * (hypotheses[k, _YY] + ey * ey)
+    out[0], out[1], out[2], out[3], out[4] = x, y, xx, xy, yy
+
+
+class Shift:
+    """Where another robot's origin is in one's own frame, as far as that is known.
+
+    Attributes:
+        known: whether there is any estimate.
+        x: of the origin.
+        y: of the origin.
+        sigma: of the estimate, in metres: the root of the covariance's greater eigenvalue.
+    """
+
+    __slots__ = ("_hypotheses", "_mixture", "_unexpected", "known", "sigma", "x", "y")
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self._hypotheses = np.zeros((HYPOTHESES, _COLUMNS))
+        self._mixture = np.zeros(5)
+        self._unexpected = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing any more."""
+        self.known = False
+        self.x = self.y = 0.0
+        self.sigma = math.inf
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Return the 2 x 2 covariance of the estimate."""
+        xx, xy, yy = self._mixture[2:].tolist()
+        return np.array([[xx, xy], [xy, yy]])
+
+    def move(self, way: float) -> None:
+        """Tell that the two robots went `way` metres, both together, since the last call."""
+        if self.known and way > 0.0:
+            drift_k(self._hypotheses, DRIFT * DRIFT * way)
+
+    def add_range(self, dx: float, dy: float, distance: float, sigma: float) -> None:
+        """Take in a range.
+
+        Args:
+            dx: own place minus the one that the other tells.
+            dy: own place minus the one that the other tells.
+            distance: the range.
+            sigma: of the range.
+        """
+        if not self.known:
+            spread_k(self._hypotheses, dx, dy, distance, sigma)
+            self.known = True
+            self._unexpected = 0
+        elif range_k(self._hypotheses, dx, dy, distance, sigma) > UNEXPECTED:
+            self._unexpected += 1
+            if self._unexpected >= LOST_AFTER:
+                # Slipped wheels, or a hand that moved one of us.
+                self._unexpected = 0
+                spread_k(self._hypotheses, dx, dy, distance, sigma)
+        else:
+            self._unexpected = 0
+        self._sum_up()
+
+    def add_place(self, x: float, y: float | None, sigma: float, doubt: float = 0.05) -> None:
+        """Take in the shift itself, such as from a carrier that both saw; or only its x."""
+        if self.known:
+            place_k(self._hypotheses, x, math.nan if y is None else y, sigma * sigma, doubt)
+            self._sum_up()
+
+    def add_view(
+        self, dx: float, dy: float, yaw: float, sweep: FloatArray, angles: FloatArray, size: float
+    ) -> None:
+        """Take in that distance sensors see far where the other may be; arguments as for `unseen_k`."""
+        if self.known:
+            unseen_k(self._hypotheses, dx, dy, yaw, sweep, angles, size)
+            self._sum_up()
+
+    def restart(self, x: float, y: float) -> None:
+        """Follow a step of a frame's origin: what was at 0 is now at (x, y)."""
+        self._hypotheses[:, _X] += x
+        self._hypotheses[:, _Y] += y
+        if self.known:
+            self._sum_up()
+
+    def _sum_up(self) -> None:
+        mixture_k(self._hypotheses, self._mixture)
+        x, y, xx, xy, yy = self._mixture.tolist()
+        self.x, self.y = x, y
+        half = 0.5 * (xx - yy)
+        self.sigma = math.sqrt(max(0.5 * (xx + yy) + math.sqrt(half * half + xy * xy), 0.0))

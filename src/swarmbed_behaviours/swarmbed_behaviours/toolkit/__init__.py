@@ -1,0 +1,85 @@
+"""What controllers are built from: conditions, actions and decorators for py_trees 2.
+
+A tree's nodes share one robot's `Board`; `TreeController` ticks them. docs/toolkit.md shows how.
+"""
+
+from swarmbed_behaviours.toolkit.actions import (
+    Do,
+    Escape,
+    GoTo,
+    Lift,
+    Lower,
+    Stop,
+    Wait,
+    Wander,
+    way_likelihood,
+)
+from swarmbed_behaviours.toolkit.board import Board, TreeController
+from swarmbed_behaviours.toolkit.conditions import (
+    Carrying,
+    Check,
+    CollisionAhead,
+    Condition,
+    Heard,
+    InZone,
+    Leaf,
+    PlatformDown,
+    PlatformUp,
+    SeesCarrier,
+    SeesUnderside,
+)
+from swarmbed_behaviours.toolkit.decorators import Cooldown, OnFailure, TimeLimit
+from swarmbed_behaviours.toolkit.docking import (
+    BelowCarrier,
+    CarrierInSight,
+    CentreUnder,
+    ComeOut,
+    Dock,
+    Docking,
+    DockingParameters,
+    GoToPredock,
+    NearPredock,
+    NoticesCarrier,
+    pick_up,
+)
+from swarmbed_behaviours.toolkit.estimate import CarrierEstimate
+
+__all__ = [
+    "BelowCarrier",
+    "Board",
+    "CarrierEstimate",
+    "CarrierInSight",
+    "Carrying",
+    "CentreUnder",
+    "Check",
+    "CollisionAhead",
+    "ComeOut",
+    "Condition",
+    "Cooldown",
+    "Do",
+    "Dock",
+    "Docking",
+    "DockingParameters",
+    "Escape",
+    "GoTo",
+    "GoToPredock",
+    "Heard",
+    "InZone",
+    "Leaf",
+    "Lift",
+    "Lower",
+    "NearPredock",
+    "NoticesCarrier",
+    "OnFailure",
+    "PlatformDown",
+    "PlatformUp",
+    "SeesCarrier",
+    "SeesUnderside",
+    "Stop",
+    "TimeLimit",
+    "TreeController",
+    "Wait",
+    "Wander",
+    "pick_up",
+    "way_likelihood",
+]

@@ -1,0 +1,166 @@
+"""Conditions: leaves that look and never last; they succeed or fail within the tick."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from py_trees.behaviour import Behaviour
+from py_trees.common import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from swarmbed_core.device import RadioPacket, Zone
+
+    from swarmbed_behaviours.toolkit.board import Board
+
+
+class Leaf(Behaviour):
+    """A node without children that knows the robot's blackboard."""
+
+    def __init__(self, name: str, board: Board) -> None:
+        """Name the node and give it the blackboard."""
+        super().__init__(name)
+        self.board = board
+
+
+class Condition(Leaf):
+    """A question that is asked anew in every tick."""
+
+    @abstractmethod
+    def holds(self) -> bool:
+        """Return the answer."""
+
+    def update(self) -> Status:
+        """Succeed where the answer is yes."""
+        return Status.SUCCESS if self.holds() else Status.FAILURE
+
+
+class Check(Condition):
+    """Whatever a function of the blackboard says."""
+
+    def __init__(self, name: str, board: Board, test: Callable[[Board], bool]) -> None:
+        """Ask `test`."""
+        super().__init__(name, board)
+        self._test = test
+
+    def holds(self) -> bool:
+        """Return what the function returns."""
+        return self._test(self.board)
+
+
+class SeesCarrier(Condition):
+    """A side of a carrier is in sight that the robot has not given up."""
+
+    def __init__(self, board: Board, name: str = "sees carrier") -> None:
+        """Look with the perimeter cameras."""
+        super().__init__(name, board)
+
+    def holds(self) -> bool:
+        """Return whether there is a carrier to go for."""
+        carrier = self.board.carrier
+        return carrier is not None and not self.board.is_given_up(carrier.id)
+
+
+class SeesUnderside(Condition):
+    """The markermap under a carrier is in sight: the robot is below one."""
+
+    def __init__(self, board: Board, name: str = "sees underside") -> None:
+        """Look with the upward camera."""
+        super().__init__(name, board)
+
+    def holds(self) -> bool:
+        """Return whether a carrier is above."""
+        return self.board.overhead is not None
+
+
+class InZone(Condition):
+    """The robot is in a zone of the task."""
+
+    def __init__(self, board: Board, zone: Zone, name: str | None = None) -> None:
+        """Ask for one zone."""
+        super().__init__(name or f"in {zone.name.lower()} zone", board)
+        self._zone = zone
+
+    def holds(self) -> bool:
+        """Return whether the robot is there."""
+        return self.board.zone is self._zone
+
+
+class CollisionAhead(Condition):
+    """Driving in a direction of the arena would soon lead to a collision."""
+
+    def __init__(
+        self,
+        board: Board,
+        direction: Callable[[Board], float],
+        speed: float,
+        lookahead: float,
+        threshold: float,
+        name: str = "collision ahead",
+    ) -> None:
+        """Ask for the direction that a function of the blackboard gives."""
+        super().__init__(name, board)
+        self._direction = direction
+        self._speed, self._lookahead, self._threshold = speed, lookahead, threshold
+
+    def holds(self) -> bool:
+        """Return whether the collision map has something there."""
+        likelihood = self.board.likelihood(self._direction(self.board), self._speed, self._lookahead)
+        return likelihood > self._threshold
+
+
+class PlatformUp(Condition):
+    """The lifting platform is raised."""
+
+    def __init__(self, board: Board, name: str = "platform up") -> None:
+        """Ask the lifter."""
+        super().__init__(name, board)
+
+    def holds(self) -> bool:
+        """Return whether it is at its upper end."""
+        return self.board.platform_up
+
+
+class PlatformDown(Condition):
+    """The lifting platform is lowered."""
+
+    def __init__(self, board: Board, name: str = "platform down") -> None:
+        """Ask the lifter."""
+        super().__init__(name, board)
+
+    def holds(self) -> bool:
+        """Return whether it is at its lower end."""
+        return self.board.platform_down
+
+
+class Carrying(Condition):
+    """A carrier is on the platform, as far as the robot knows."""
+
+    def __init__(self, board: Board, name: str = "carrying") -> None:
+        """Ask the robot's memory."""
+        super().__init__(name, board)
+
+    def holds(self) -> bool:
+        """Return whether one was lifted and not put down."""
+        return self.board.carrying
+
+
+class Heard(Condition):
+    """A radio has received something that fits since the tick before."""
+
+    def __init__(
+        self,
+        board: Board,
+        radio: str,
+        test: Callable[[RadioPacket], bool] = lambda _: True,
+        name: str | None = None,
+    ) -> None:
+        """Listen to a radio for packets that `test` takes."""
+        super().__init__(name or f"heard by {radio}", board)
+        self._radio, self._test = radio, test
+
+    def holds(self) -> bool:
+        """Return whether there was one."""
+        return any(self._test(packet) for packet in self.board.senses.heard.get(self._radio, ()))

@@ -1,0 +1,473 @@
+"""Picking carriers up and coming out from under them (DOTS paper, IV-B1b, IV-B2, Figure 13).
+
+`pick_up` is the paper's behaviour, in its order of priority: centre under the markermap if it is seen, else
+drive in to `dock` if the robot stands right before a side, else go to `predock` if a side is seen. What the
+paper leaves open is decided here:
+
+- A robot that drives in sees neither the side (its camera is too close) nor the markermap (it is not yet
+  below it) for about 0.2 m. It goes on by odometry; the carrier is lost only if the markermap does not
+  appear at the end.
+- There is a centimetre to spare on either side between the legs. So the sights are fused
+  (`CarrierEstimate`), and the robot drives in only when place and direction are sure enough.
+- Far sides may tell no direction: then the robot first goes nearer, where they do.
+- A carrier with something between its legs is taken: another robot is below it.
+- Where a wall leaves no room for `predock`, the robot stands closer to the side.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+from py_trees.common import Status
+from py_trees.composites import Selector, Sequence
+from pydantic import Field
+from swarmbed_core.config import Part
+from swarmbed_core.geometry import between, compose, wrap
+from swarmbed_core.markers import CarrierMarkers
+from swarmbed_core.onboard import CARRIER_MARKERS
+from swarmbed_core.spec import Positive
+
+from swarmbed_behaviours.toolkit.actions import Lift, way_likelihood
+from swarmbed_behaviours.toolkit.conditions import Condition, Leaf
+from swarmbed_behaviours.toolkit.decorators import OnFailure, TimeLimit
+from swarmbed_behaviours.toolkit.estimate import QUARTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from py_trees.behaviour import Behaviour
+    from swarmbed_core.geometry import FloatArray
+
+    from swarmbed_behaviours.toolkit.board import Board
+    from swarmbed_behaviours.toolkit.estimate import CarrierEstimate
+
+    Accept = Callable[[Board, FloatArray], bool]
+
+STICK = math.radians(55.0)
+"""A robot keeps to the side it has chosen until it is this far round the carrier from it."""
+LOST_SECONDS = 1.0
+BLIND_SECONDS = 4.0
+"""A carrier is lost when no side was seen for so long; the second while driving in."""
+PATIENCE = 2.0
+"""Seconds to wait for somebody to get out of the way."""
+APPEAR_SECONDS = 0.7
+"""Seconds after which the markermap must have been seen, from where it can be."""
+
+
+class DockingParameters(Part):
+    """How carriers are picked up.
+
+    Attributes:
+        markers: what carriers look like, a name from config/markermaps: it holds predock and dock.
+        approach_speed: on the way to predock, in m/s.
+        dock_speed: on the way in.
+        centre_speed: under the carrier.
+        near: distance from a side at which its direction should be known, in metres.
+        close: distance from a side that is tried where there is no room for predock.
+        line: how far off the normal of a side a robot may be that drives in, in metres.
+        line_yaw: how far off its direction, in radians.
+        sure: how sure the carrier's centre must be by then, one sigma in metres.
+        sure_yaw: and its direction, in radians.
+        centred: how far off the carrier's centre it is lifted, in metres.
+        blocked: likelihood of a collision above which a way is not free.
+        taken: likelihood that something is between the legs above which a carrier is taken.
+        time_limit: seconds for the way to the centre.
+        give_up: seconds for which a carrier is left alone that could not be picked up.
+    """
+
+    markers: str = CARRIER_MARKERS
+    approach_speed: Positive = 0.3
+    dock_speed: Positive = 0.2
+    centre_speed: Positive = 0.15
+    near: Positive = 0.42
+    close: Positive = 0.26
+    line: Positive = 0.008
+    line_yaw: Positive = 0.08
+    sure: Positive = 0.006
+    sure_yaw: Positive = 0.03
+    centred: Positive = 0.006
+    blocked: Annotated[float, Field(ge=0, le=1)] = 0.05
+    taken: Annotated[float, Field(ge=0, le=1)] = 0.05
+    time_limit: Positive = 30.0
+    give_up: Positive = 10.0
+
+
+class Docking:
+    """What the nodes of `pick_up` share: the carrier the robot is after, and which side of it.
+
+    Attributes:
+        target: the id of the carrier the robot is after.
+        why: what went wrong last, in a word or two.
+    """
+
+    def __init__(self, board: Board, parameters: DockingParameters, accept: Accept) -> None:
+        """Prepare.
+
+        Args:
+            board: the robot's.
+            parameters: how carriers are picked up.
+            accept: whether a carrier that stands at a place in odom is to be picked up.
+
+        Raises:
+            ConfigError: there are no such markers.
+        """
+        self.board = board
+        self.parameters = parameters
+        self.docking = CarrierMarkers.load(parameters.markers).docking
+        carrier = board.spec.carrier
+        self.half = 0.0 if carrier is None else carrier.length / 2
+        # Between the legs, clear of what the map smears them to.
+        self.core = 0.6 * self.half
+        self.target: int | None = None
+        self.why = ""
+        self._accept = accept
+        self._outwards: float | None = None
+
+    @property
+    def estimate(self) -> CarrierEstimate | None:
+        """Return where the carrier is that the robot is after."""
+        return None if self.target is None else self.board.carriers.get(self.target)
+
+    def wants_overhead(self) -> bool:
+        """Return whether the carrier above is to be picked up."""
+        above = self.board.overhead
+        return above is not None and above.pose_odom is not None and self._accept(self.board, above.pose_odom)
+
+    def wants_side(self) -> bool:
+        """Return whether a carrier is in sight that is to be picked up; if so, the robot is after it now."""
+        board = self.board
+        seen = board.carrier
+        if seen is None or board.is_given_up(seen.id) or not self._accept(board, seen.pose_odom):
+            return False
+        if self.taken(seen):
+            self.fail("taken")
+            board.give_up(seen.id, self.parameters.give_up)
+            return False
+        if self.target != seen.id:
+            self.target = seen.id
+            self._outwards = None
+        return True
+
+    def in_sight(self) -> bool:
+        """Return whether the robot knows where its carrier is."""
+        known = self.estimate
+        if known is None:
+            return False
+        blind = self.board.distance_to(known.pose_odom) < self.half + self.parameters.close
+        return self.board.time - known.stamp < (BLIND_SECONDS if blind else LOST_SECONDS)
+
+    def taken(self, known: CarrierEstimate) -> bool:
+        """Return whether something is between the legs of a carrier, as far as the robot can tell.
+
+        It can from near by and right before a side: elsewhere the legs, smeared by the sensors' wide field
+        of view, cover what is between them.
+        """
+        board = self.board
+        if known.yaw_sigma > 0.1:
+            return False
+        out, aside, _ = between(known.side(board.pose), board.pose)
+        if not (board.spec.body.bounding_radius < out < self.parameters.near and abs(aside) < 0.3 * out):
+            return False
+        x, y, _ = between(board.pose, known.pose_odom)
+        return board.likelihood_at(x, y, self.core) > self.parameters.taken
+
+    def side(self, known: CarrierEstimate) -> FloatArray:
+        """Return the side of the carrier that the robot goes for."""
+        pose, centre = self.board.pose, known.pose_odom
+        bearing = math.atan2(pose[1] - centre[1], pose[0] - centre[0])
+        chosen = self._outwards
+        far = self.board.distance_to(centre) > self.half
+        if chosen is None or (far and abs(wrap(bearing - chosen)) > STICK):
+            chosen = bearing
+        yaw = float(centre[2])
+        self._outwards = yaw + QUARTER * round((chosen - yaw) / QUARTER)
+        return known.sides_at(self._outwards)
+
+    def fail(self, why: str) -> Status:
+        """Remember why something failed."""
+        self.why = why
+        return Status.FAILURE
+
+    def leave(self, _: Board) -> None:
+        """Take no interest in the carrier for a while, unless it was only lost from sight."""
+        if self.target is not None and self.why != "lost":
+            self.board.give_up(self.target, self.parameters.give_up)
+        self.target = None
+
+
+class NoticesCarrier(Condition):
+    """A carrier that is to be picked up is in sight, from the side or from below."""
+
+    def __init__(self, docking: Docking, name: str = "notices carrier") -> None:
+        """Look with all cameras."""
+        super().__init__(name, docking.board)
+        self._docking = docking
+
+    def holds(self) -> bool:
+        """Return whether there is one."""
+        return self._docking.wants_overhead() or self._docking.wants_side()
+
+
+class BelowCarrier(Condition):
+    """The markermap of a carrier that is to be picked up is in sight."""
+
+    def __init__(self, docking: Docking, name: str = "sees markermap") -> None:
+        """Look with the upward camera."""
+        super().__init__(name, docking.board)
+        self._docking = docking
+
+    def holds(self) -> bool:
+        """Return whether it is."""
+        return self._docking.wants_overhead()
+
+
+class CarrierInSight(Condition):
+    """The robot knows where its carrier is, and that nothing else is below it."""
+
+    def __init__(self, docking: Docking, name: str = "sees id") -> None:
+        """Look with the perimeter cameras."""
+        super().__init__(name, docking.board)
+        self._docking = docking
+
+    def holds(self) -> bool:
+        """Return whether it does."""
+        docking = self._docking
+        known = docking.estimate
+        if known is None or not docking.in_sight():
+            docking.why = "lost"
+            return False
+        if docking.taken(known):
+            docking.why = "taken"
+            return False
+        return True
+
+
+class NearPredock(Condition):
+    """The robot stands on the normal of a side, looks along it, and knows well enough where it is.
+
+    It holds all the way in.
+    """
+
+    def __init__(self, docking: Docking, name: str = "near predock") -> None:
+        """Compare place and direction."""
+        super().__init__(name, docking.board)
+        self._docking = docking
+
+    def holds(self) -> bool:
+        """Return whether the robot may drive in."""
+        docking, asked = self._docking, self._docking.parameters
+        known = docking.estimate
+        if known is None or not known.yaw_known:
+            return False
+        if known.place_sigma > asked.sure or known.yaw_sigma > asked.sure_yaw:
+            return False
+        out, aside, yaw = between(docking.side(known), self.board.pose)
+        return bool(
+            out < docking.docking.predock + 2 * asked.line
+            and abs(aside) < asked.line
+            and abs(wrap(yaw - math.pi)) < asked.line_yaw
+        )
+
+
+class GoToPredock(Leaf):
+    """Go before the side of the carrier, at first nearer if its direction is not known from here."""
+
+    def __init__(self, docking: Docking, name: str = "to predock") -> None:
+        """Go."""
+        super().__init__(name, docking.board)
+        self._docking = docking
+        self._blocked_since: float | None = None
+
+    def initialise(self) -> None:
+        """Begin anew."""
+        self._blocked_since = None
+
+    def update(self) -> Status:
+        """Go on; stand there until the robot knows well enough where it is."""
+        board, docking = self.board, self._docking
+        known = docking.estimate
+        if known is None:
+            return docking.fail("lost")
+        asked = docking.parameters
+        side = docking.side(known)
+        if known.yaw_known and known.yaw_sigma < 0.1:
+            goal = self._before(side)
+        else:
+            goal = self._nearer(side)
+        if way_likelihood(board, goal, asked.approach_speed) > asked.blocked:
+            if self._blocked_since is None:
+                self._blocked_since = board.time
+            if board.time - self._blocked_since > PATIENCE:
+                return docking.fail("blocked")
+            board.stop()
+            return Status.RUNNING
+        self._blocked_since = None
+        if board.go_to(goal, asked.approach_speed) is Status.FAILURE:
+            return docking.fail("path")
+        return Status.RUNNING
+
+    def _before(self, side: FloatArray) -> FloatArray:
+        """Return predock, or a place closer to the side where something is in the way."""
+        docking = self._docking
+        goal = docking.docking.predock_pose(side)
+        x, y, _ = between(self.board.pose, goal)
+        if math.hypot(x, y) > 0.02 and self.board.likelihood_at(x, y) > docking.parameters.blocked:
+            return compose(side, (docking.parameters.close, 0.0, math.pi))
+        return goal
+
+    def _nearer(self, side: FloatArray) -> FloatArray:
+        """Return a place near the side, facing it, on the way from here."""
+        x, y = self.board.pose[0] - side[0], self.board.pose[1] - side[1]
+        return compose((side[0], side[1], math.atan2(y, x)), (self._docking.parameters.near, 0.0, math.pi))
+
+
+class Dock(Leaf):
+    """Drive in between the legs to dock, where the upward camera must see the markermap."""
+
+    def __init__(self, docking: Docking, name: str = "to dock") -> None:
+        """Drive in."""
+        super().__init__(name, docking.board)
+        self._docking = docking
+        self._arrived: float | None = None
+
+    def initialise(self) -> None:
+        """Begin anew."""
+        self._arrived = None
+
+    def update(self) -> Status:
+        """Drive on; where dock is reached, wait a moment for the sight of the markermap."""
+        board, docking = self.board, self._docking
+        known = docking.estimate
+        if known is None:
+            return docking.fail("lost")
+        status = board.go_to(
+            docking.docking.dock_pose(docking.side(known)), docking.parameters.dock_speed
+        )
+        if status is Status.FAILURE:
+            return docking.fail("stuck")
+        if status is Status.SUCCESS:
+            if self._arrived is None:
+                self._arrived = board.time
+            if board.time - self._arrived > APPEAR_SECONDS:
+                return docking.fail("no markermap")
+        return Status.RUNNING
+
+
+class CentreUnder(Leaf):
+    """Go to the centre below the carrier, parallel to its sides."""
+
+    def __init__(self, docking: Docking, name: str = "centre under carrier") -> None:
+        """Go."""
+        super().__init__(name, docking.board)
+        self._docking = docking
+
+    def update(self) -> Status:
+        """Go on; succeed when the robot stands there."""
+        board, asked = self.board, self._docking.parameters
+        above = board.overhead
+        if above is None or above.pose_odom is None:
+            return self._docking.fail("lost")
+        x, y, yaw = above.pose_odom.tolist()
+        mine = float(board.pose[2])
+        goal = (x, y, yaw + QUARTER * round((mine - yaw) / QUARTER))
+        vx, vy, omega = board.senses.twist_body.tolist()
+        still = math.hypot(vx, vy) < 0.02 and abs(omega) < 0.05
+        if still and board.distance_to(goal) < asked.centred and abs(wrap(goal[2] - mine)) < asked.line_yaw:
+            board.stop()
+            return Status.SUCCESS
+        status = board.go_to(goal, asked.centre_speed)
+        return self._docking.fail("stuck") if status is Status.FAILURE else Status.RUNNING
+
+
+class ComeOut(Leaf):
+    """Come out from under a carrier through the side that is free and lies best; at once where there is none."""
+
+    def __init__(
+        self,
+        docking: Docking,
+        prefer: Callable[[Board], float],
+        *,
+        speed: float = 0.25,
+        margin: float = 0.1,
+        name: str = "come out",
+    ) -> None:
+        """Come out.
+
+        Args:
+            docking: for what the robot knows of carriers.
+            prefer: returns the direction of the arena to come out in, where sides are free alike.
+            speed: in m/s.
+            margin: metres between the robot and the side at the end.
+            name: of the node.
+        """
+        super().__init__(name, docking.board)
+        self._docking = docking
+        self._prefer = prefer
+        self._speed, self._margin = speed, margin
+        self._since = 0.0
+        self._way: list[FloatArray] | None = None
+
+    def initialise(self) -> None:
+        """Choose a side when the markermap is seen."""
+        self._since = self.board.time
+        self._way = None
+
+    def update(self) -> Status:
+        """Come out."""
+        board = self.board
+        if self._way is None:
+            above = board.overhead
+            waited = board.time - self._since
+            board.stop()
+            if above is None or above.pose_odom is None:
+                # The camera is late, and must be down first.
+                return Status.RUNNING if waited < APPEAR_SECONDS else Status.SUCCESS
+            self._way = self._choose(above.pose_odom, last=waited > 5 * PATIENCE)
+            if self._way is None:
+                return Status.RUNNING
+        status = board.go_along(self._way, self._speed)
+        if status is Status.FAILURE:
+            self._docking.why = "stuck"
+        return status
+
+    def _choose(self, centre: FloatArray, *, last: bool) -> list[FloatArray] | None:
+        """Return the way out, None if something is in all ways and there is time to wait."""
+        board, docking = self.board, self._docking
+        yaw = float(board.pose[2])
+        prefer = self._prefer(board)
+        reach = docking.half + board.spec.body.bounding_radius + self._margin
+        ways = []
+        for k in range(4):
+            out = float(wrap(centre[2] + k * QUARTER))
+            goal = compose((centre[0], centre[1], out), (reach, 0.0, yaw - out))
+            x, y, _ = between(board.pose, goal)
+            likelihood = board.likelihood_at(x, y, board.spec.body.bounding_radius)
+            free = likelihood <= docking.parameters.blocked
+            turned = abs(wrap(board.from_odom(out) - prefer))
+            ways.append((not free, turned if free else likelihood, k, goal))
+        blocked, _, _, goal = min(ways, key=lambda way: way[:3])
+        if blocked and not last:
+            return None
+        off = board.distance_to(centre)
+        middle = compose((centre[0], centre[1], yaw), (0.0, 0.0, 0.0))
+        return [goal] if off < 0.002 else [middle, goal]
+
+
+def pick_up(docking: Docking, name: str = "pick up") -> Behaviour:
+    """Return the behaviour that gets the robot under a carrier in sight and lifts it.
+
+    It fails when the carrier is lost from sight, taken by another, or cannot be reached.
+    """
+    asked = docking.parameters
+    centre = Sequence("centre", memory=False, children=[BelowCarrier(docking), CentreUnder(docking)])
+    dock = Sequence(
+        "dock", memory=False, children=[CarrierInSight(docking), NearPredock(docking), Dock(docking)]
+    )
+    predock = Sequence(
+        "predock", memory=False, children=[CarrierInSight(docking), GoToPredock(docking)]
+    )
+    under = Selector("get under", memory=False, children=[centre, dock, predock])
+    limited = TimeLimit(docking.board, under, asked.time_limit)
+    both = Sequence(name, memory=True, children=[limited, Lift(docking.board)])
+    return OnFailure(docking.board, both, docking.leave, name)

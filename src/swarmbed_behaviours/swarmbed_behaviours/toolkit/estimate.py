@@ -1,0 +1,182 @@
+"""Where a carrier is, by all that was seen of it lately (DOTS paper, IV-B2, Figure 13).
+
+A single sight of a side is good to a few millimetres and a few degrees; between the legs there is a
+centimetre to spare. So the sights of one carrier are fused: the carrier's centre and its direction, modulo
+a quarter turn since its four sides look the same, in the odometry's frame, where it stands still while the
+robot moves.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from swarmbed_core.geometry import compose, wrap
+from swarmbed_core.kernel import kernel
+
+if TYPE_CHECKING:
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.markers import SideSight
+
+QUARTER = math.pi / 2
+
+UNKNOWN_YAW = 0.25
+"""Variance that the yaw of a sight gets which fits two directions."""
+DRIFT = 1e-5
+TURN_DRIFT = 1e-5
+"""By how much the variances grow in a second: odometry drifts."""
+FLOOR = 1e-6
+TURN_FLOOR = 2.5e-5
+"""No fused sight is better than this: sights share errors that do not average out."""
+GATE = 25.0
+"""A sight whose squared distance from the estimate is above this, in units of its noise, does not fit."""
+STRANGERS = 3
+"""After as many sights in a row that do not fit, the carrier has been moved."""
+
+
+@kernel
+def fuse_k(state: FloatArray, cov: FloatArray, seen: FloatArray, noise: FloatArray, gate: float) -> float:
+    """Fuse a pose (x, y, yaw modulo a quarter turn) into `state` and `cov` unless it does not fit.
+
+    Returns:
+        The squared distance of the two in units of their noise; nothing is fused if it is above `gate`.
+    """
+    dx = seen[0] - state[0]
+    dy = seen[1] - state[1]
+    turn = (seen[2] - state[2]) % QUARTER
+    if turn > QUARTER / 2:
+        turn -= QUARTER
+    both = np.linalg.inv(cov + noise)
+    off = np.array([dx, dy, turn])
+    distance: float = off @ (both @ off)
+    if distance > gate:
+        return distance
+    gain = cov @ both
+    state += gain @ off
+    state[2] = wrap(state[2])
+    cov -= gain @ cov
+    for i in range(3):
+        for j in range(i):
+            mean = 0.5 * (cov[i, j] + cov[j, i])
+            cov[i, j] = cov[j, i] = mean
+    cov[0, 0] = max(cov[0, 0], FLOOR)
+    cov[1, 1] = max(cov[1, 1], FLOOR)
+    cov[2, 2] = max(cov[2, 2], TURN_FLOOR)
+    return distance
+
+
+@kernel
+def centre_k(side: FloatArray, cov: FloatArray, turn: float, half: float, noise: FloatArray) -> None:
+    """Turn a side's pose into the centre's, in place, and write its covariance into `noise`.
+
+    Args:
+        side: the pose of a side in odom; becomes that of the centre.
+        cov: its covariance in the robot's frame.
+        turn: the robot's yaw in odom.
+        half: from the side to the centre.
+        noise: 3 x 3, written.
+    """
+    c, s = math.cos(turn), math.sin(turn)
+    nx, ny = math.cos(side[2]), math.sin(side[2])
+    side[0] -= half * nx
+    side[1] -= half * ny
+    jacobian = np.array([[c, -s, half * ny], [s, c, -half * nx], [0.0, 0.0, 1.0]])
+    noise[:] = jacobian @ cov @ jacobian.T
+
+
+class CarrierEstimate:
+    """One carrier's place in odom.
+
+    Attributes:
+        id: on its sides.
+        stamp: of the newest sight of it.
+        pose_odom: of its centre; one of its four sides looks along the yaw.
+        yaw_known: whether any sight has told the direction of its sides.
+        sights: how many were fused.
+    """
+
+    __slots__ = ("_cov", "_half", "_noise", "_strangers", "id", "pose_odom", "sights", "stamp", "yaw_known")
+
+    def __init__(self, sight: SideSight, length: float) -> None:
+        """Begin with a sight; `length` is that of the carrier's sides."""
+        self.id = sight.id
+        self._half = length / 2
+        self._noise = np.empty((3, 3))
+        self._strangers = 0
+        self._begin(sight)
+
+    @property
+    def yaw_sigma(self) -> float:
+        """Return how sure the direction of the sides is, in radians."""
+        return math.sqrt(self._cov[2, 2])
+
+    @property
+    def place_sigma(self) -> float:
+        """Return how sure the centre is, in metres, along the direction in which it is least sure."""
+        xx, yy, xy = self._cov[0, 0], self._cov[1, 1], self._cov[0, 1]
+        mean, spread = (xx + yy) / 2, (xx - yy) / 2
+        return math.sqrt(mean + math.sqrt(spread * spread + xy * xy))
+
+    def add(self, sight: SideSight) -> bool:
+        """Fuse another sight of this carrier; return whether it fitted or the estimate began anew."""
+        seen = self._seen(sight)
+        if seen is None:
+            return False
+        passed = max(sight.stamp - self.stamp, 0.0)
+        cov = self._cov
+        cov[0, 0] += DRIFT * passed
+        cov[1, 1] += DRIFT * passed
+        cov[2, 2] += TURN_DRIFT * passed
+        self.stamp = max(self.stamp, sight.stamp)
+        if fuse_k(self.pose_odom, cov, seen, self._noise, GATE) > GATE:
+            self._strangers += 1
+            if self._strangers < STRANGERS:
+                return False
+            self._begin(sight)
+            return True
+        self._strangers = 0
+        self.sights += 1
+        self.yaw_known = self.yaw_known or sight.yaw_known
+        return True
+
+    def side(self, towards: FloatArray) -> FloatArray:
+        """Return the pose of the side that faces a place most: its middle on the floor, yaw outwards."""
+        x, y, yaw = self.pose_odom.tolist()
+        bearing = math.atan2(towards[1] - y, towards[0] - x)
+        outwards = yaw + QUARTER * round((bearing - yaw) / QUARTER)
+        return self.sides_at(outwards)
+
+    def sides(self) -> list[FloatArray]:
+        """Return the poses of all four sides."""
+        return [self.sides_at(float(self.pose_odom[2]) + k * QUARTER) for k in range(4)]
+
+    def sides_at(self, outwards: float) -> FloatArray:
+        """Return the pose of the side that looks along `outwards`."""
+        return compose((self.pose_odom[0], self.pose_odom[1], outwards), (self._half, 0.0, 0.0))
+
+    def _seen(self, sight: SideSight) -> FloatArray | None:
+        """Return a sight as a pose of the centre in odom, its covariance in `_noise`."""
+        if sight.pose_odom is None:
+            return None
+        seen = sight.pose_odom.copy()
+        cov = np.ascontiguousarray(sight.covariance)
+        if not sight.yaw_known:
+            cov = cov.copy()
+            cov[2, 2] += UNKNOWN_YAW
+        turn = float(sight.pose_odom[2] - sight.pose_body[2])
+        centre_k(seen, cov, turn, self._half, self._noise)
+        return seen
+
+    def _begin(self, sight: SideSight) -> None:
+        """Know of one sight only."""
+        seen = self._seen(sight)
+        if seen is None:
+            seen = sight.pose_body.copy()
+            self._noise[:] = np.eye(3)
+        self.pose_odom = seen
+        self._cov = self._noise.copy()
+        self.stamp = sight.stamp
+        self.yaw_known = sight.yaw_known
+        self.sights = 1
+        self._strangers = 0

@@ -1,0 +1,158 @@
+"""What the demonstration behaviours share: what is around, how far the way is free, how fast to go.
+
+Plain functions of `Senses` for holonomic and for differential robots. A direction is an angle in the
+robot's frame, counter-clockwise from its +x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.geometry import rotate, wrap
+
+from swarmbed_behaviours.toolkit.conditions import Leaf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from py_trees.common import Status
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.robot import Senses
+    from swarmbed_core.spec import RobotSpec
+
+    from swarmbed_behaviours.toolkit.board import Board
+
+Velocity = tuple[float, float, float]
+
+STILL: Velocity = (0.0, 0.0, 0.0)
+REACTION = 0.8
+"""Seconds in which the free way may be used up: speed is at most the free way over this."""
+TURN_GAIN = 2.0
+"""Rate of turn for each radian that the robot looks aside, 1/s."""
+TURN_RATE = 1.5
+"""The fastest turn, in rad/s."""
+MEMORY = 0.4
+"""Seconds for which a return counts: near ones are often twice or three times too far (Figure 7)."""
+
+
+class Act(Leaf):
+    """A leaf whose whole work is one function of the blackboard, called in every tick."""
+
+    def __init__(self, name: str, board: Board, deed: Callable[[Board], Status]) -> None:
+        """Do `deed` until it says that it has succeeded or failed."""
+        super().__init__(name, board)
+        self._deed = deed
+
+    def update(self) -> Status:
+        """Return what the function returns."""
+        return self._deed(self.board)
+
+
+def cruise(spec: RobotSpec, speed: float) -> float:
+    """Return a speed, or what a robot can well keep up if that is less."""
+    return min(speed, 0.8 * spec.limits.speed)
+
+
+def sees(spec: RobotSpec, direction: float, within: float) -> bool:
+    """Return whether a distance sensor looks within an angle of a direction."""
+    return any(
+        abs(float(wrap(angle - direction))) <= within + 1e-9 for ring in spec.ranges for angle in ring.angles
+    )
+
+
+def need_sight(spec: RobotSpec, what: str, direction: float, within: float, side: str) -> None:
+    """Refuse a kind of robot that cannot see where it must.
+
+    Raises:
+        ConfigError: it has no distance sensor there.
+    """
+    if not sees(spec, direction, within):
+        message = (
+            f"{what}: a robot of kind '{spec.kind}' has no distance sensor that looks {side} "
+            f"(within {math.degrees(within):.0f} deg of {math.degrees(direction):.0f} deg)"
+        )
+        raise ConfigError(message)
+
+
+def all_round(spec: RobotSpec) -> bool:
+    """Return whether distance sensors look to all sides: with no gap above 90 degrees."""
+    return all(sees(spec, math.radians(at), math.radians(45)) for at in range(0, 360, 15))
+
+
+class Surroundings:
+    """What the distance sensors met in the last moments, about the robot where it is now.
+
+    Attributes:
+        points: rows of x, y in the robot's frame.
+    """
+
+    def __init__(self, spec: RobotSpec, margin: float) -> None:
+        """Know of nothing.
+
+        Args:
+            spec: the kind of robot.
+            margin: metres that the body shall keep from everything.
+        """
+        self._spec = spec
+        self._room = spec.body.bounding_radius + margin
+        self._time = -math.inf
+        self._sweeps: deque[tuple[float, FloatArray]] = deque()
+        self.points: FloatArray = np.empty((0, 2))
+
+    def look(self, senses: Senses) -> None:
+        """Take the newest returns, and forget the old ones; a second look in one tick changes nothing."""
+        if senses.time == self._time:
+            return
+        self._time = senses.time
+        pose = senses.pose_odom
+        if senses.points_body is not None:
+            self._sweeps.append((senses.time, rotate(senses.points_body, float(pose[2])) + pose[:2]))
+        while self._sweeps and not 0.0 <= senses.time - self._sweeps[0][0] <= MEMORY:
+            self._sweeps.popleft()
+        if self._sweeps:
+            points_odom = np.concatenate([points for _, points in self._sweeps])
+            self.points = rotate(points_odom - pose[:2], -float(pose[2]))
+        else:
+            self.points = np.empty((0, 2))
+
+    def clearance(self, direction: float) -> float:
+        """Return how far the body can go before something is within its margin; inf if nothing is known."""
+        if not len(self.points):
+            return math.inf
+        c, s = math.cos(direction), math.sin(direction)
+        ahead = self.points @ np.array([c, s])
+        aside = self.points @ np.array([-s, c])
+        hit = (ahead > 0.0) & (np.abs(aside) < self._room)
+        if not hit.any():
+            return math.inf
+        free = ahead[hit] - np.sqrt(self._room**2 - aside[hit] ** 2)
+        return max(float(free.min()), 0.0)
+
+
+def steer(
+    spec: RobotSpec, around: Surroundings, direction: float, speed: float, *, face: bool = True
+) -> Velocity:
+    """Return the velocity that goes in a direction as fast as the free way allows.
+
+    A differential robot turns to the direction first, and goes faster the nearer it is to it.
+
+    Args:
+        spec: the kind of robot.
+        around: what is around it.
+        direction: where to.
+        speed: how fast at most.
+        face: whether a robot that need not turn does so all the same, so that it looks where it goes.
+    """
+    direction = float(wrap(direction))
+    most = min(TURN_RATE, spec.limits.yaw_rate / 2)
+    turn = min(max(TURN_GAIN * direction, -most), most)
+    if spec.holonomic:
+        speed = min(speed, spec.limits.speed, around.clearance(direction) / REACTION)
+        return speed * math.cos(direction), speed * math.sin(direction), turn if face else 0.0
+    speed = min(speed, spec.limits.speed, around.clearance(0.0) / REACTION)
+    # From 60 degrees off on it only turns.
+    return speed * max(0.0, 2.0 * math.cos(direction) - 1.0), 0.0, turn

@@ -1,0 +1,175 @@
+import math
+
+import numpy as np
+import pytest
+from py_trees.common import Status
+from swarmbed_behaviours.toolkit import (
+    Board,
+    ComeOut,
+    Docking,
+    DockingParameters,
+    NoticesCarrier,
+    pick_up,
+)
+from swarmbed_core.geometry import between
+
+CARRIER = (-1.0, 0.5, 0.6)
+
+
+def docking_of(robot, accept=lambda *_: True, **parameters):
+    board = Board(robot, np.random.default_rng(0))
+    return Docking(board, DockingParameters(**parameters), accept)
+
+
+def tick(node, docking):
+    board = docking.board
+    board.begin()
+    node.tick_once()
+    board.end()
+    return node.status
+
+
+def run(node, docking, swarm, seconds, each=lambda: None):
+    """Tick a node until it ends."""
+    for _ in range(round(seconds * 10)):
+        status = tick(node, docking)
+        each()
+        if status is not Status.RUNNING:
+            return status
+        swarm.run(0.1)
+    return node.status
+
+
+def around(bearing, distance, carrier=CARRIER):
+    """A robot's place round the carrier."""
+    angle = carrier[2] + math.radians(bearing)
+    return (carrier[0] + distance * math.cos(angle), carrier[1] + distance * math.sin(angle), bearing / 7.0)
+
+
+@pytest.mark.parametrize(("bearing", "distance"), [(0, 0.9), (20, 0.6), (44, 0.8), (95, 1.0), (-130, 0.5)])
+def test_a_carrier_in_sight_is_lifted_without_touching_its_legs(carrier_arena, bearing, distance):
+    world, swarm, eyes = carrier_arena(around(bearing, distance), CARRIER)
+    docking = docking_of(swarm.robots[0])
+    notices, pick = NoticesCarrier(docking), pick_up(docking)
+    assert tick(notices, docking) is Status.SUCCESS
+    least = []
+    assert run(pick, docking, swarm, 25.0, lambda: least.append(eyes.clearance())) is Status.SUCCESS
+    assert min(least) > 0.004
+    x, y, yaw = between(CARRIER, world.truth()[0, :3])
+    assert math.hypot(x, y) < 0.008
+    assert math.sin(2 * yaw) == pytest.approx(0.0, abs=0.05)
+    assert docking.board.platform_up
+    assert docking.board.carrying
+
+
+def test_a_robot_that_is_under_a_carrier_lifts_it(carrier_arena):
+    world, swarm, _ = carrier_arena((CARRIER[0] + 0.005, CARRIER[1], 1.0), CARRIER)
+    docking = docking_of(swarm.robots[0])
+    assert tick(NoticesCarrier(docking), docking) is Status.SUCCESS
+    assert run(pick_up(docking), docking, swarm, 10.0) is Status.SUCCESS
+    assert np.hypot(*between(CARRIER, world.truth()[0, :3])[:2]) < 0.008
+
+
+def test_a_carrier_that_is_not_wanted_is_not_noticed(carrier_arena):
+    for start in (around(0, 0.8), CARRIER):
+        _, swarm, _ = carrier_arena(start, CARRIER)
+        asked = []
+        docking = docking_of(swarm.robots[0], lambda _, place, asked=asked: asked.append(place))
+        assert tick(NoticesCarrier(docking), docking) is Status.FAILURE
+        assert between(swarm.robots[0].sense().pose_odom, asked[0])[:2] == pytest.approx(
+            between(start, CARRIER)[:2], abs=0.1
+        )
+
+
+def test_a_carrier_that_is_taken_away_is_lost_and_not_given_up(carrier_arena):
+    _, swarm, eyes = carrier_arena(around(0, 0.8), CARRIER)
+    docking = docking_of(swarm.robots[0])
+    pick = pick_up(docking)
+    tick(NoticesCarrier(docking), docking)
+    assert run(pick, docking, swarm, 0.5) is Status.RUNNING
+    eyes.blind = True
+    assert run(pick, docking, swarm, 5.0) is Status.FAILURE
+    assert docking.why == "lost"
+    assert docking.target is None
+    assert not docking.board.is_given_up(100)
+
+
+def test_a_robot_that_drives_in_blind_goes_on_and_fails_at_the_end(carrier_arena):
+    world, swarm, eyes = carrier_arena(around(0, 0.7), CARRIER)
+    docking = docking_of(swarm.robots[0])
+    pick = pick_up(docking)
+    tick(NoticesCarrier(docking), docking)
+
+    def shut_eyes():
+        eyes.blind |= np.hypot(*between(CARRIER, world.truth()[0, :3])[:2]) < 0.165 + 0.2
+
+    assert run(pick, docking, swarm, 20.0, shut_eyes) is Status.FAILURE
+    assert docking.why in {"no markermap", "lost"}
+    assert np.hypot(*between(CARRIER, world.truth()[0, :3])[:2]) < 0.125
+    assert docking.why == "lost" or docking.board.is_given_up(100)
+
+
+def test_what_takes_too_long_is_given_up(carrier_arena):
+    _, swarm, _ = carrier_arena(around(0, 0.9), CARRIER)
+    docking = docking_of(swarm.robots[0], time_limit=1.0)
+    tick(NoticesCarrier(docking), docking)
+    assert run(pick_up(docking), docking, swarm, 3.0) is Status.FAILURE
+    assert docking.board.is_given_up(100)
+    assert tick(NoticesCarrier(docking), docking) is Status.FAILURE
+
+
+@pytest.mark.parametrize("distance", [0.0, 0.1])
+def test_a_carrier_with_a_robot_below_is_taken(carrier_arena, distance):
+    _, swarm, _ = carrier_arena(around(0, 0.5), CARRIER)
+    docking = docking_of(swarm.robots[0])
+    board = docking.board
+    assert tick(NoticesCarrier(docking), docking) is Status.SUCCESS
+    # The hull of a robot below it, as the distance sensors have it.
+    centre = board.carrier.pose_odom
+    for k in range(20):
+        grid = board.robot.onboard.collision_map
+        bearing = math.atan2(board.pose[1] - centre[1], board.pose[0] - centre[0])
+        hull = 0.125 - distance
+        points = [
+            between(
+                board.pose,
+                (centre[0] + hull * math.cos(bearing + turn), centre[1] + hull * math.sin(bearing + turn), 0.0),
+            )[:2]
+            for turn in (-0.3, 0.0, 0.3)
+        ]
+        grid.update(swarm.world.time + 0.001 * k, board.pose, points)
+    assert tick(NoticesCarrier(docking), docking) is Status.FAILURE
+    assert docking.why == "taken"
+    assert board.is_given_up(100)
+
+
+@pytest.mark.parametrize("prefer", [-2.0, 0.3, 2.9])
+def test_a_robot_comes_out_on_the_side_that_is_preferred(carrier_arena, prefer):
+    world, swarm, eyes = carrier_arena((CARRIER[0] + 0.004, CARRIER[1] - 0.003, 0.2), CARRIER)
+    docking = docking_of(swarm.robots[0])
+    least = []
+    out = ComeOut(docking, lambda _: prefer)
+    assert run(out, docking, swarm, 10.0, lambda: least.append(eyes.clearance())) is Status.SUCCESS
+    assert min(least) > 0.004
+    dx, dy = world.truth()[0, :2] - CARRIER[:2]
+    assert math.hypot(dx, dy) > 0.165 + 0.125 + 0.08
+    assert abs(math.remainder(math.atan2(dy, dx) - prefer, 2 * math.pi)) < math.radians(50)
+
+
+def test_a_robot_comes_out_where_nothing_stands(carrier_arena):
+    # The wall is 0.4 m from the middle of the carrier, on the side that is preferred.
+    carrier = (-2.1, 0.0, 0.0)
+    world, swarm, _ = carrier_arena((-2.1, 0.0, 0.0), carrier)
+    swarm.run(1.0)
+    out = ComeOut(docking_of(swarm.robots[0]), lambda _: math.pi)
+    assert run(out, out._docking, swarm, 10.0) is Status.SUCCESS
+    assert abs(world.truth()[0, 1]) > 0.35
+
+
+def test_where_there_is_no_carrier_there_is_nothing_to_come_out_from(carrier_arena):
+    world, swarm, eyes = carrier_arena((0.0, 0.0, 0.0), CARRIER)
+    docking = docking_of(swarm.robots[0])
+    out = ComeOut(docking, lambda _: 0.0)
+    assert run(out, docking, swarm, 2.0) is Status.SUCCESS
+    assert np.hypot(*world.truth()[0, :2]) < 0.01
+    assert eyes.clearance() > 0.5

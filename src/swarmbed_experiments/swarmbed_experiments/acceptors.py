@@ -1,0 +1,232 @@
+"""What decides a run: the task done (DOTS paper, IV-C), a place reached, time over, no hard contact."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from swarmbed_core.config import Part
+from swarmbed_core.controller import NoParameters
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.scenario import Count, Pose
+from swarmbed_core.spec import NotNegative, Positive
+
+from swarmbed_experiments.frame import Judgement, Stand
+from swarmbed_experiments.transducers import retrieved, turns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from swarmbed_core.geometry import FloatArray
+
+    from swarmbed_experiments.frame import Look, Setting
+
+AT_REST = 0.02
+"""m/s and rad/s below which a robot stands."""
+
+
+class RetrievedParameters(Part):
+    """What counts as done.
+
+    Attributes:
+        of: how many carriers suffice; all, if not given.
+        linger: seconds that the run goes on after that until all robots have left the drop zone.
+    """
+
+    of: Count | None = None
+    linger: NotNegative = 0.0
+
+
+class Retrieved:
+    """Accepts when the carriers stand on the floor with their centres in the drop zone."""
+
+    Parameters: ClassVar[type[Part]] = RetrievedParameters
+
+    def __init__(self, parameters: RetrievedParameters, setting: Setting) -> None:
+        """Look for the drop zone.
+
+        Raises:
+            ConfigError: there is none, or there are not so many carriers.
+        """
+        scene = setting.scene
+        if scene.zones is None:
+            message = f"acceptor retrieved: arena {scene.scenario.arena} has no drop zone"
+            raise ConfigError(message)
+        count = len(scene.carriers)
+        self._of = count if parameters.of is None else parameters.of
+        if not 0 < self._of <= count:
+            message = (
+                f"acceptor retrieved: {self._of} of {count} carriers; ask for at least one that is there"
+            )
+            raise ConfigError(message)
+        self._drop = scene.zones.drop
+        self._linger = parameters.linger
+        self._setting = setting
+        self._names = [placement.name for placement in scene.robots]
+        self._done: float | None = None
+        self._escaped: float | None = None
+
+    def judge(self, look: Look, *, over: bool) -> Judgement:
+        """Count, and after the last carrier wait for the robots."""
+        there = int(retrieved(look.carriers, self._drop).sum())
+        if there < self._of:
+            self._done = self._escaped = None
+            return Judgement(Stand.OPEN, f"{there} of {self._of} carriers retrieved in {look.time:.1f} s")
+        if self._done is None:
+            self._done = look.time
+        dead = self._setting.dead
+        left = not any(
+            self._drop.contains(float(x), float(y))
+            for name, (x, y) in zip(self._names, look.robots[:, :2], strict=True)
+            if name not in dead
+        )
+        if left and self._escaped is None:
+            self._escaped = look.time
+        if self._escaped is not None or look.time >= self._done + self._linger - 1e-9 or over:
+            return Judgement(
+                Stand.ACCEPTED, f"{there} of {self._of} carriers retrieved in {self._done:.1f} s"
+            )
+        return Judgement(Stand.OPEN, "robots are still in the drop zone")
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return when the carriers were retrieved and the drop zone left; null if they were not."""
+        return {"completion_seconds": self._done, "escaped_seconds": self._escaped}
+
+
+class ArrivedParameters(Part):
+    """What has to be where.
+
+    Attributes:
+        what: robots, carriers, or the middle of all carriers and the way they turned since the start.
+        places: one for each in order, or one for all.
+        tolerance: metres off.
+        yaw_tolerance: radians off; any, if not given.
+        at_rest: whether robots must stand there.
+        doing: what robots' controllers must say that they do, such as `done`.
+    """
+
+    what: Literal["robots", "carriers", "load"] = "robots"
+    places: tuple[Pose, ...]
+    tolerance: Positive = 0.05
+    yaw_tolerance: Positive | None = None
+    at_rest: bool = False
+    doing: str | None = None
+
+
+class Arrived:
+    """Accepts when things are at their places."""
+
+    Parameters: ClassVar[type[Part]] = ArrivedParameters
+
+    def __init__(self, parameters: ArrivedParameters, setting: Setting) -> None:
+        """Match things and places.
+
+        Raises:
+            ConfigError: there are not as many places as things.
+        """
+        scene = setting.scene
+        self._parameters = parameters
+        self._start = np.array([placement.pose for placement in scene.carriers]).reshape(-1, 3)
+        counts = {
+            "robots": len(scene.robots),
+            "carriers": len(scene.carriers),
+            "load": min(1, len(scene.carriers)),
+        }
+        count, given = counts[parameters.what], len(parameters.places)
+        if not count or given not in {1, count}:
+            message = (
+                f"acceptor arrived: {given} places for {count} {parameters.what}; give one, or one for each"
+            )
+            raise ConfigError(message)
+        self._places = np.array(parameters.places)
+        self._when: float | None = None
+        self._off = math.nan
+
+    def judge(self, look: Look, *, over: bool) -> Judgement:
+        """Measure how far off they are."""
+        parameters = self._parameters
+        off = self._poses(look) - self._places
+        self._off = float(np.hypot(off[:, 0], off[:, 1]).max())
+        turned = float(turns(off[:, 2]).max())
+        there = self._off <= parameters.tolerance
+        if parameters.yaw_tolerance is not None:
+            there = there and turned <= parameters.yaw_tolerance
+        if parameters.at_rest:
+            there = there and bool((np.abs(look.robots[:, 3:6]) < AT_REST).all())
+        if parameters.doing is not None:
+            there = there and all(doing == parameters.doing for doing in look.doing)
+        if there:
+            self._when = look.time
+            return Judgement(Stand.ACCEPTED, f"{parameters.what} arrived after {look.time:.1f} s")
+        late = f" after {look.time:.1f} s" if over else ""
+        return Judgement(
+            Stand.OPEN, f"{parameters.what} are {self._off:.3f} m and {turned:.2f} rad off{late}"
+        )
+
+    def _poses(self, look: Look) -> FloatArray:
+        """Return the poses of what has to arrive."""
+        if self._parameters.what == "robots":
+            return look.robots[:, :3]
+        poses = look.carriers.poses
+        if self._parameters.what == "carriers":
+            return poses
+        return np.array([[*poses[:, :2].mean(axis=0), poses[0, 2] - self._start[0, 2]]])
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return when they arrived, and how far off the worst is."""
+        return {"completion_seconds": self._when, "goal_error": self._off}
+
+
+class Elapsed:
+    """Accepts when the time is up: for runs that are there to be watched or measured."""
+
+    Parameters: ClassVar[type[Part]] = NoParameters
+
+    def __init__(self, parameters: NoParameters, setting: Setting) -> None:
+        """There is nothing to prepare."""
+
+    def judge(self, look: Look, *, over: bool) -> Judgement:
+        """Wait."""
+        return Judgement(Stand.ACCEPTED if over else Stand.OPEN, f"{look.time:.1f} s passed")
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return nothing."""
+        return {}
+
+
+class SafeParameters(Part):
+    """What is too hard.
+
+    Attributes:
+        speed: m/s of closing in at a contact.
+        between: whether only contacts between robots count, or any.
+    """
+
+    speed: NotNegative = 0.1
+    between: Literal["robots", "anything"] = "robots"
+
+
+class Safe:
+    """Rejects at the first contact above a speed, and is content otherwise."""
+
+    Parameters: ClassVar[type[Part]] = SafeParameters
+
+    def __init__(self, parameters: SafeParameters, setting: Setting) -> None:
+        """Learn who is a robot."""
+        self._parameters = parameters
+        self._robots = frozenset(placement.name for placement in setting.scene.robots)
+
+    def judge(self, look: Look, *, over: bool) -> Judgement:  # noqa: ARG002 - it never waits
+        """Look at the contacts that began."""
+        for contact in look.contacts:
+            counts = self._parameters.between == "anything" or {contact.one, contact.other} <= self._robots
+            if counts and contact.speed > self._parameters.speed:
+                what = f"{contact.one} touched {contact.other} at {contact.speed:.2f} m/s"
+                more = f"more than {self._parameters.speed:g}, after {contact.time:.1f} s"
+                return Judgement(Stand.REJECTED, f"{what}: {more}")
+        return Judgement(Stand.CONTENT, f"no contact above {self._parameters.speed:g} m/s")
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return nothing: the transducer of contacts measures them."""
+        return {}

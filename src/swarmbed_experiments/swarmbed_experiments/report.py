@@ -1,0 +1,138 @@
+"""What a person sees of a run: progress while it goes on, and a table of how it went."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+    from rich.console import Console
+
+    from swarmbed_experiments.runner import Run
+
+COLOURS = {"accepted": "green", "rejected": "red", "failed": "red", "interrupted": "yellow"}
+EVERY = 5
+"""Ticks between two updates of the bar: it must not cost the run anything."""
+
+METRICS: Mapping[str, tuple[str, str]] = {
+    "carriers_retrieved": ("carriers retrieved", ""),
+    "completion_seconds": ("done after", "s"),
+    "escaped_seconds": ("drop zone left after", "s"),
+    "collisions": ("collisions between robots", ""),
+    "max_approach_speed": ("fastest approach of two robots", "m/s"),
+    "distance_per_robot": ("way of a robot, mean", "m"),
+    "energy_wh": ("energy, all robots", "Wh"),
+    "messages": ("messages sent", ""),
+    "messages_lost": ("messages lost", ""),
+    "goal_error": ("off the goal by", "m"),
+    "localisation_error_mean": ("localisation error, mean", "m"),
+    "formation_error_max": ("formation error, worst", "m"),
+}
+
+
+class RunProgress:
+    """A bar over the world's time, with how it stands and how long it may take at most."""
+
+    def __init__(self, console: Console, seconds: float) -> None:
+        """Make one for a run of at most so many seconds of the world's time."""
+        columns: list[ProgressColumn] = [
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f} of at most {task.total:.0f} s simulated"),
+            TimeElapsedColumn(),
+            TextColumn("at most"),
+            TimeRemainingColumn(),
+        ]
+        self._progress = Progress(*columns, console=console, transient=True)
+        self._task = self._progress.add_task("running", total=seconds)
+        self._ticks = 0
+
+    def __enter__(self) -> Self:
+        """Show it."""
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take it away."""
+        self._progress.stop()
+
+    def __call__(self, run: Run) -> None:
+        """Show how far a run is."""
+        self._ticks += 1
+        if self._ticks % EVERY == 0:
+            self._progress.update(self._task, completed=run.time, description=run.standing)
+
+
+def result_table(summary: Mapping[str, Any]) -> Table:
+    """Return how a run went."""
+    verdict, metrics = summary["verdict"], summary["metrics"]
+    title = Text.assemble(
+        f"{summary['scenario']} in {summary['world']}, seed {summary['seed']}: ", (verdict, COLOURS[verdict])
+    )
+    table = Table("what", "value", title=title)
+    table.add_row("why", Text(summary["reason"]))
+    table.add_row("simulated time", f"{summary['sim_seconds']:.1f} s")
+    factor = summary["real_time_factor"]
+    speed = "" if factor is None else f" ({factor:.0f} x real time)"
+    table.add_row("computed in", f"{summary['wall_seconds']:.2f} s{speed}")
+    for key, (text, unit) in METRICS.items():
+        value = metrics.get(key)
+        if value is None or not math.isfinite(value):
+            continue
+        shown = f"{value:d}" if isinstance(value, int) else f"{value:.3g}"
+        if key == "carriers_retrieved":
+            if not metrics.get("carriers"):
+                continue
+            shown += f" of {metrics['carriers']}"
+        table.add_row(text, f"{shown} {unit}".strip())
+    return table
+
+
+def show_files(console: Console, directory: Path) -> None:
+    """Say where a run's pictures and other files are."""
+    for name, what in (
+        ("tracks.png", "picture"),
+        ("timeline.png", "picture"),
+        ("recording.mcap", "recording"),
+        ("failure.txt", "failure"),
+        ("summary.json", "summary"),
+    ):
+        if (directory / name).exists():
+            console.print(f"{what}: {directory / name}", markup=False, highlight=False, soft_wrap=True)
+
+
+def scenario_table() -> Table:
+    """Return the scenarios there are."""
+    from swarmbed_core.config import names
+    from swarmbed_core.scenario import Scenario
+
+    table = Table("scenario", "what it is", "world", "robots", "controller", "time limit")
+    for name in names(Scenario.FOLDER):
+        scenario = Scenario.load(name)
+        number = sum(group.number for group in scenario.robots)
+        table.add_row(
+            name,
+            scenario.title,
+            scenario.world,
+            str(number),
+            scenario.controller.name,
+            f"{scenario.time_limit:g} s",
+        )
+    return table

@@ -1,0 +1,501 @@
+"""One run of a scenario: the loop of world, Onboards, controllers and experimental frame, and what it leaves.
+
+Everything in the loop goes by the world's clock; pacing only sleeps. A run leaves a directory with the
+scenario as it was run, its summary, its time series, its track and its recording.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+from swarmbed_core.controller import TICK_RATE
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.local import LocalSwarm
+from swarmbed_core.scene import make_scene
+
+from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.files import new_directory, read_json, write_json, write_text
+from swarmbed_experiments.frame import Event, Look, Setting, Stand
+from swarmbed_experiments.scenarios import load_scenario, make_plan, to_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from swarmbed_core.controller import Controller, CrowdControllerType, CrowdProgram
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.local import LocalRobot
+    from swarmbed_core.scenario import Scenario
+    from swarmbed_core.scene import Scene
+    from swarmbed_core.world import Crowd, TaskWorld
+
+    from swarmbed_experiments.frame import Acceptor, Generator, Transducer
+    from swarmbed_experiments.recording import Recorder
+    from swarmbed_experiments.scenarios import Plan
+
+ROW_PERIOD = 0.5
+"""Seconds between two rows of the time series."""
+FEW = 100
+"""Robots that are tracked at every tick; of more, the track has one pose a second."""
+
+Verdict = Literal["accepted", "rejected", "failed", "interrupted"]
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """Where everything was: T samples of R robots and C carriers, at 10 Hz (1 Hz for more than 100 robots).
+
+    Attributes:
+        robots: names, in the order of the columns of `poses` and `doing`.
+        carriers: names, in the order of the columns of `carrier_poses` and `carried_by`.
+        times: T seconds.
+        poses: T x R x 3: x, y, yaw in `map`.
+        doing: T x R: indices into `deeds`; all 0 for a crowd.
+        deeds: what controllers said they did.
+        carrier_poses: T x C x 3.
+        carried_by: T x C: the index of the robot that carries it, -1 if none does.
+        events: in order of time.
+    """
+
+    robots: tuple[str, ...]
+    carriers: tuple[str, ...]
+    times: FloatArray
+    poses: FloatArray
+    doing: NDArray[np.int64]
+    deeds: tuple[str, ...]
+    carrier_poses: FloatArray
+    carried_by: NDArray[np.int64]
+    events: tuple[Event, ...]
+
+    def save(self, file: Path) -> None:
+        """Write it to an .npz file.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        texts = {
+            "robots": self.robots,
+            "carriers": self.carriers,
+            "deeds": self.deeds,
+            "events": [[event.time, event.kind, event.who, event.text] for event in self.events],
+        }
+        try:
+            np.savez_compressed(
+                file,
+                texts=np.array(json.dumps(texts)),
+                times=self.times,
+                poses=self.poses.astype(np.float32),
+                doing=self.doing.astype(np.int16),
+                carrier_poses=self.carrier_poses.astype(np.float32),
+                carried_by=self.carried_by.astype(np.int32),
+            )
+        except OSError as error:
+            message = f"{file}: cannot be written ({error.strerror or error})"
+            raise RunError(message) from None
+
+    @classmethod
+    def load(cls, file: Path) -> Track:
+        """Read what `save` wrote.
+
+        Raises:
+            RunError: it cannot be read.
+        """
+        try:
+            with np.load(file, allow_pickle=False) as data:
+                texts = json.loads(str(data["texts"]))
+                return cls(
+                    robots=tuple(texts["robots"]),
+                    carriers=tuple(texts["carriers"]),
+                    times=data["times"],
+                    poses=data["poses"].astype(np.float64),
+                    doing=data["doing"].astype(np.int64),
+                    deeds=tuple(texts["deeds"]),
+                    carrier_poses=data["carrier_poses"].astype(np.float64),
+                    carried_by=data["carried_by"].astype(np.int64),
+                    events=tuple(Event(*item) for item in texts["events"]),
+                )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            message = f"{file}: cannot be read as a run's track ({error})"
+            raise RunError(message) from None
+
+
+class _Tracker:
+    """Collects a track."""
+
+    def __init__(self, robots: Sequence[str], carriers: Sequence[str]) -> None:
+        self.robots = tuple(robots)
+        self.carriers = tuple(carriers)
+        self.every = 1 if len(robots) <= FEW else round(TICK_RATE)
+        self._deeds: dict[str, int] = {}
+        self._times: list[float] = []
+        self._poses: list[FloatArray] = []
+        self._doing: list[list[int]] = []
+        self._carrier_poses: list[FloatArray] = []
+        self._carried_by: list[NDArray[np.int64]] = []
+
+    def add(self, look: Look) -> None:
+        """Add a sample."""
+        deeds = self._deeds
+        self._times.append(look.time)
+        self._poses.append(look.robots[:, :3].copy())
+        self._doing.append([deeds.setdefault(deed, len(deeds)) for deed in look.doing])
+        self._carrier_poses.append(look.carriers.poses.copy())
+        self._carried_by.append(look.carriers.carried_by.copy())
+
+    def track(self, events: Sequence[Event]) -> Track:
+        """Return what was collected."""
+        samples, robots, carriers = len(self._times), len(self.robots), len(self.carriers)
+        doing = np.array(self._doing, dtype=np.int64)
+        return Track(
+            robots=self.robots,
+            carriers=self.carriers,
+            times=np.array(self._times),
+            poses=np.array(self._poses).reshape(samples, robots, 3),
+            doing=doing if doing.size else np.zeros((samples, robots), dtype=np.int64),
+            deeds=tuple(self._deeds) or ("",),
+            carrier_poses=np.array(self._carrier_poses).reshape(samples, carriers, 3),
+            carried_by=np.array(self._carried_by, dtype=np.int64).reshape(samples, carriers),
+            events=tuple(sorted(events, key=lambda event: event.time)),
+        )
+
+
+class Run:
+    """One run of a scenario, ready to go.
+
+    Attributes:
+        now: what is being computed, for the message if it raises.
+        standing: how it stands, as the first acceptor has it.
+        directory: where the results are, if they are written.
+    """
+
+    def __init__(self, scenario: Scenario, source: str = "scenario") -> None:
+        """Make the world, the robots, their controllers and the frame.
+
+        Args:
+            scenario: what to run.
+            source: its file, for messages; the run is named after it.
+
+        Raises:
+            ConfigError: something in the scenario is wrong.
+        """
+        plan = make_plan(scenario, source)
+        self.scenario = scenario
+        self.name = Path(source).stem
+        self.scene = plan.scene
+        self.now = f"world {scenario.world}"
+        self.standing = ""
+        self.directory: Path | None = None
+        self.world: TaskWorld = plan.make_world(plan.scene, _stream(scenario.seed, 1))
+        self.controllers: list[Controller] = []
+        self._crowd: tuple[Crowd, CrowdProgram] | None = None
+        self._swarm: LocalSwarm | None = None
+        if plan.scene.crowd:
+            self._make_crowd(plan)
+        else:
+            self._make_robots(plan)
+        self.robots: Sequence[LocalRobot] = () if self._swarm is None else self._swarm.robots
+        self.setting = Setting(plan.scene, self.world, self.robots)
+        streams = _stream(scenario.seed, 3).spawn(len(plan.generators))
+        self.generators: list[Generator] = [
+            made(parameters, self.setting, np.random.default_rng(stream))
+            for (made, parameters), stream in zip(plan.generators, streams, strict=True)
+        ]
+        self.transducers: list[Transducer] = [
+            made(parameters, self.setting) for made, parameters in plan.transducers
+        ]
+        self.acceptors: list[Acceptor] = [
+            made(parameters, self.setting) for made, parameters in plan.acceptors
+        ]
+        names = [placement.name for placement in plan.scene.robots]
+        self._tracker = _Tracker(names, [placement.name for placement in plan.scene.carriers])
+        self._rows: list[dict[str, float]] = []
+        self._steps = round(1.0 / (TICK_RATE * self.world.timestep))
+        self._labels = [f"{name}: controller {scenario.controller.name}" for name in names]
+
+    def _make_crowd(self, plan: Plan) -> None:
+        """Let one program drive all robots."""
+        crowd_of = getattr(self.world, "crowd", None)
+        if crowd_of is None:
+            message = f"{plan.source}: world {self.scenario.world} drives no crowds; planar does"
+            raise ConfigError(message)
+        crowd: Crowd = crowd_of()
+        rng = np.random.default_rng(_stream(self.scenario.seed, 2))
+        maker = cast("CrowdControllerType", plan.controller)
+        self._crowd = crowd, maker.crowd(crowd.spec, plan.parameters, crowd.count, rng)
+
+    def _make_robots(self, plan: Plan) -> None:
+        """Give each robot an Onboard and a program."""
+        scene = plan.scene
+        localised = {placement.name: placement.pose for placement in scene.robots if placement.localised}
+        walls = scene.arena.markers() if localised else None
+        self._swarm = LocalSwarm(self.world, walls, scene.markers, localised)
+        streams = _stream(self.scenario.seed, 2).spawn(len(scene.robots))
+        for robot, stream in zip(self._swarm.robots, streams, strict=True):
+            if robot.name in localised:
+                # Whoever put it there knows where; robots without cameras dead-reckon from there on.
+                robot.onboard.place(localised[robot.name])
+            self.controllers.append(plan.controller(robot, plan.parameters, np.random.default_rng(stream)))
+
+    @property
+    def time(self) -> float:
+        """Return the world's time."""
+        return self.world.time
+
+    @property
+    def track(self) -> Track:
+        """Return where everything was up to now."""
+        return self._tracker.track(self.setting.events)
+
+    def go(
+        self,
+        out: Path | None = None,
+        *,
+        record: bool = True,
+        speed: float | None = None,
+        progress: Callable[[Run], None] | None = None,
+    ) -> dict[str, Any]:
+        """Run to the end and return the summary.
+
+        Args:
+            out: gets a directory for this run, which is then `self.directory`; without, no files are written.
+            record: whether recording.mcap is written too.
+            speed: times real time, None for as fast as it goes.
+            progress: called after each tick.
+
+        Raises:
+            RunError: the results cannot be written.
+        """
+        self.directory = None if out is None else new_directory(out, self.name, self.scenario.seed)
+        recorder = self._open_recorder() if record else None
+        verdict: Verdict
+        failure = None
+        started = time.perf_counter()
+        try:
+            verdict, reason = self._loop(recorder, speed, progress)
+        except KeyboardInterrupt:
+            verdict, reason = "interrupted", f"stopped by Ctrl-C after {self.time:.1f} s"
+        except Exception as error:  # noqa: BLE001 - whatever a program raises, what was recorded is kept
+            verdict, reason = "failed", f"{self.now}: {_cause(error)}"
+            failure = "".join(traceback.format_exception(error))
+        wall = time.perf_counter() - started
+        if recorder is not None:
+            recorder.close()
+        summary = self._summary(verdict, reason, wall)
+        if self.directory is not None:
+            self._write(self.directory, summary, failure)
+        return summary
+
+    def close(self) -> None:
+        """Give back what the world holds."""
+        self.world.close()
+
+    # The loop
+
+    def _loop(
+        self, recorder: Recorder | None, speed: float | None, progress: Callable[[Run], None] | None
+    ) -> tuple[Verdict, str]:
+        """Tick until the acceptors have decided; return verdict and reason."""
+        started = time.perf_counter()
+        for tick in itertools.count(1):
+            look = self.tick()
+            if recorder is not None:
+                self.now = "recording"
+                recorder.tick(look.time, self.robots, self.controllers)
+            decided = self._judge(look)
+            if progress is not None:
+                progress(self)
+            if decided is not None:
+                return decided
+            if speed is not None:
+                ahead = started + tick / (TICK_RATE * speed) - time.perf_counter()
+                if ahead > 0:
+                    time.sleep(ahead)
+        raise AssertionError
+
+    def tick(self) -> Look:
+        """Let a tenth of a second pass: world and Onboards, controllers, generators, transducers."""
+        self.now = f"world {self.scenario.world}"
+        if self._crowd is not None:
+            for _ in range(self._steps):
+                self.world.step()
+            crowd, program = self._crowd
+            self.now = f"crowd: controller {self.scenario.controller.name}"
+            program.tick(crowd.senses(), crowd.v_body)
+        elif self._swarm is not None:
+            for _ in range(self._steps):
+                self._swarm.step()
+            dead = self.setting.dead
+            for label, robot, controller in zip(self._labels, self.robots, self.controllers, strict=True):
+                if robot.name not in dead:
+                    self.now = label
+                    controller.tick()
+        look = self._look()
+        for generator in self.generators:
+            self.now = f"generator {type(generator).__name__}"
+            generator.tick(look)
+        for transducer in self.transducers:
+            self.now = f"transducer {type(transducer).__name__}"
+            transducer.tick(look)
+        self._collect(look)
+        return look
+
+    def _look(self) -> Look:
+        """Return the truth of now."""
+        self.now = f"world {self.scenario.world}"
+        dead = self.setting.dead
+        doing = [
+            "dead" if robot.name in dead else controller.doing
+            for robot, controller in zip(self.robots, self.controllers, strict=True)
+        ]
+        world = self.world
+        return Look(world.time, world.truth(), world.carriers(), world.contacts(), doing)
+
+    def _collect(self, look: Look) -> None:
+        """Keep what belongs into track and time series, when it is time."""
+        tick = round(look.time * TICK_RATE)
+        if tick % self._tracker.every == 0:
+            self._tracker.add(look)
+        if tick % round(ROW_PERIOD * TICK_RATE) == 0:
+            row = {"time": look.time}
+            for transducer in self.transducers:
+                row.update(transducer.row())
+            self._rows.append(row)
+
+    def _judge(self, look: Look) -> tuple[Verdict, str] | None:
+        """Return verdict and reason once the acceptors have decided.
+
+        One that rejects is enough; all others must accept or be content.
+        """
+        over = look.time >= self.scenario.time_limit - 1e-9
+        judgements = []
+        for acceptor in self.acceptors:
+            self.now = f"acceptor {type(acceptor).__name__}"
+            judgements.append(acceptor.judge(look, over=over))
+        self.standing = judgements[0].reason
+        for stand in (Stand.REJECTED, Stand.OPEN):
+            reasons = [judgement.reason for judgement in judgements if judgement.stand is stand]
+            if reasons and (over or stand is Stand.REJECTED):
+                return "rejected", "; ".join(reasons)
+            if reasons:
+                return None
+        if over or any(judgement.stand is Stand.ACCEPTED for judgement in judgements):
+            return "accepted", "; ".join(judgement.reason for judgement in judgements)
+        return None
+
+    # What it leaves
+
+    def _open_recorder(self) -> Recorder | None:
+        if self.directory is None:
+            return None
+        from swarmbed_experiments.recording import Recorder
+
+        return Recorder(self.directory / "recording.mcap", self.scene, self.world, self.robots)
+
+    def _summary(self, verdict: Verdict, reason: str, wall: float) -> dict[str, Any]:
+        metrics: dict[str, Any] = {}
+        for transducer in self.transducers:
+            metrics.update(transducer.metrics())
+        for acceptor in self.acceptors:
+            metrics.update(acceptor.metrics())
+        return {
+            "scenario": self.name,
+            "title": self.scenario.title,
+            "world": self.scenario.world,
+            "controller": self.scenario.controller.name,
+            "robots": len(self.scene.robots),
+            "seed": self.scenario.seed,
+            "verdict": verdict,
+            "reason": reason,
+            "sim_seconds": self.time,
+            "wall_seconds": wall,
+            "real_time_factor": self.time / wall if wall > 0 else None,
+            "metrics": metrics,
+        }
+
+    def _write(self, directory: Path, summary: dict[str, Any], failure: str | None) -> None:
+        """Write everything but the recording, the summary first."""
+        write_json(directory / "summary.json", summary)
+        write_text(directory / "scenario.yaml", to_yaml(self.scenario))
+        if failure is not None:
+            write_text(directory / "failure.txt", failure)
+        write_rows(directory / "metrics.parquet", self._rows)
+        track = self.track
+        track.save(directory / "track.npz")
+        draw(directory, self.scene, track, summary)
+
+
+def write_rows(file: Path, rows: Sequence[Mapping[str, float]]) -> None:
+    """Write rows with the same columns as a Parquet file.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), file)
+    except OSError as error:
+        message = f"{file}: cannot be written ({error.strerror or error})"
+        raise RunError(message) from None
+
+
+def draw(directory: Path, scene: Scene, track: Track, summary: Mapping[str, Any]) -> list[Path]:
+    """Draw a run's pictures into its directory and return their files.
+
+    Raises:
+        RunError: they cannot be written.
+    """
+    from swarmbed_experiments import plots
+
+    if not len(track.times):
+        return []
+    files = [directory / "tracks.png"]
+    plots.draw_tracks(files[0], scene, track, summary)
+    if not scene.crowd:
+        files.append(directory / "timeline.png")
+        plots.draw_timeline(files[1], scene, track, summary)
+    return files
+
+
+def redraw(directory: Path) -> list[Path]:
+    """Draw the pictures of a run again from its files, and return them.
+
+    Raises:
+        ConfigError: its scenario cannot be used.
+        RunError: its other files cannot.
+    """
+    summary = read_json(directory / "summary.json")
+    scenario, source = load_scenario(str(directory / "scenario.yaml"))
+    return draw(directory, make_scene(scenario, source=source), Track.load(directory / "track.npz"), summary)
+
+
+def warm_up(scenario: Scenario, source: str, seconds: float = 1.0) -> None:
+    """Run a scenario's beginning for nothing, so that everything is compiled, or loaded from the cache."""
+    run = Run(scenario, source)
+    # What raises here will raise in the run, which tells of it and keeps what was recorded.
+    with contextlib.suppress(Exception):
+        for _ in range(round(min(seconds, scenario.time_limit) * TICK_RATE)):
+            run.tick()
+    run.close()
+
+
+def _stream(seed: int, part: int) -> np.random.SeedSequence:
+    """Return the source of chance of one part of a run; `swarmbed_core.scene` has part 0."""
+    return np.random.SeedSequence(seed, spawn_key=(part,))
+
+
+def _cause(error: Exception) -> str:
+    """Return an error with the line that it comes from, which is the last one of a program's own."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "site-packages" not in frame.filename] or list(frames)
+    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {error}{where}"

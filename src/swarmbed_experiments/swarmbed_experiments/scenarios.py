@@ -1,0 +1,178 @@
+"""Scenario files: read with changes from the command line, and checked down to the last parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import yaml
+from swarmbed_core.config import check, find, names, read
+from swarmbed_core.controller import ControllerType, find_controller
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.local import LocalSwarm
+from swarmbed_core.memory import MemoryWorld
+from swarmbed_core.plugins import ACCEPTORS, GENERATORS, TRANSDUCERS, WORLDS, find_plugin
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import Scene, make_scene
+
+from swarmbed_experiments.frame import find_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from py_trees.behaviour import Behaviour
+    from swarmbed_core.config import Part
+    from swarmbed_core.scenario import Named
+
+
+def load_scenario(
+    name: str, sets: Sequence[str] = (), *, world: str | None = None, seed: int | None = None
+) -> tuple[Scenario, str]:
+    """Return a scenario and the file it is from.
+
+    Args:
+        name: from config/scenarios, or a path to a .yaml file.
+        sets: changes such as `robots.0.count=7`; the value is YAML.
+        world: instead of the file's.
+        seed: instead of the file's.
+
+    Raises:
+        ConfigError: the file or a change is not what it should be.
+    """
+    path = find(name, Scenario.FOLDER)
+    data = read(path)
+    for item in sets:
+        apply_set(data, item)
+    for field, value in (("world", world), ("seed", seed)):
+        if value is not None and isinstance(data, dict):
+            data[field] = value
+    return check(data, Scenario, str(path)), str(path)
+
+
+def apply_set(data: Any, change: str) -> None:
+    """Change one field of a file's data, in place.
+
+    Args:
+        data: what the YAML file held.
+        change: `field.field=value`; numbers count the items of lists from 0.
+
+    Raises:
+        ConfigError: it cannot be understood, or leads nowhere.
+    """
+    where, equals, text = change.partition("=")
+    keys = where.strip().split(".")
+    if not equals or not all(keys):
+        message = f"--set {change}: write field=value, such as robots.0.count=7"
+        raise ConfigError(message)
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        message = f"--set {change}: '{text}' is not a YAML value; put texts with special characters in quotes"
+        raise ConfigError(message) from None
+    here = data
+    for i, key in enumerate(keys):
+        last = i == len(keys) - 1
+        at = ".".join(keys[:i]) or "the scenario"
+        if isinstance(here, list):
+            if not key.isdecimal() or int(key) >= len(here):
+                what = f"{at} is a list of {len(here)}, the first of them 0"
+                message = f"--set {change}: {what}; '{key}' is none of them"
+                raise ConfigError(message)
+            step: Any = int(key)
+        elif isinstance(here, dict):
+            step = key
+            if not last:
+                here.setdefault(key, {})
+        else:
+            message = f"--set {change}: {at} is {here!r} and has no field '{key}'"
+            raise ConfigError(message)
+        if last:
+            here[step] = value
+        else:
+            here = here[step]
+
+
+def root_of(controller: str, sets: Sequence[str], kind: str) -> Behaviour:
+    """Return the behaviour tree of a controller, made for one robot.
+
+    Args:
+        controller: its name.
+        sets: of its parameters, such as `speed=0.3`; before them come those of the first scenario with it.
+        kind: of the robot.
+
+    Raises:
+        ConfigError: there is no such controller or kind, or it has no tree.
+    """
+    cases = (Scenario.load(name) for name in names(Scenario.FOLDER))
+    parameters: dict[str, Any] = next(
+        (dict(case.controller.parameters) for case in cases if case.controller.name == controller), {}
+    )
+    for item in sets:
+        apply_set(parameters, item)
+    made, checked = find_controller(controller, parameters, "tree")
+    robot = LocalSwarm(MemoryWorld.of([kind])).robots[0]
+    root = getattr(made(robot, checked, np.random.default_rng(0)), "root", None)
+    if root is None:
+        message = f"controller '{controller}' has no behaviour tree: a py_trees behaviour called root is one"
+        raise ConfigError(message)
+    return cast("Behaviour", root)
+
+
+def to_yaml(scenario: Scenario) -> str:
+    """Return a scenario as the text of a file that gives the same scenario again."""
+    data = scenario.model_dump(mode="json", exclude_none=True)
+    return yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=100)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A scenario with everything found that its names mean."""
+
+    scenario: Scenario
+    source: str
+    scene: Scene
+    make_world: Any
+    controller: ControllerType
+    parameters: Part
+    generators: tuple[tuple[Any, Part], ...]
+    transducers: tuple[tuple[Any, Part], ...]
+    acceptors: tuple[tuple[Any, Part], ...]
+
+
+def make_plan(scenario: Scenario, source: str) -> Plan:
+    """Find what a scenario's names mean and place its things.
+
+    Raises:
+        ConfigError: something is wrong; every fault is listed, one a line.
+    """
+    faults: list[str] = []
+
+    def ask(field: str, call: Callable[[], Any]) -> Any:
+        """Return what a call does, or note what it complains about."""
+        try:
+            return call()
+        except ConfigError as error:
+            said = str(error).splitlines()
+            faults.extend(line if line.startswith(source) else f"{source}: {field}: {line}" for line in said)
+            return None
+
+    def parts(group: str, field: str, named: Sequence[Named]) -> tuple[Any, ...]:
+        return tuple(
+            ask(f"{field}.{i}", lambda i=i, one=one: find_part(group, one, f"{source}: {field}.{i}"))  # type: ignore[misc]
+            for i, one in enumerate(named)
+        )
+
+    named, frame = scenario.controller, scenario.frame
+    world = ask("world", lambda: find_plugin(WORLDS, scenario.world))
+    found = ask("controller", lambda: find_controller(named.name, named.parameters, source))
+    generators = parts(GENERATORS, "frame.generators", frame.generators)
+    transducers = parts(TRANSDUCERS, "frame.transducers", frame.transducers)
+    acceptors = parts(ACCEPTORS, "frame.acceptors", frame.acceptors)
+    scene = ask("", lambda: make_scene(scenario, source=source))
+    if scene is not None and scene.crowd and found is not None and not hasattr(found[0], "crowd"):
+        faults.append(f"{source}: robots: controller {named.name} has no form for a crowd; leave out crowd")
+    if faults:
+        raise ConfigError("\n".join(faults))
+    controller, parameters = found
+    return Plan(scenario, source, scene, world, controller, parameters, generators, transducers, acceptors)

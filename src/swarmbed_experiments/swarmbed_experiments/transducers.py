@@ -1,0 +1,295 @@
+"""What is measured in a run: items moved, ways, contacts, energy, messages, errors of pose and formation."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from swarmbed_core.controller import NoParameters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+    from swarmbed_core.config import Part
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.heading import Area
+    from swarmbed_core.world import CarrierTruth
+
+    from swarmbed_experiments.frame import Look, Setting
+
+FLOOR = 0.002
+"""Metres above the floor at which a carrier's feet still count as standing on it."""
+LISTED = 100
+"""Robots whose numbers a summary lists one by one."""
+
+
+def retrieved(carriers: CarrierTruth, drop: Area | None) -> NDArray[np.bool_]:
+    """Return which carriers stand on the floor with their centre in the drop zone."""
+    if drop is None:
+        return np.zeros(len(carriers.names), dtype=np.bool_)
+    (left, right), (bottom, top) = drop.along_x, drop.along_y
+    x, y = carriers.poses[:, 0], carriers.poses[:, 1]
+    inside = (left < x) & (x < right) & (bottom < y) & (y < top)
+    stands: NDArray[np.bool_] = inside & (carriers.carried_by < 0) & (carriers.lifts < FLOOR)
+    return stands
+
+
+def turns(angles: FloatArray) -> FloatArray:
+    """Return how far apart directions are that differ by these angles: 0 to pi."""
+    apart: FloatArray = np.abs((angles + math.pi) % (2 * math.pi) - math.pi)
+    return apart
+
+
+class Carriers:
+    """Where the carriers get to: how many are retrieved, lifted, set down; marks for the timeline."""
+
+    Parameters: ClassVar[type[Part]] = NoParameters
+
+    def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
+        """Look for the drop zone."""
+        zones = setting.scene.zones
+        self._drop = None if zones is None else zones.drop
+        self._setting = setting
+        count = len(setting.scene.carriers)
+        self._names = [placement.name for placement in setting.scene.robots]
+        self._there = np.zeros(count, dtype=np.bool_)
+        self._by = np.full(count, -1, dtype=np.int64)
+        self._lifts = 0
+
+    def tick(self, look: Look) -> None:
+        """Note what changed hands."""
+        carriers = look.carriers
+        there = retrieved(carriers, self._drop)
+        changed = carriers.carried_by != self._by
+        if changed.any() or (there != self._there).any():
+            for i in np.flatnonzero(changed | (there & ~self._there)).tolist():
+                by, name = int(carriers.carried_by[i]), carriers.names[i]
+                if changed[i] and by >= 0:
+                    self._lifts += 1
+                    self._setting.tell(look.time, "lifted", self._names[by], f"lifts {name}")
+                elif changed[i]:
+                    self._setting.tell(look.time, "lowered", self._names[self._by[i]], f"lowers {name}")
+                if there[i] and not self._there[i]:
+                    self._setting.tell(look.time, "retrieved", name, f"{name} is in the drop zone")
+            self._by = carriers.carried_by.copy()
+        self._there = there
+
+    def row(self) -> Mapping[str, float]:
+        """Return how many are retrieved and carried now."""
+        return {
+            "carriers_retrieved": int(self._there.sum()),
+            "carriers_carried": int((self._by >= 0).sum()),
+        }
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return how many are retrieved at the end, of how many, and how often one was lifted."""
+        return {
+            "carriers_retrieved": int(self._there.sum()),
+            "carriers": len(self._there),
+            "lifts": self._lifts,
+        }
+
+
+class Travel:
+    """How far robots go."""
+
+    Parameters: ClassVar[type[Part]] = NoParameters
+
+    def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
+        """Remember where they start."""
+        self._names = [placement.name for placement in setting.scene.robots]
+        self._last = np.array([placement.pose[:2] for placement in setting.scene.robots])
+        self._way = np.zeros(len(self._names))
+        self._fastest = 0.0
+
+    def tick(self, look: Look) -> None:
+        """Add what they went since the tick before."""
+        xy = look.robots[:, :2]
+        self._way += np.hypot(xy[:, 0] - self._last[:, 0], xy[:, 1] - self._last[:, 1])
+        self._last = xy.copy()
+        self._fastest = max(self._fastest, float(np.hypot(look.robots[:, 3], look.robots[:, 4]).max()))
+
+    def row(self) -> Mapping[str, float]:
+        """Return the mean way so far."""
+        return {"distance_per_robot": float(self._way.mean())}
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return the mean way and, of a few robots, each one's."""
+        metrics: dict[str, Any] = {"distance_per_robot": float(self._way.mean()), "max_speed": self._fastest}
+        if len(self._names) <= LISTED:
+            metrics["distances"] = dict(zip(self._names, self._way.tolist(), strict=True))
+        return metrics
+
+
+class Contacts:
+    """What touched what, and how fast."""
+
+    Parameters: ClassVar[type[Part]] = NoParameters
+
+    def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
+        """Learn who is a robot."""
+        self._setting = setting
+        self._robots = frozenset(placement.name for placement in setting.scene.robots)
+        self._carriers = frozenset(placement.name for placement in setting.scene.carriers)
+        self._counts = {"collisions": 0, "contacts_with_carriers": 0, "contacts_with_walls": 0}
+        self._fastest = {"max_approach_speed": 0.0, "max_contact_speed": 0.0}
+
+    def tick(self, look: Look) -> None:
+        """Count what began."""
+        for contact in look.contacts:
+            pair = {contact.one, contact.other}
+            self._fastest["max_contact_speed"] = max(self._fastest["max_contact_speed"], contact.speed)
+            if pair <= self._robots:
+                self._counts["collisions"] += 1
+                self._fastest["max_approach_speed"] = max(self._fastest["max_approach_speed"], contact.speed)
+                text = f"touches {contact.other} at {contact.speed:.2f} m/s"
+                self._setting.tell(contact.time, "contact", contact.one, text)
+            elif pair & self._carriers:
+                self._counts["contacts_with_carriers"] += 1
+            else:
+                self._counts["contacts_with_walls"] += 1
+
+    def row(self) -> Mapping[str, float]:
+        """Return the counts so far."""
+        return dict(self._counts)
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return the counts, and the fastest approach between robots and of anything."""
+        return {**self._counts, **self._fastest}
+
+
+class Energy:
+    """What the batteries give."""
+
+    Parameters: ClassVar[type[Part]] = NoParameters
+
+    def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
+        """Hold on to the world, which counts it."""
+        self._world = setting.world
+
+    def tick(self, look: Look) -> None:
+        """Do nothing: the world adds it up."""
+
+    def row(self) -> Mapping[str, float]:
+        """Return what all robots have drawn together."""
+        return {"energy_wh": float(np.sum(self._world.energy_wh()))}
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return what all robots have drawn together."""
+        return self.row()
+
+
+class Messages:
+    """What goes over the radios that carry payloads."""
+
+    Parameters: ClassVar[type[Part]] = NoParameters
+
+    def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
+        """Hold on to the world, which counts them."""
+        self._world = setting.world
+
+    def tick(self, look: Look) -> None:
+        """Do nothing: the world adds them up."""
+
+    def row(self) -> Mapping[str, float]:
+        """Return how many were sent, received and lost so far; one sent is heard by several."""
+        counts = self._world.messages()
+        return {
+            "messages": counts.get("sent", 0),
+            "messages_heard": counts.get("heard", 0),
+            "messages_lost": counts.get("lost", 0),
+        }
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return how many were sent, received and lost."""
+        return self.row()
+
+
+class Localisation:
+    """How far the robots' idea of their pose in the arena is off the truth, of those that have one."""
+
+    Parameters: ClassVar[type[Part]] = NoParameters
+
+    def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
+        """Hold on to the robots."""
+        self._robots = setting.robots
+        self._now = math.nan
+        self._sum = 0.0
+        self._samples = 0
+        self._worst = math.nan
+
+    def tick(self, look: Look) -> None:
+        """Compare."""
+        errors = [
+            math.hypot(*(robot.onboard.filter.pose[:2] - truth[:2]))
+            for robot, truth in zip(self._robots, look.robots, strict=False)
+            if robot.onboard.filter.localised
+        ]
+        self._now = max(errors, default=math.nan)
+        if errors:
+            self._sum += sum(errors)
+            self._samples += len(errors)
+            self._worst = float(np.fmax(self._now, self._worst))
+
+    def row(self) -> Mapping[str, float]:
+        """Return the largest error of now."""
+        return {"localisation_error": self._now}
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return mean and largest error of the whole run in metres; null where nobody knew a pose."""
+        mean = self._sum / self._samples if self._samples else math.nan
+        return {"localisation_error_mean": mean, "localisation_error_max": self._worst}
+
+
+class Formation:
+    """How well robots that carry something together keep the geometry they lifted it in.
+
+    The geometry is that of the robots in the frame of the carriers, at the first tick at which all the
+    carriers are carried; the error is the largest way that a robot is off its place in it.
+    """
+
+    Parameters: ClassVar[type[Part]] = NoParameters
+
+    def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
+        """Wait for the lifting."""
+        self._places: FloatArray | None = None
+        self._robots: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._now = math.nan
+        self._worst = math.nan
+        self._turned = 0.0
+
+    def tick(self, look: Look) -> None:
+        """Compare with the geometry at the start."""
+        carriers = look.carriers
+        self._now = math.nan
+        if not len(carriers.names) or (carriers.carried_by < 0).any():
+            return
+        if self._places is None:
+            self._robots = carriers.carried_by.copy()
+            self._places = _seen_from(carriers.poses[0], look.robots[self._robots])
+            self._worst = 0.0
+        off = _seen_from(carriers.poses[0], look.robots[self._robots]) - self._places
+        self._now = float(np.hypot(off[:, 0], off[:, 1]).max())
+        self._worst = max(self._worst, self._now)
+        self._turned = max(self._turned, float(turns(off[:, 2]).max()))
+
+    def row(self) -> Mapping[str, float]:
+        """Return the error of now, NaN while not all are carried."""
+        return {"formation_error": self._now}
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return the largest errors, metres and radians; null if all were never carried at once."""
+        known = self._places is not None
+        return {
+            "formation_error_max": self._worst,
+            "formation_turn_max": self._turned if known else math.nan,
+        }
+
+
+def _seen_from(frame: FloatArray, poses: FloatArray) -> FloatArray:
+    """Return poses in `map` as they are in a frame."""
+    c, s = math.cos(frame[2]), math.sin(frame[2])
+    dx, dy = poses[:, 0] - frame[0], poses[:, 1] - frame[1]
+    return np.stack([c * dx + s * dy, c * dy - s * dx, poses[:, 2] - frame[2]], axis=1)

@@ -1,0 +1,77 @@
+"""What a person sees of a run."""
+
+import io
+import math
+
+from rich.console import Console
+from swarmbed_core.config import check
+from swarmbed_core.scenario import Scenario
+from swarmbed_experiments.report import RunProgress, result_table, scenario_table, show_files
+from swarmbed_experiments.runner import Run
+
+
+def shown(what):
+    console = Console(file=io.StringIO(), width=120)
+    console.print(what)
+    return console.file.getvalue()
+
+
+def summary(**metrics):
+    return {
+        "scenario": "s",
+        "world": "mujoco",
+        "seed": 3,
+        "verdict": "accepted",
+        "reason": "all [of] them",
+        "sim_seconds": 61.2,
+        "wall_seconds": 2.0,
+        "real_time_factor": 30.6,
+        "metrics": metrics,
+    }
+
+
+def test_the_table_says_how_it_went():
+    metrics = {"carriers_retrieved": 4, "carriers": 5, "completion_seconds": None, "energy_wh": math.nan}
+    text = shown(result_table(summary(**metrics, max_approach_speed=0.0765, messages=1234)))
+    for part in (
+        "s in mujoco, seed 3: accepted",
+        "all [of] them",
+        "4 of 5",
+        "31 x real time",
+        "0.0765 m/s",
+        "1234",
+    ):
+        assert part in text
+    assert "done after" not in text
+    assert "Wh" not in text
+
+
+def test_no_carriers_no_line():
+    assert "retrieved" not in shown(result_table(summary(carriers_retrieved=0, carriers=0)))
+
+
+def test_files_are_named_if_they_are_there(tmp_path):
+    (tmp_path / "tracks.png").touch()
+    console = Console(file=io.StringIO(), width=20)
+    show_files(console, tmp_path)
+    assert console.file.getvalue() == f"picture: {tmp_path / 'tracks.png'}\n"
+
+
+def test_scenarios_are_listed():
+    text = shown(scenario_table())
+    for name in (
+        "intralogistics_cooperative",
+        "collective_transport",
+        "random_walk_1000",
+        "fault_wheel_slip",
+    ):
+        assert name in text
+
+
+def test_progress_does_not_get_in_the_way(scenario_data):
+    run = Run(check(scenario_data, Scenario, "t"))
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with RunProgress(console, 2.0) as progress:
+        run.go(progress=progress)
+        progress._progress.refresh()
+    assert "2 of at most 2 s simulated" in console.file.getvalue()

@@ -1,0 +1,144 @@
+"""Scenario files: changes from the command line, and every fault with its field."""
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from swarmbed_core.config import check, names
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import make_scene
+from swarmbed_experiments.scenarios import apply_set, load_scenario, make_plan, root_of, to_yaml
+
+
+@pytest.fixture
+def file(tmp_path, scenario_data):
+    """Return what writes a scenario file with changes."""
+
+    def write(**changes):
+        path = tmp_path / "s.yaml"
+        path.write_text(yaml.safe_dump({**scenario_data, **changes}))
+        return str(path)
+
+    return write
+
+
+def test_changes_reach_every_depth(file):
+    scenario, source = load_scenario(
+        file(),
+        ["robots.0.count=7", "noise=false", "controller.speed=0.1", "frame.acceptors.0={name: safe}"],
+        world="planar",
+        seed=9,
+    )
+    assert source.endswith("s.yaml")
+    assert scenario.robots[0].count == 7
+    assert scenario.noise is False
+    assert scenario.controller.parameters == {"speed": 0.1}
+    assert scenario.frame.acceptors[0].name == "safe"
+    assert (scenario.world, scenario.seed) == ("planar", 9)
+
+
+def test_a_change_makes_what_is_missing(file):
+    scenario, _ = load_scenario(file(), ["radio.loss=0.25"])
+    assert scenario.radio.loss == 0.25
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("robots.0.count", "write field=value"),
+        ("=3", "write field=value"),
+        ("robots..count=3", "write field=value"),
+        ("robots.1.count=3", "robots is a list of 1"),
+        ("robots.x.count=3", "robots is a list of 1"),
+        ("robots.-1.count=3", "robots is a list of 1"),
+        ("title.x=3", "title is 'a test' and has no field 'x'"),
+        ("title=[", "is not a YAML value"),
+        ("robots.0.count=many", "robots.0.count: Input should be a valid integer"),
+        ("time_limit=-1", "time_limit: Input should be greater than 0"),
+        ("nonsense=1", "nonsense: unknown field"),
+        ("seed=-1", "seed"),
+    ],
+)
+def test_a_change_that_cannot_be(file, change, message):
+    with pytest.raises(ConfigError) as raised:
+        load_scenario(file(), [change])
+    assert message in str(raised.value)
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4), st.integers())
+def test_what_was_set_is_there(keys, value):
+    data = {}
+    apply_set(data, f"{'.'.join(keys)}={value}")
+    for key in keys:
+        data = data[key]
+    assert data == value
+
+
+@pytest.mark.parametrize(
+    ("changes", "messages"),
+    [
+        ({"world": "atlantis"}, ["world: no world 'atlantis': there are"]),
+        ({"controller": {"name": "nobody"}}, ["controller: no controller 'nobody': there are"]),
+        ({"controller": {"name": "fake_controllers:Nothing"}}, ["is no controller"]),
+        ({"controller": {"name": "fake_controllers:Drives", "sped": 1}}, ["sped: unknown field"]),
+        ({"frame": {"acceptors": [{"name": "retrieved", "of": -1}]}}, ["frame.acceptors.0", "of: "]),
+        ({"frame": {"generators": [{"name": "flood"}]}}, ["frame.generators.0: no generator 'flood'"]),
+        ({"frame": {"transducers": [{"name": "elapsed"}]}}, ["frame.transducers.0: no transducer 'elapsed'"]),
+        ({"robots": [{"count": 500, "place": {"zone": "drop"}}]}, ["robots.0.count: 500 do not fit"]),
+        (
+            {"robots": [{"place": {"poses": [[1, 0, 0], [1.1, 0, 0]]}}]},
+            ["robots.0.place.poses.1", "overlaps dots1"],
+        ),
+        ({"arena": "moon"}, ["'moon' is not in worlds"]),
+        (
+            {
+                "robots": [{"count": 1, "crowd": True, "place": {"zone": "drop"}}],
+                "controller": {"name": "fake_controllers:NotForCrowds"},
+            },
+            ["no form for a crowd"],
+        ),
+        # All at once:
+        (
+            {"world": "atlantis", "controller": {"name": "nobody"}, "arena": "moon"},
+            ["atlantis", "nobody", "moon"],
+        ),
+    ],
+)
+def test_faults_are_told_with_file_and_field(file, changes, messages):
+    scenario, source = load_scenario(file(**changes))
+    with pytest.raises(ConfigError) as raised:
+        make_plan(scenario, source)
+    told = str(raised.value)
+    for message in messages:
+        assert message in told
+    assert all(line.startswith(source) for line in told.splitlines())
+
+
+def test_what_is_run_can_be_run_again(file):
+    for name in [*names(Scenario.FOLDER), file()]:
+        scenario, source = load_scenario(name)
+        assert check(yaml.safe_load(to_yaml(scenario)), Scenario, source) == scenario
+
+
+@pytest.mark.parametrize("name", names(Scenario.FOLDER))
+def test_shipped_scenarios_are_right(name):
+    make_plan(*load_scenario(name))
+
+
+@pytest.mark.parametrize(
+    "name", ["intralogistics", "intralogistics_20", "fault_under_carrier", "aggregation", "dispersion"]
+)
+def test_shipped_scenarios_fit_for_any_seed(name):
+    scenario, _ = load_scenario(name)
+    for seed in range(900, 910):
+        make_scene(scenario, seed)
+
+
+def test_the_tree_of_a_controller():
+    assert root_of("reference", [], "dots").children
+    assert root_of("go_to_goal", ["goal=[1, 0, 0]"], "dots").children
+    with pytest.raises(ConfigError, match="no behaviour tree"):
+        root_of("fake_controllers:Drives", [], "dots")
+    with pytest.raises(ConfigError, match="goal"):
+        root_of("go_to_goal", ["goal=3"], "dots")

@@ -1,0 +1,391 @@
+"""Sweeps: nothing is lost, nothing is done twice, and the sums are right."""
+
+import io
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from scipy.stats import binom
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.scenario import Scenario
+from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.sweep import Task, aggregate, identity_of, run_task, statistics, sweep, wilson
+
+from swarmbed_experiments import sweep as sweeps
+
+SCENARIO = """
+version: 1
+title: to be swept
+world: planar
+time_limit: 5
+robots: [{count: 5, place: {zone: drop}}]
+carriers: [{count: 5, place: {zone: search}}]
+controller: {name: nobody}
+frame: {acceptors: [{name: retrieved}]}
+"""
+
+# What workers import: tests themselves cannot be imported there.
+JOBS = """
+import os, time
+from pathlib import Path
+
+def note(task):
+    with open(os.environ["SWEPT"], "a") as file:
+        file.write(f"{task.seed} {os.getpid()} {os.environ['NUMBA_NUM_THREADS']}\\n")
+
+def quick(task):
+    note(task)
+    verdict = "rejected" if task.seed % 5 == 0 else "accepted"
+    done = None if verdict == "rejected" else 100.0 + task.seed
+    return {"seed": task.seed, "verdict": verdict, "reason": "because", "completion_seconds": done,
+            "sim_seconds": 120.0, "collisions": task.seed % 2, "distances.dots1": 1.5}
+
+def slow(task):
+    if task.seed > 3:
+        time.sleep(60)
+    return quick(task)
+
+def deadly(task):
+    if task.seed == 3:
+        time.sleep(0.5)
+        os._exit(3)
+    return quick(task)
+
+def far(task):
+    return {"seed": task.seed, "verdict": "accepted", "completion_seconds": 1.0, "worker": os.getpid()}
+"""
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    """A scenario's file, jobs that stand for runs, and a note of what was run."""
+    file = tmp_path / "swept.yaml"
+    file.write_text(SCENARIO)
+    (tmp_path / "sweep_jobs.py").write_text(JOBS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    note = tmp_path / "note"
+    monkeypatch.setenv("SWEPT", str(note))
+    sys.modules.pop("sweep_jobs", None)
+    import sweep_jobs
+
+    yield SimpleNamespace(
+        name=str(file),
+        out=tmp_path / "runs",
+        jobs=sweep_jobs,
+        done=lambda: [line.split() for line in note.read_text().splitlines()] if note.exists() else [],
+    )
+    sys.modules.pop("sweep_jobs", None)
+
+
+@pytest.fixture
+def inline(monkeypatch):
+    """Do the jobs in this process: for tests of what is made of them."""
+
+    def work(job, tasks, workers, dask):  # noqa: ARG001
+        for task in tasks:
+            yield task.seed, job(task)
+
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
+    monkeypatch.setattr(sweeps, "_work", work)
+
+
+@pytest.mark.usefixtures("inline")
+def test_one_row_a_run_in_order_of_the_seeds(case):
+    result = sweep(case.name, seeds=6, first_seed=3, workers=2, out=case.out, job=case.jobs.quick)
+    assert [row["seed"] for row in result.rows] == [3, 4, 5, 6, 7, 8]
+    assert sorted(int(seed) for seed, *_ in case.done()) == [3, 4, 5, 6, 7, 8]
+    table = pq.read_table(result.directory / "sweep.parquet").to_pylist()
+    assert [row["completion_seconds"] for row in table] == [103.0, 104.0, None, 106.0, 107.0, 108.0]
+    assert [row["verdict"] for row in table].count("rejected") == 1
+    assert {file.name for file in result.directory.iterdir()} == {
+        "identity.json", "parts", "scenario.yaml", "sweep.json", "sweep.parquet", "sweep.png",
+    }  # fmt: skip
+    found = json.loads((result.directory / "sweep.json").read_text())
+    assert (found["scenario"], found["runs"], found["wanted"], found["first_seed"]) == ("swept", 6, 6, 3)
+    assert found["verdicts"] == {"accepted": 5, "rejected": 1}
+    assert found["accepted"]["share"] == pytest.approx(5 / 6, abs=1e-6)
+    assert found["metrics"]["completion_seconds"]["mean"] == pytest.approx(105.6)
+    assert found["not_accepted"] == [{"seed": 5, "verdict": "rejected", "reason": "because"}]
+
+
+def test_workers_have_one_thread_each_and_are_used_again(case):
+    threads = os.environ.get("NUMBA_NUM_THREADS")
+    sweep(case.name, seeds=8, workers=2, out=case.out, job=case.jobs.quick)
+    done = case.done()
+    assert len({worker for _, worker, _ in done}) <= 2
+    assert {count for *_, count in done} == {"1"}
+    assert os.environ.get("NUMBA_NUM_THREADS") == threads
+
+
+@pytest.mark.usefixtures("inline")
+def test_the_same_command_again_does_nothing_again(case):
+    first = sweep(case.name, seeds=3, workers=1, out=case.out, job=case.jobs.quick)
+    again = sweep(case.name, seeds=3, workers=1, out=case.out, job=case.jobs.quick)
+    assert len(case.done()) == 3
+    assert again.rows == first.rows
+    assert again.aggregates == first.aggregates
+
+
+@pytest.mark.usefixtures("inline")
+def test_more_seeds_go_on_where_fewer_ended(case):
+    sweep(case.name, seeds=2, workers=1, out=case.out, job=case.jobs.quick)
+    result = sweep(case.name, seeds=4, workers=1, out=case.out, job=case.jobs.quick)
+    assert [int(seed) for seed, *_ in case.done()] == [1, 2, 3, 4]
+    assert result.aggregates["runs"] == 4
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_half_written_part_is_done_again(case):
+    first = sweep(case.name, seeds=2, workers=1, out=case.out, job=case.jobs.quick)
+    (first.directory / "parts" / "2.json").write_text('{"seed": 2, "verd')
+    (first.directory / "parts" / "1.new").write_text("left over")
+    again = sweep(case.name, seeds=2, workers=1, out=case.out, job=case.jobs.quick)
+    assert [int(seed) for seed, *_ in case.done()] == [1, 2, 2]
+    assert again.rows == first.rows
+
+
+@pytest.mark.usefixtures("inline")
+def test_another_scenario_has_another_directory(case):
+    one = sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick)
+    two = sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick, sets=["time_limit=6"])
+    assert one.directory != two.directory
+    assert len(case.done()) == 2
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_directory_of_another_scenario_is_refused(case):
+    result = sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick)
+    (result.directory / "identity.json").write_text('{"identity": "0"}')
+    with pytest.raises(RunError, match="holds runs of another scenario or program; choose another --out"):
+        sweep(case.name, seeds=2, workers=1, out=case.out, job=case.jobs.quick)
+
+
+def test_identity_is_of_all_but_the_seed(tmp_path, monkeypatch):
+    import yaml
+
+    data = yaml.safe_load(SCENARIO)
+    same = [identity_of(Scenario.model_validate({**data, "seed": seed})) for seed in (1, 2)]
+    assert same[0] == same[1]
+    (tmp_path / "my_program.py").write_text("class Mine: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = Scenario.model_validate({**data, "controller": {"name": "my_program:Mine"}})
+    before = identity_of(mine)
+    (tmp_path / "my_program.py").write_text("class Mine: speed = 2\n")
+    assert identity_of(mine) != before != same[0]
+
+
+def test_a_killed_sweep_goes_on_and_leaves_no_worker(case, tmp_path):
+    script = tmp_path / "killed.py"
+    script.write_text(
+        "from pathlib import Path\nimport sweep_jobs\nfrom swarmbed_experiments.sweep import sweep\n"
+        "if __name__ == '__main__':\n"
+        f"    sweep({case.name!r}, seeds=6, workers=2, out=Path({str(case.out)!r}), job=sweep_jobs.slow)\n"
+    )
+    process = subprocess.Popen([sys.executable, script])
+    wait_for(lambda: len(list(case.out.glob("*/parts/*.json"))) == 3)
+    process.kill()
+    process.wait()
+    workers = {int(worker) for _, worker, _ in case.done()}
+    wait_for(lambda: not any(is_alive(worker) for worker in workers))
+    result = sweep(case.name, seeds=6, workers=2, out=case.out, job=case.jobs.quick)
+    assert sorted(int(seed) for seed, *_ in case.done()) == [1, 2, 3, 4, 5, 6]
+    assert [row["seed"] for row in result.rows] == [1, 2, 3, 4, 5, 6]
+
+
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(case, tmp_path):
+    script = tmp_path / "stopped.py"
+    script.write_text(
+        "from pathlib import Path\nfrom rich.console import Console\nimport sweep_jobs\n"
+        "from swarmbed_experiments.sweep import sweep\n"
+        "if __name__ == '__main__':\n"
+        "    try:\n"
+        f"        sweep({case.name!r}, seeds=6, workers=2, out=Path({str(case.out)!r}),\n"
+        "              job=sweep_jobs.slow, console=Console(width=200))\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('stopped')\n"
+    )
+    # A group of its own: a terminal sends Ctrl-C to the workers as well.
+    process = subprocess.Popen(
+        [sys.executable, script],
+        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(lambda: len(list(case.out.glob("*/parts/*.json"))) == 3)
+    started = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    said, errors = process.communicate(timeout=30)
+    assert time.monotonic() - started < 20
+    assert "3 of 6 runs are kept in" in said
+    assert "the same command does the other 3" in said
+    assert said.rstrip().endswith("stopped")
+    assert "Traceback" not in errors
+    (found,) = case.out.glob("*/sweep.json")
+    assert json.loads(found.read_text())["runs"] == 3
+
+
+def wait_for(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_worker_that_dies_is_told_and_the_rest_is_kept(case):
+    with pytest.raises(
+        RunError, match=r"lost with their workers, such as seed \d: BrokenProcessPool.*same c"
+    ):
+        sweep(case.name, seeds=3, workers=1, out=case.out, job=case.jobs.deadly)
+    result = sweep(case.name, seeds=3, workers=1, out=case.out, job=case.jobs.quick)
+    assert result.aggregates["runs"] == 3
+    assert [int(seed) for seed, *_ in case.done()] == [1, 2, 3]
+
+
+def test_a_dask_cluster_does_the_same_jobs(case):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        there = sweep(case.name, seeds=8, dask=cluster.scheduler_address, out=case.out, job=case.jobs.far)
+    workers = {row.pop("worker") for row in there.rows}
+    assert 1 <= len(workers) <= 2
+    assert os.getpid() not in workers
+    here = sweep(case.name, seeds=8, workers=2, out=case.out / "here", job=case.jobs.far)
+    for row in here.rows:
+        row.pop("worker")
+    assert here.rows == there.rows
+
+
+def test_an_address_without_a_scheduler_is_told(case, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(sweeps, "DASK_TIMEOUT", "200ms")
+    with pytest.raises(RunError, match=r"--dask tcp://127.0.0.1:1: no Dask scheduler answers there"):
+        sweep(case.name, seeds=1, dask="tcp://127.0.0.1:1", out=case.out, job=case.jobs.quick)
+
+
+@pytest.mark.usefixtures("inline")
+def test_the_result_is_told(case):
+    console = Console(record=True, width=120, file=io.StringIO())
+    result = sweep(case.name, seeds=6, workers=2, out=case.out, job=case.jobs.quick, console=console)
+    said = console.export_text()
+    assert "83.3%" in said
+    assert "completion_seconds" in said
+    assert "distances.dots1" not in said
+    assert "seed 5 was rejected: because" in said
+    assert f"picture: {result.directory / 'sweep.png'}" in said
+
+
+def test_a_sweep_that_has_no_runs_yet_has_no_picture(case):
+    def never(_):
+        raise AssertionError
+
+    # What a worker cannot even be sent is lost, not a crash.
+    with pytest.raises(RunError, match="1 runs were lost"):
+        sweep(case.name, seeds=1, workers=1, out=case.out, job=never)
+    (found,) = case.out.glob("*/sweep.json")
+    assert json.loads(found.read_text())["runs"] == 0
+
+
+def test_faults_of_the_scenario_are_faults_of_the_command(case):
+    with pytest.raises(ConfigError, match="no controller 'nobody'"):
+        sweep(case.name, seeds=2, out=case.out)
+    assert not case.out.exists()
+
+
+def test_a_run_that_cannot_start_is_a_failed_one():
+    scenario = Scenario.model_validate_json(
+        json.dumps(
+            {
+                "version": 1,
+                "title": "too many",
+                "time_limit": 1,
+                "robots": [{"count": 4000, "place": {"zone": "drop"}}],
+                "controller": {"name": "random_walk"},
+            }
+        )
+    )
+    row = run_task(Task(scenario.model_dump_json(), "many.yaml", 3))
+    assert (row["seed"], row["verdict"]) == (3, "failed")
+    assert "do not fit" in row["reason"]
+
+
+def test_rows_are_flat():
+    summary = {"seed": 1, "verdict": "accepted", "metrics": {"a": np.float64(2), "b": {"x": 1}, "c": [1, 2]}}
+    assert sweeps.row_of(summary) == {"seed": 1, "verdict": "accepted", "a": 2.0, "b.x": 1, "c": "[1, 2]"}
+
+
+def test_failed_runs_are_no_measurement():
+    rows = [
+        {"seed": 1, "verdict": "accepted", "way": 2.0},
+        {"seed": 2, "verdict": "accepted", "way": math.nan},
+        {"seed": 3, "verdict": "rejected", "way": 4.0},
+        {"seed": 4, "verdict": "failed", "way": 1000.0, "reason": "bug"},
+    ]
+    found = aggregate(rows)
+    assert found["metrics"]["way"]["mean"] == 3.0
+    assert found["metrics"]["way"]["runs"] == 2
+    assert "seed" not in found["metrics"]
+    assert found["accepted"]["share"] == 0.5
+
+
+@given(st.integers(0, 200), st.integers(1, 200), st.floats(0.5, 0.99))
+@settings(deadline=None)
+def test_wilson_holds_the_share_and_stays_a_share(successes, trials, confidence):
+    successes = min(successes, trials)
+    low, high = wilson(successes, trials, confidence)
+    assert 0 <= low <= successes / trials + 1e-12
+    assert successes / trials - 1e-12 <= high <= 1
+    assert wilson(trials - successes, trials, confidence) == pytest.approx((1 - high, 1 - low))
+
+
+def test_wilson_is_the_published_interval():
+    # The bounds are where the share is 1.96 of its own standard errors away: the definition, solved.
+    for successes, trials in ((98, 100), (3, 7)):
+        for bound in wilson(successes, trials):
+            error = math.sqrt(bound * (1 - bound) / trials)
+            assert abs(successes / trials - bound) == pytest.approx(1.959964 * error, rel=1e-6)
+    assert wilson(0, 10) == pytest.approx((0.0, 0.277533), abs=1e-5)
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_wilson_covers_about_as_often_as_it_says():
+    trials, truth = 40, 0.9
+    covers = sum(
+        binom.pmf(k, trials, truth)
+        for k in range(trials + 1)
+        if wilson(k, trials)[0] <= truth <= wilson(k, trials)[1]
+    )
+    assert 0.92 < covers < 0.985
+
+
+def test_the_mean_lies_in_its_interval_as_often_as_it_says():
+    rng = np.random.default_rng(11)
+    inside = 0
+    for _ in range(400):
+        found = statistics(rng.normal(50.0, 9.0, size=8))
+        inside += found["low"] <= 50.0 <= found["high"]
+    assert 0.92 < inside / 400 < 0.98
+
+
+def test_statistics_of_one_run_have_no_interval():
+    found = statistics([7.0])
+    assert (found["mean"], found["min"], found["p50"], found["max"]) == (7.0, 7.0, 7.0, 7.0)
+    assert found["low"] is found["high"] is found["std"] is None

@@ -1,0 +1,334 @@
+"""Thousands of robots as arrays: a planar world whose robots have no devices unless somebody asks for them.
+
+A crowd has a program that reads all robots' senses at once and writes what all of them shall do. Their range
+sensors have the rays and the errors of the robots' file, and sweep at its rate. What is left out is
+wheels (the bodies do what is asked within the robots' limits; no slip of their own, only `set_slip`'s),
+cameras and radios.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from swarmbed_core.device import Zone
+from swarmbed_core.kernel import kernel
+
+from swarmbed_sim import planar_kernels as k
+from swarmbed_sim.errors import SimError
+from swarmbed_sim.parts import Beat
+from swarmbed_sim.planar_rays import RingTable, cast_all_k, err_all_k
+from swarmbed_sim.planar_world import PlanarPhysics, StaticGrid
+from swarmbed_sim.sim_world import SimWorld
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.heading import Area, Zones
+    from swarmbed_core.scene import Scene
+    from swarmbed_core.spec import RangeRing, RobotSpec
+
+    from swarmbed_sim.physics import BoolArray
+
+CELL = 1.2
+"""Metres of a cell of the grid for rays; tried from 0.5 to 3.5 at one robot on a square metre."""
+CHUNK = 256
+"""Robots whose noise is drawn at a time: it stays in the processor's cache."""
+_COMPASS, _RINGS = 0, 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Senses:
+    """What all robots sense; see `CrowdSenses`. Of more rings than one the sensors follow each other."""
+
+    time: float
+    ranges: FloatArray
+    angles: FloatArray
+    headings: FloatArray
+    zones: FloatArray
+    twists: FloatArray
+
+
+@kernel
+def obey_k(
+    asked: FloatArray,
+    kept: FloatArray,
+    alive: BoolArray,
+    speed: float,
+    yaw_rate: float,
+    v_body: FloatArray,
+) -> None:
+    """Write what the drives try to do: what is asked, within the robots' limits, less what slips away."""
+    for i in range(asked.shape[0]):
+        vx, vy, omega = asked[i, 0], asked[i, 1], asked[i, 2]
+        fine = alive[i] and math.isfinite(vx) and math.isfinite(vy) and math.isfinite(omega)
+        if not fine:
+            v_body[i, 0] = v_body[i, 1] = v_body[i, 2] = 0.0
+            continue
+        size2 = vx * vx + vy * vy
+        share = kept[i]
+        if size2 > speed * speed:
+            share *= speed / math.sqrt(size2)
+        v_body[i, 0], v_body[i, 1] = share * vx, share * vy
+        v_body[i, 2] = kept[i] * min(max(omega, -yaw_rate), yaw_rate)
+
+
+class _Ring:
+    """One kind of ring on all robots."""
+
+    def __init__(self, ring: RangeRing, physics: PlanarPhysics, rng: np.random.Generator | None) -> None:
+        self.ring = ring
+        self.beat = Beat(ring.rate)
+        count = len(physics.poses)
+        self.ranges = np.full((count, ring.count), math.inf)
+        self.dead: BoolArray | None = None
+        self._table = RingTable(ring)
+        self._physics = physics
+        self._rng = rng
+        self._reach = ring.range_max + ring.mount_radius
+        self._walls: FloatArray | None = None
+        self._statics = StaticGrid(physics.segments, physics.pillars, self._reach)
+        jobs = ring.count * (len(physics.seen_discs()) + 1) + 2
+        self._jobs = np.empty((4, jobs))
+        self._job_indices = np.empty((2, jobs), dtype=np.uint32)
+        chunk = min(count, CHUNK)
+        self._gaussians = np.empty((chunk, ring.count))
+        self._uniforms = np.empty((chunk, ring.count))
+
+    def sweep(self, seen: Seen, alive: BoolArray | None) -> None:
+        """Let all sensors measure."""
+        physics, table, ring = self._physics, self._table, self.ring
+        if self._walls is not physics.segments:
+            # Somebody has put a box somewhere or taken it away.
+            self._walls = physics.segments
+            self._statics = StaticGrid(physics.segments, physics.pillars, self._reach)
+        cast_all_k(
+            physics.poses,
+            seen.discs,
+            seen.cell,
+            seen.frame,
+            seen.cells,
+            seen.starts,
+            seen.order,
+            seen.ordered,
+            seen.scratch,
+            self._jobs,
+            self._job_indices,
+            physics.segments,
+            physics.pillars,
+            self._statics.frame,
+            self._statics.starts,
+            self._statics.items,
+            table.rays,
+            table.axes,
+            table.own_rays,
+            table.order,
+            table.first,
+            table.after,
+            ring.mount_radius,
+            ring.field_of_view / 2 if ring.rays > 1 else 0.0,
+            ring.range_max,
+            self.ranges,
+        )
+        if self._rng is not None:
+            for first in range(0, len(self.ranges), CHUNK):
+                self._rng.standard_normal(out=self._gaussians)
+                self._rng.random(out=self._uniforms)
+                err_all_k(self.ranges, first, self._gaussians, self._uniforms, table.numbers)
+        if self.dead is not None:
+            self.ranges[self.dead] = math.inf
+        if alive is not None:
+            self.ranges[~alive] = math.inf
+
+
+class Seen:
+    """The discs that sensors see, robots first, and room for the kernels that sort them."""
+
+    def __init__(self, physics: PlanarPhysics) -> None:
+        """Take the discs of `physics` that are as high as sensors: robots and carriers' legs."""
+        self._physics = physics
+        self._rows = physics.seen_discs()
+        count = len(self._rows)
+        self._robots = len(physics.poses)
+        self.discs = np.zeros((count, 3))
+        self.discs[:, 2] = physics.disc_radii()[self._rows]
+        self.cell = CELL
+        self.frame = np.zeros(5)
+        self.cells = np.zeros(count, dtype=np.int64)
+        self.starts = np.zeros(2 * count + 65, dtype=np.int64)
+        self.order = np.zeros(count, dtype=np.int64)
+        self.ordered = np.zeros((3, count))
+        self.scratch = np.zeros((5, count + 1))
+
+    def look(self) -> None:
+        """Take over where the discs are now."""
+        physics = self._physics
+        self.discs[: self._robots, :2] = physics.poses[:, :2]
+        if len(self._rows) > self._robots:
+            self.discs[self._robots :, :2] = physics.disc_places()[self._rows[self._robots :]]
+
+
+class PlanarCrowd:
+    """All robots of a planar world, as arrays; a `Crowd`.
+
+    Attributes:
+        spec: of all robots.
+        count: how many there are.
+        v_body: what each robot shall do: rows of vx, vy, omega.
+    """
+
+    def __init__(self, world: PlanarCrowdWorld, seeds: Sequence[np.random.SeedSequence]) -> None:
+        """Make the senses of all robots; `seeds` are of the compasses and of each ring."""
+        self._world = world
+        physics = world.physics
+        self.spec: RobotSpec = world.scene.robots[0].spec
+        self.count = len(physics.poses)
+        self.v_body = np.zeros((self.count, 3))
+        self.alive = np.ones(self.count, dtype=np.bool_)
+        self.kept = np.ones(self.count)
+        noise = world.scene.scenario.noise
+        self.rings = [
+            _Ring(ring, physics, np.random.Generator(np.random.SFC64(seed)) if noise else None)
+            for ring, seed in zip(self.spec.ranges, seeds[_RINGS:], strict=True)
+        ]
+        self._angles = np.array([angle for ring in self.spec.ranges for angle in ring.angles])
+        self._seen = Seen(physics)
+        self._zones = world.scene.zones
+        self._compass = self.spec.compass
+        self._sigma = self._compass.sigma if self._compass is not None and noise else 0.0
+        self._key = seeds[_COMPASS].generate_state(2, np.uint64)
+        self._senses: Senses | None = None
+
+    def obey(self, v_body: FloatArray) -> None:
+        """Write what the drives try to do in the next step."""
+        limits = self.spec.limits
+        obey_k(self.v_body, self.kept, self.alive, limits.speed, limits.yaw_rate, v_body)
+
+    def sweep(self, now: float) -> None:
+        """Let the sensors measure that are due."""
+        alive = None
+        looked = False
+        for ring in self.rings:
+            if ring.beat.due(now):
+                if not looked:
+                    self._seen.look()
+                    looked = True
+                    alive = None if self.alive.all() else self.alive
+                ring.sweep(self._seen, alive)
+
+    def senses(self) -> Senses:
+        """Return what all robots sense now; the ranges are those of the last sweep."""
+        now = self._world.time
+        if self._senses is None or self._senses.time != now:
+            physics = self._world.physics
+            rings = [ring.ranges for ring in self.rings]
+            if len(rings) == 1:
+                ranges = rings[0]
+            else:
+                ranges = np.concatenate(rings, axis=1) if rings else np.empty((self.count, 0))
+            zones = zones_of(physics.poses, self._zones)
+            self._senses = Senses(now, ranges, self._angles, self._headings(), zones, physics.twists)
+        return self._senses
+
+    def _headings(self) -> FloatArray:
+        """Return what the compasses say; NaN for robots that have none."""
+        if self._compass is None:
+            return np.full(self.count, math.nan)
+        headings = self._world.physics.poses[:, 2].copy()
+        if self._sigma > 0.0:
+            # Counted by the step, so that the noise does not depend on who looked when.
+            bits = np.random.Philox(key=self._key, counter=[0, self._world.steps, 0, 0])
+            headings += self._sigma * np.random.Generator(bits).standard_normal(self.count)
+            headings -= 2 * math.pi * np.floor(headings / (2 * math.pi) + 0.5)
+        return headings
+
+
+def zones_of(poses: FloatArray, zones: Zones | None) -> FloatArray:
+    """Return the zones that robots are in."""
+    out = np.full(len(poses), float(Zone.NEITHER))
+    if zones is not None:
+        out[_within(poses, zones.drop)] = Zone.DROP
+        out[_within(poses, zones.search)] = Zone.SEARCH
+    return out
+
+
+def _within(poses: FloatArray, area: Area) -> BoolArray:
+    (left, right), (bottom, top) = area.along_x, area.along_y
+    inside: BoolArray = (poses[:, 0] > left) & (poses[:, 0] < right)
+    return inside & (poses[:, 1] > bottom) & (poses[:, 1] < top)
+
+
+class PlanarCrowdWorld(SimWorld):
+    """A planar world that drives its robots as a crowd; a `CrowdWorld`."""
+
+    physics: PlanarPhysics
+
+    def __init__(self, scene: Scene, seed: np.random.SeedSequence) -> None:
+        """Make the world of a scene whose robots are of one kind."""
+        super().__init__(scene, PlanarPhysics(scene, acceleration="limited"), seed)
+        # After the rows of the robots and the radios: no other part has these.
+        row = len(scene.robots) + 1
+        rings = len(scene.robots[0].spec.ranges)
+        self.steps = 0
+        self._crowd = PlanarCrowd(
+            self,
+            [
+                np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, row, part))
+                for part in range(_RINGS + rings)
+            ],
+        )
+        self._crowd.sweep(0.0)
+
+    def crowd(self) -> PlanarCrowd:
+        """Return all robots as one crowd."""
+        return self._crowd
+
+    def step(self) -> None:
+        """Let one time step pass."""
+        self._crowd.obey(self.v_body)
+        super().step()
+        self.steps += 1
+        self._crowd.sweep(self.time)
+
+    def kill(self, name: str) -> None:
+        """Let a robot die: no drive and no sensor from now on. Its body stays."""
+        super().kill(name)
+        row = self._row(name)
+        self._crowd.alive[row] = False
+        for ring in self._crowd.rings:
+            ring.ranges[row] = math.inf
+
+    def kill_sensor(self, name: str, ring: str, sensor: int) -> None:
+        """Let one distance sensor return nothing from now on.
+
+        Raises:
+            SimError: there is no such robot, ring or sensor.
+        """
+        row = self._row(name)
+        found = next((item for item in self._crowd.rings if item.ring.name == ring), None)
+        if found is None:
+            known = ", ".join(item.ring.name for item in self._crowd.rings) or "none"
+            message = f"{name} has no ring '{ring}': there are {known}"
+            raise SimError(message)
+        if not 0 <= sensor < found.ring.count:
+            message = f"sensor {sensor} of ring '{ring}' of {name}: 0 to {found.ring.count - 1} are right"
+            raise SimError(message)
+        if found.dead is None:
+            found.dead = np.zeros(found.ranges.shape, dtype=np.bool_)
+        found.dead[row, sensor] = True
+        found.ranges[row, sensor] = math.inf
+
+    def set_slip(self, name: str, share: float) -> None:
+        """Let a share of a robot's way slip away from now on.
+
+        Raises:
+            SimError: there is no such robot, or it could not drive like that.
+        """
+        row = self._row(name)
+        if not 0 <= share < 1:
+            message = f"slip {share} of {name}: 0 is none, and below 1 is right"
+            raise SimError(message)
+        self._crowd.kept[row] = 1.0 - share

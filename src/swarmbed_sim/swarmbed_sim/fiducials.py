@@ -1,0 +1,592 @@
+"""What the cameras' marker detectors find, without pixels (DOTS paper, III-A4 and IV-B2, Figures 13 and 14).
+
+All cameras of all robots expose together, in one call. A marker is found when its four corners are in the
+image, it is seen from its front, every edge of its image is long enough, and nothing stands before it:
+robots up to their height, walls and obstacles, carriers' legs and trays. Corners err by the camera's noise,
+and images arrive as late as Table II says, those of one camera in order.
+
+Three kinds of markers are looked for: the sides of carriers and the arena's walls by the cameras that look
+around, the map under the carrier that stands above the robot by those on the lifter.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from typing import TYPE_CHECKING
+
+import numpy as np
+from swarmbed_core.camera import (
+    CAMERA_NUMBERS,
+    CX,
+    CY,
+    FX,
+    FY,
+    HEIGHT,
+    SIGMA,
+    TX,
+    TY,
+    TZ,
+    WIDTH,
+    cameras_of,
+    project_k,
+)
+from swarmbed_core.device import CornerReading
+from swarmbed_core.kernel import kernel
+from swarmbed_core.memory import MARKER_SIDE_MIN_PX
+
+from swarmbed_sim.parts import (
+    CLEARANCE,
+    LEG,
+    LENGTH,
+    MARKER_ID,
+    THICKNESS,
+    Beat,
+    roomy,
+)
+from swarmbed_sim.parts import WIDTH as WIDTH_OF_TRAY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+    from swarmbed_core.device import Clock
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scene import Scene
+    from swarmbed_core.spec import CameraLatency, RobotSpec
+
+    from swarmbed_sim.parts import Furniture, Life
+    from swarmbed_sim.physics import Physics
+
+    BoolArray = NDArray[np.bool_]
+    IntArray = NDArray[np.int64]
+
+SIDE_MIN_PX = 7.0
+"""The smallest image of an edge of a carrier's code that is still read: 40 mm at about 1 m (IV-B2)."""
+ROOM = 64
+"""Markers that one image may hold."""
+POOL = 4096
+"""Normal numbers that are drawn at once for the cameras of one robot; one round takes a few hundred."""
+SHORT = 2e-3
+"""Metres before a marker at which a line of sight ends: what the marker is fixed to does not hide it."""
+
+
+@kernel
+def disc_span_k(
+    x: float, y: float, dx: float, dy: float, disc_x: float, disc_y: float, radius: float
+) -> tuple[float, float]:
+    """Return where the line (x, y) + t (dx, dy) enters and leaves a disc; t1 < t0 if it misses."""
+    to_x, to_y = disc_x - x, disc_y - y
+    square = dx * dx + dy * dy
+    if square < 1e-18:
+        return (0.0, 1.0) if to_x * to_x + to_y * to_y < radius * radius else (1.0, 0.0)
+    along = (to_x * dx + to_y * dy) / square
+    across = (to_x * dy - to_y * dx) ** 2 / square
+    left = radius * radius - across
+    if left <= 0.0:
+        return 1.0, 0.0
+    half = math.sqrt(left / square)
+    return along - half, along + half
+
+
+@kernel
+def _slab_k(start: float, step: float, low: float, high: float, t0: float, t1: float) -> tuple[float, float]:
+    """Narrow (t0, t1) to where start + t step is between low and high."""
+    if abs(step) < 1e-12:
+        return (t0, t1) if low < start < high else (1.0, 0.0)
+    a, b = (low - start) / step, (high - start) / step
+    return max(t0, min(a, b)), min(t1, max(a, b))
+
+
+@kernel
+def hidden_k(
+    eye: FloatArray,
+    x: float,
+    y: float,
+    z: float,
+    own_robot: int,
+    own_carrier: int,
+    poses: FloatArray,
+    sizes: FloatArray,
+    carrier_poses: FloatArray,
+    carrier_lifts: FloatArray,
+    carriers: FloatArray,
+    segments: FloatArray,
+    pillars: FloatArray,
+) -> bool:
+    """Return whether something is between an eye and a point: robots, carriers, walls, obstacles.
+
+    Args:
+        eye: x, y, z of the lens in `map`.
+        x: of the point; it is not hidden by what is nearer to it than `SHORT`.
+        y: of the point.
+        z: of the point.
+        own_robot: the row of the robot whose eye it is, or -1.
+        own_carrier: the row of the carrier whose tray holds the point, or -1.
+        poses: of the robots.
+        sizes: their radius and height.
+        carrier_poses: of the carriers.
+        carrier_lifts: of their feet.
+        carriers: their numbers.
+        segments: of walls and boxes, which are higher than any line of sight.
+        pillars: that are as high.
+    """
+    ex, ey, ez = eye[0], eye[1], eye[2]
+    length = math.sqrt((x - ex) ** 2 + (y - ey) ** 2 + (z - ez) ** 2)
+    share = max(1.0 - SHORT / max(length, SHORT), 0.0)
+    dx, dy, dz = (x - ex) * share, (y - ey) * share, (z - ez) * share
+    for i in range(segments.shape[0]):
+        to_x, to_y = segments[i, 0] - ex, segments[i, 1] - ey
+        wall_x, wall_y = segments[i, 2] - segments[i, 0], segments[i, 3] - segments[i, 1]
+        turn = dx * wall_y - dy * wall_x
+        # 0 for a parallel wall: no comparison lets inf or nan through.
+        t = (to_x * wall_y - to_y * wall_x) / turn
+        if 0.0 < t < 1.0 and 0.0 <= (to_x * dy - to_y * dx) / turn <= 1.0:
+            return True
+    for i in range(pillars.shape[0]):
+        t0, t1 = disc_span_k(ex, ey, dx, dy, pillars[i, 0], pillars[i, 1], pillars[i, 2])
+        if max(t0, 0.0) < min(t1, 1.0):
+            return True
+    for i in range(poses.shape[0]):
+        if i == own_robot:
+            continue
+        t0, t1 = disc_span_k(ex, ey, dx, dy, poses[i, 0], poses[i, 1], sizes[i, 0])
+        t0, t1 = max(t0, 0.0), min(t1, 1.0)
+        if t0 < t1 and min(ez + t0 * dz, ez + t1 * dz) < sizes[i, 1]:
+            return True
+    for i in range(carrier_poses.shape[0]):
+        cx, cy = carrier_poses[i, 0], carrier_poses[i, 1]
+        half_x, half_y = 0.5 * carriers[i, LENGTH], 0.5 * carriers[i, WIDTH_OF_TRAY]
+        reach = math.sqrt(half_x * half_x + half_y * half_y)
+        t0, t1 = disc_span_k(ex, ey, dx, dy, cx, cy, reach)
+        if max(t0, 0.0) >= min(t1, 1.0):
+            continue
+        c, s = math.cos(carrier_poses[i, 2]), math.sin(carrier_poses[i, 2])
+        # In the carrier's frame.
+        lx, ly = c * (ex - cx) + s * (ey - cy), c * (ey - cy) - s * (ex - cx)
+        ldx, ldy = c * dx + s * dy, c * dy - s * dx
+        low, high = carrier_lifts[i], carrier_lifts[i] + carriers[i, CLEARANCE]
+        leg = carriers[i, LEG]
+        for k in range(4):
+            leg_x = half_x - leg if k in (0, 3) else leg - half_x
+            leg_y = half_y - leg if k in (0, 1) else leg - half_y
+            t0, t1 = disc_span_k(lx, ly, ldx, ldy, leg_x, leg_y, leg)
+            t0, t1 = _slab_k(ez, dz, low, high, max(t0, 0.0), min(t1, 1.0))
+            if t0 < t1:
+                return True
+        if i != own_carrier:
+            t0, t1 = _slab_k(lx, ldx, -half_x, half_x, 0.0, 1.0)
+            t0, t1 = _slab_k(ly, ldy, -half_y, half_y, t0, t1)
+            t0, t1 = _slab_k(ez, dz, high, high + carriers[i, THICKNESS], t0, t1)
+            if t0 < t1:
+                return True
+    return False
+
+
+@kernel
+def project_marker_k(
+    camera: FloatArray,
+    pose: FloatArray,
+    c: float,
+    s: float,
+    corners_map: FloatArray,
+    min_px: float,
+    pixels: FloatArray,
+) -> bool:
+    """Write a marker's image and return whether it is whole, from the front, and large enough.
+
+    `c` and `s` are the cosine and the sine of the robot's yaw.
+    """
+    for k in range(4):
+        dx, dy = corners_map[k, 0] - pose[0], corners_map[k, 1] - pose[1]
+        u, v, inside = project_k(camera, c * dx + s * dy, c * dy - s * dx, corners_map[k, 2])
+        if not inside:
+            return False
+        pixels[k, 0], pixels[k, 1] = u, v
+    for k in range(4):
+        j, m = (k + 1) % 4, (k + 2) % 4
+        ax, ay = pixels[j, 0] - pixels[k, 0], pixels[j, 1] - pixels[k, 1]
+        bx, by = pixels[m, 0] - pixels[j, 0], pixels[m, 1] - pixels[j, 1]
+        if ax * by - ay * bx <= 0.0 or ax * ax + ay * ay < min_px * min_px:
+            return False
+    return True
+
+
+@kernel
+def place_k(corners: FloatArray, x: float, y: float, z: float, c: float, s: float, out: FloatArray) -> None:
+    """Write the corners of a marker whose frame is at a place; `c`, `s` are cosine and sine of its yaw."""
+    for k in range(4):
+        out[k, 0] = x + c * corners[k, 0] - s * corners[k, 1]
+        out[k, 1] = y + s * corners[k, 0] + c * corners[k, 1]
+        out[k, 2] = z + corners[k, 2]
+
+
+@kernel
+def _quad_hidden_k(
+    eye: FloatArray,
+    quad: FloatArray,
+    own_robot: int,
+    own_carrier: int,
+    poses: FloatArray,
+    sizes: FloatArray,
+    carrier_poses: FloatArray,
+    carrier_lifts: FloatArray,
+    carriers: FloatArray,
+    segments: FloatArray,
+    pillars: FloatArray,
+) -> bool:
+    """Return whether a corner or the middle of a marker is hidden from an eye."""
+    for k in range(5):
+        if k < 4:
+            x, y, z = quad[k, 0], quad[k, 1], quad[k, 2]
+        else:
+            x, y, z = (
+                0.5 * (quad[0, 0] + quad[2, 0]),
+                0.5 * (quad[0, 1] + quad[2, 1]),
+                0.5 * (quad[0, 2] + quad[2, 2]),
+            )
+        if hidden_k(
+            eye,
+            x,
+            y,
+            z,
+            own_robot,
+            own_carrier,
+            poses,
+            sizes,
+            carrier_poses,
+            carrier_lifts,
+            carriers,
+            segments,
+            pillars,
+        ):
+            return True
+    return False
+
+
+@kernel
+def expose_k(
+    count: int,
+    eyes: FloatArray,
+    eye_of: IntArray,
+    eye_places: FloatArray,
+    alive: BoolArray,
+    localised: BoolArray,
+    poses: FloatArray,
+    heights: FloatArray,
+    sizes: FloatArray,
+    carrier_poses: FloatArray,
+    carrier_lifts: FloatArray,
+    carriers: FloatArray,
+    side: FloatArray,
+    under: FloatArray,
+    under_first: int,
+    walls: FloatArray,
+    wall_ids: IntArray,
+    segments: FloatArray,
+    pillars: FloatArray,
+    noise: FloatArray,
+    cursors: IntArray,
+    images: IntArray,
+    lateness: FloatArray,
+    ids: IntArray,
+    pixels: FloatArray,
+) -> int:
+    """Let the first `count` cameras take a picture each; return how many of them hold markers.
+
+    Args:
+        count: of the cameras.
+        eyes: the cameras' numbers; on the lifter their height follows it.
+        eye_of: rows of the robot's row, the row of its noise, and 1 for a camera on the lifter.
+        eye_places: rows of the camera's height, the lifter's height at which that holds, and how far a
+            carrier's side can be seen.
+        alive: which robots are.
+        localised: which robots look for the markers on the walls.
+        poses: of the robots.
+        heights: of their platforms.
+        sizes: their radius and height.
+        carrier_poses: of the carriers.
+        carrier_lifts: of their feet.
+        carriers: their numbers.
+        side: the corners of a code in the frame of its side, at the height of the tray's underside.
+        under: the corners of the map's codes in the carrier's frame, at that height.
+        under_first: the id of the first of them.
+        walls: the corners of the markers on the walls, in `map`.
+        wall_ids: their ids.
+        segments: of walls and boxes.
+        pillars: that stand fast.
+        noise: rows of normal numbers, one for each robot with cameras; of no columns for no noise.
+        cursors: how many numbers of each row are used.
+        images: rows of the camera, its first marker and the one after its last, filled.
+        lateness: a normal number for each image, filled.
+        ids: of the markers that were found, filled.
+        pixels: of their corners, filled.
+    """
+    quad, eye = np.empty((4, 3)), np.empty(3)
+    turns = np.empty((carrier_poses.shape[0], 2))
+    for i in range(carrier_poses.shape[0]):
+        turns[i, 0], turns[i, 1] = math.cos(carrier_poses[i, 2]), math.sin(carrier_poses[i, 2])
+    taken = 0
+    total = 0
+    for e in range(count):
+        row, owner, up = eye_of[e, 0], eye_of[e, 1], eye_of[e, 2] == 1
+        if not alive[row]:
+            continue
+        camera, pose = eyes[e], poses[row]
+        first = total
+        last = min(first + ROOM, ids.shape[0])
+        c, s = math.cos(pose[2]), math.sin(pose[2])
+        if up:
+            camera[TZ] = eye_places[e, 0] + heights[row] - eye_places[e, 1]
+        eye[0] = pose[0] + c * camera[TX] - s * camera[TY]
+        eye[1] = pose[1] + s * camera[TX] + c * camera[TY]
+        eye[2] = camera[TZ]
+        if up:
+            # The tray above: the one whose middle is nearest, if any.
+            above, nearest = -1, math.inf
+            for i in range(carrier_poses.shape[0]):
+                gap = carrier_lifts[i] + carriers[i, CLEARANCE] - eye[2]
+                dx, dy = eye[0] - carrier_poses[i, 0], eye[1] - carrier_poses[i, 1]
+                ci, si = turns[i, 0], turns[i, 1]
+                off_x = abs(ci * dx + si * dy) - 0.5 * carriers[i, LENGTH]
+                off_y = abs(ci * dy - si * dx) - 0.5 * carriers[i, WIDTH_OF_TRAY]
+                off = max(off_x, off_y)
+                if gap > 0.0 and off < 2.0 * gap and off < nearest:
+                    above, nearest = i, off
+            if above >= 0:
+                i = above
+                z = carrier_lifts[i] + carriers[i, CLEARANCE]
+                for m in range(under.shape[0]):
+                    if total == last:
+                        break
+                    x, y = carrier_poses[i, 0], carrier_poses[i, 1]
+                    place_k(under[m], x, y, z, turns[i, 0], turns[i, 1], quad)
+                    if project_marker_k(camera, pose, c, s, quad, MARKER_SIDE_MIN_PX, pixels[total]):
+                        ids[total] = under_first + m
+                        total += 1
+        else:
+            reach = eye_places[e, 2]
+            for i in range(carrier_poses.shape[0]):
+                dx, dy = eye[0] - carrier_poses[i, 0], eye[1] - carrier_poses[i, 1]
+                half_x, half_y = 0.5 * carriers[i, LENGTH], 0.5 * carriers[i, WIDTH_OF_TRAY]
+                if dx * dx + dy * dy > (reach + max(half_x, half_y)) ** 2:
+                    continue
+                nx, ny = turns[i, 1], -turns[i, 0]
+                for k in range(4):
+                    # The outward normals of the front, left, back and right side.
+                    nx, ny = -ny, nx
+                    half = half_x if k % 2 == 0 else half_y
+                    if nx * dx + ny * dy <= half or total == last:
+                        continue
+                    x, y = carrier_poses[i, 0] + half * nx, carrier_poses[i, 1] + half * ny
+                    place_k(side, x, y, carrier_lifts[i] + carriers[i, CLEARANCE], nx, ny, quad)
+                    if not project_marker_k(camera, pose, c, s, quad, SIDE_MIN_PX, pixels[total]):
+                        continue
+                    if not _quad_hidden_k(
+                        eye,
+                        quad,
+                        row,
+                        i,
+                        poses,
+                        sizes,
+                        carrier_poses,
+                        carrier_lifts,
+                        carriers,
+                        segments,
+                        pillars,
+                    ):
+                        ids[total] = int(carriers[i, MARKER_ID])
+                        total += 1
+            if localised[row]:
+                for m in range(walls.shape[0]):
+                    if total == last:
+                        break
+                    if not project_marker_k(camera, pose, c, s, walls[m], MARKER_SIDE_MIN_PX, pixels[total]):
+                        continue
+                    if not _quad_hidden_k(
+                        eye,
+                        walls[m],
+                        row,
+                        -1,
+                        poses,
+                        sizes,
+                        carrier_poses,
+                        carrier_lifts,
+                        carriers,
+                        segments,
+                        pillars,
+                    ):
+                        ids[total] = wall_ids[m]
+                        total += 1
+        if total == first:
+            continue
+        images[taken, 0], images[taken, 1], images[taken, 2] = e, first, total
+        lateness[taken] = 0.0
+        if noise.shape[1] > 0:
+            at = cursors[owner]
+            lateness[taken] = noise[owner, at % noise.shape[1]]
+            at += 1
+            for m in range(first, total):
+                for k in range(4):
+                    for axis in range(2):
+                        pixels[m, k, axis] += camera[SIGMA] * noise[owner, at % noise.shape[1]]
+                        at += 1
+            cursors[owner] = at
+        taken += 1
+    return taken
+
+
+class Cameras:
+    """All cameras of a robot with their detectors: a `CamerasPart`."""
+
+    __slots__ = ("_last", "_pending", "_robot", "_taken", "_world", "latency")
+
+    def __init__(self, world: Clock, robot: Life, latency: tuple[float, float]) -> None:
+        """Make the cameras of one robot, whose images are as late as `latency` says: mean and sigma."""
+        self.latency = latency
+        self._world = world
+        self._robot = robot
+        self._pending: list[tuple[float, int, CornerReading]] = []
+        self._last: dict[str, float] = {}
+        self._taken = 0
+
+    def read(self) -> Sequence[CornerReading]:
+        """Return the detections that have arrived by now, oldest first."""
+        pending = self._pending
+        if not pending or not self._robot.alive:
+            return ()
+        now = self._world.time
+        if pending[0][0] > now:
+            return ()
+        arrived = [reading for ready, _, reading in pending if ready <= now]
+        del pending[: len(arrived)]
+        return arrived
+
+    def deliver(self, ready: float, reading: CornerReading) -> None:
+        """Hand a reading out from a time on, after those that its camera took before."""
+        ready = self._last[reading.camera] = max(ready, self._last.get(reading.camera, ready))
+        self._taken += 1
+        insort(self._pending, (ready, self._taken, reading))
+
+
+class Eyes:
+    """All cameras that take pictures at one rate."""
+
+    def __init__(self, rate: float, scene: Scene, *, noise: bool) -> None:
+        """Start without any."""
+        self.beat = Beat(rate)
+        self._noisy = noise
+        self._numbers = np.empty((0, CAMERA_NUMBERS))
+        self._of = np.empty((0, 3), dtype=np.int64)
+        self._places = np.empty((0, 3))
+        self._count = 0
+        self._names: list[str] = []
+        self._parts: list[Cameras] = []
+        self._rngs: list[np.random.Generator] = []
+        self._noise = np.empty((0, POOL if noise else 0))
+        self._cursors = np.zeros(0, dtype=np.int64)
+        self._images = np.empty((0, 3), dtype=np.int64)
+        self._lateness = np.empty(0)
+        self._ids = np.empty(0, dtype=np.int64)
+        self._pixels = np.empty((0, 4, 2))
+        self._code = scene.markers.sides.size
+        self._side = scene.markers.side_corners(0.0)
+        underside = scene.markers.underside_map(0.0)
+        self._under = np.ascontiguousarray(underside.corners())
+        self._under_first = int(underside.ids[0])
+        walls = scene.arena.markers() if any(robot.localised for robot in scene.robots) else None
+        self._walls = np.empty((0, 4, 3)) if walls is None else np.ascontiguousarray(walls.corners())
+        self._wall_ids = np.empty(0, dtype=np.int64) if walls is None else walls.ids
+
+    def add(self, robot: Life, spec: RobotSpec, part: Cameras, rng: np.random.Generator) -> None:
+        """Add those cameras of a robot that take pictures at this rate."""
+        models = cameras_of(spec)
+        owner = len(self._rngs)
+        self._rngs.append(rng)
+        self._noise = roomy(self._noise, owner)
+        self._cursors = roomy(self._cursors, owner)
+        if self._noisy:
+            rng.standard_normal(out=self._noise[owner])
+        self._cursors[owner] = 0
+        for camera in spec.cameras:
+            if camera.rate != self.beat.rate:
+                continue
+            model, e = models[camera.name], self._count
+            self._numbers = roomy(self._numbers, e)
+            self._of = roomy(self._of, e)
+            self._places = roomy(self._places, e)
+            self._numbers[e] = model.numbers
+            self._of[e] = robot.row, owner, camera.on_lifter
+            lowered = 0.0 if spec.lifter is None else spec.lifter.lowered
+            self._places[e] = camera.z, lowered, farthest(model.numbers, self._code, SIDE_MIN_PX)
+            self._names.append(camera.name)
+            self._parts.append(part)
+            self._count += 1
+        self._images = roomy(self._images, self._count)
+        self._lateness = roomy(self._lateness, self._count)
+        self._ids = roomy(self._ids, self._count * ROOM)
+        self._pixels = roomy(self._pixels, self._count * ROOM)
+
+    def expose(self, now: float, physics: Physics, bodies: Furniture) -> None:
+        """Let all cameras take a picture; whoever reads gets what is in it when it has arrived."""
+        if self._noisy and self._cursors.max(initial=0) > POOL // 2:
+            for owner in np.flatnonzero(self._cursors > POOL // 2).tolist():
+                self._rngs[owner].standard_normal(out=self._noise[owner])
+                self._cursors[owner] = 0
+        taken = expose_k(
+            self._count,
+            self._numbers,
+            self._of,
+            self._places,
+            bodies.alive,
+            bodies.localised,
+            physics.poses,
+            physics.heights,
+            bodies.sizes,
+            physics.carrier_poses,
+            physics.carrier_lifts,
+            bodies.carriers,
+            self._side,
+            self._under,
+            self._under_first,
+            self._walls,
+            self._wall_ids,
+            physics.segments,
+            physics.pillars,
+            self._noise,
+            self._cursors,
+            self._images,
+            self._lateness,
+            self._ids,
+            self._pixels,
+        )
+        if not taken:
+            return
+        images = self._images[:taken].tolist()
+        total = images[-1][2]
+        # The readings are handed out: their arrays must not be those that the next round fills.
+        ids, pixels = self._ids[:total].copy(), self._pixels[:total].copy()
+        for (e, first, last), lateness in zip(images, self._lateness[:taken].tolist(), strict=True):
+            part = self._parts[e]
+            delay = 0.0
+            if self._noisy:
+                mean, sigma = part.latency
+                delay = max(0.0, mean + sigma * lateness)
+            part.deliver(now + delay, CornerReading(now, self._names[e], ids[first:last], pixels[first:last]))
+
+
+def farthest(camera: FloatArray, size: float, min_px: float) -> float:
+    """Return from how far an edge of a marker can still be `min_px` long, anywhere in the image.
+
+    The image is a plane: what is away from its middle is larger, by the cosine of the angle, or its square.
+    """
+    right = max(camera[CX], camera[WIDTH] - camera[CX]) / camera[FX]
+    down = max(camera[CY], camera[HEIGHT] - camera[CY]) / camera[FY]
+    stretch = 1.0 + right * right + down * down
+    return float(size * max(camera[FX], camera[FY]) / min_px * stretch)
+
+
+def latency_of(table: Iterable[CameraLatency], rate: float, cameras: int) -> tuple[float, float]:
+    """Return mean and sigma for a refresh rate and a number of cameras: the nearest entry of Table II."""
+    rows = sorted(table, key=lambda row: (abs(row.refresh_hz - rate), abs(row.cameras - cameras)))
+    return (rows[0].mean, rows[0].sigma) if rows else (0.0, 0.0)

@@ -1,0 +1,421 @@
+"""The bodies of a scene as a MuJoCo model (MJCF), every dimension from the scene and the robots' files.
+
+The world is upright: robots turn about z only, legs, walls and obstacles are vertical. So the cheapest shape
+that touches at the right place is as good as the true one: a disc is a sphere whose centre is at the height
+where all upright things touch (`touch_height`), a leg a capsule whose lower end is also the foot. What a
+robot lifts rests on four small spheres on its platform.
+
+The robots' drives are no actuators of the model: `swarmbed_sim.mujoco_world` applies their forces.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+import mujoco
+import numpy as np
+from swarmbed_core.memory import GRAVITY
+from swarmbed_core.scenario import BoxObstacle
+from swarmbed_core.scene import legs_of
+from swarmbed_core.spec import DiscBody
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scene import CarrierPlacement, RobotPlacement, Scene
+
+    from swarmbed_core import spec
+    from swarmbed_sim.physics import BoolArray, IntArray
+
+SUBSTEP: Final = 0.005
+"""Seconds of one step of MuJoCo; contacts are as hard as this step allows."""
+CONTACT_TIME: Final = 0.0105
+"""Seconds in which a contact stops what comes in; two steps are the least that the solver takes."""
+SKIN: Final = 0.001
+"""Metres before a robot's body at which it begins to be stopped.
+
+A contact is found up to a step late: without a skin bodies that close in at 0.5 m/s overlap by 2.5 mm, with
+one on each by 0.4 mm."""
+WALL: Final = 0.2
+"""Thickness in metres of the outer walls, outwards."""
+INNER_WALL: Final = 0.01
+"""Thickness in metres of the arena's other walls, about the line that is given."""
+PLATFORM_MASS: Final = 0.2
+"""Kilograms of a robot's mass that its lifting platform has: assumed."""
+LIFTER_STIFFNESS: Final = 1e5
+"""N/m: a platform sags by 0.2 mm under 2 kg, as a screw would."""
+LIFTER_DAMPING: Final = 2e3
+"""Ns/m: a platform follows its set-point within 20 ms."""
+LIFTER_INERTIA: Final = 10.0
+"""Kilograms that the lifter's motor seems to have through its gear: assumed; keeps the stiff servo calm."""
+PAD: Final = 0.01
+"""Radius in metres of the spheres on a platform."""
+PADS: Final = 0.7
+"""How far out on a platform they are, as a share of the radius of the robot's body."""
+LEG_SHARE: Final = 0.1
+"""Share of a carrier's mass that one leg has: assumed."""
+PAYLOAD_HEIGHT: Final = 0.1
+"""Height in metres of what lies on a tray: assumed."""
+GRIP_FLOOR: Final = 0.5
+GRIP_PLATFORM: Final = 1.0
+GRIP_BODY: Final = 0.2
+"""Friction of feet on the floor, of a platform under a tray, of robots' bodies on all they touch: assumed."""
+FRICTION: Final = (0.005, 0.0001)
+"""MuJoCo's own of twisting and rolling, which no contact here has."""
+
+# Who touches whom: two things do if one's type is among what the other answers to.
+_FLOOR, _BODY, _LEG, _TRAY, _PAD, _STATIC, _TALL = (1 << i for i in range(7))
+_TOUCHES = {
+    _FLOOR: _LEG,
+    _BODY: _BODY | _LEG | _STATIC,
+    _LEG: _FLOOR | _BODY | _LEG | _STATIC,
+    _TRAY: _TRAY | _PAD | _STATIC | _TALL,
+    _PAD: _TRAY,
+    _STATIC: _BODY | _LEG | _TRAY,
+    _TALL: _TRAY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StandingBox:
+    """A box that was put into a scene while it runs."""
+
+    name: str
+    pose: tuple[float, float, float]
+    size: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SceneModel:
+    """A compiled model, and where in it the scene's things are.
+
+    Things are numbered: the robots, then the carriers, then what stands fast. A robot's x, y, yaw and its
+    platform's height follow each other at the same address in `qpos` and in `qvel`.
+
+    Attributes:
+        model: MuJoCo's.
+        names: of the things; the floor is none.
+        robots: the address of each robot's x in `qpos` and `qvel`.
+        lifters: the row in `ctrl` of each robot's lifter, -1 if it has none.
+        bodies: for each body of carriers its addresses in `qpos` and `qvel`.
+        body_of: for each carrier its body.
+        offsets: for each carrier its x, y in the body's frame.
+        thing_of: for each geom its thing, -1 for the floor.
+        pads: which geoms are pads of platforms.
+    """
+
+    model: mujoco.MjModel
+    names: tuple[str, ...]
+    robots: IntArray
+    lifters: IntArray
+    bodies: IntArray
+    body_of: IntArray
+    offsets: FloatArray
+    thing_of: IntArray
+    pads: BoolArray
+
+
+def compile_scene(scene: Scene, boxes: Sequence[StandingBox] = ()) -> SceneModel:
+    """Build the model of a scene, with further boxes on its floor."""
+    return _Builder(scene, boxes).build()
+
+
+def yaw_inertia(robot: spec.RobotSpec) -> float:
+    """Return the moment of inertia of a kind of robot about its middle, all of it of one density."""
+    body = robot.body
+    if isinstance(body, DiscBody):
+        return 0.5 * body.mass * body.radius**2
+    return body.mass * (body.length**2 + body.width**2) / 12
+
+
+def middle(carriers: Sequence[CarrierPlacement]) -> tuple[float, float, float]:
+    """Return the middle of joined carriers, and which way they look."""
+    x, y = np.mean([placement.pose[:2] for placement in carriers], axis=0).tolist()
+    return x, y, carriers[0].pose[2]
+
+
+def _add(parent: ET.Element, tag: str, **attributes: str | float | Sequence[float]) -> ET.Element:
+    """Add an element to the MJCF; numbers are written so that none of their digits is lost."""
+    written = {
+        name: value
+        if isinstance(value, str)
+        else " ".join(repr(float(number)) for number in np.atleast_1d(np.asarray(value)))
+        for name, value in attributes.items()
+    }
+    return ET.SubElement(parent, tag, written)
+
+
+def _upright(yaw: float) -> tuple[float, float, float, float]:
+    """Return the quaternion of a turn about z."""
+    return math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
+
+
+class _Builder:
+    """Writes the MJCF and remembers what it wrote."""
+
+    def __init__(self, scene: Scene, boxes: Sequence[StandingBox]) -> None:
+        self.scene = scene
+        self.boxes = boxes
+        self.root = ET.Element("mujoco", model="swarmbed")
+        self.world = ET.Element("worldbody")
+        self.actuators = ET.Element("actuator")
+        self.names: list[str] = []
+        self.geoms: list[tuple[str, int, bool]] = []
+        clearances = [placement.carrier.clearance for placement in scene.carriers]
+        # Well within the straight part of legs, whether they stand or are lifted.
+        self.touch_height = 0.6 * min(clearances, default=1 / 6)
+        self.clearance = min(clearances, default=math.inf)
+        # The codes on a tray's sides reach from its underside to its top.
+        self.tray = scene.markers.sides.rise + scene.markers.sides.size / 2
+
+    def build(self) -> SceneModel:
+        """Write all of it and compile it."""
+        _add(self.root, "compiler", angle="radian", autolimits="true")
+        option = _add(
+            self.root, "option", timestep=SUBSTEP, integrator="implicitfast", cone="elliptic", impratio=10
+        )
+        # A state that is not finite is to be seen, not to become the one at the start again.
+        _add(option, "flag", sleep="enable", autoreset="disable")
+        _add(_add(self.root, "default"), "geom", solref=(CONTACT_TIME, 1))
+        self.root.extend([self.world, self.actuators])
+
+        # The robots first: their addresses in qpos and qvel are then the same.
+        for placement in self.scene.robots:
+            self._robot(placement)
+        body_of, offsets = self._carriers()
+        self._geom(self.world, "floor", -1, _FLOOR, type="plane", size=(0, 0, 1))
+        self._statics()
+        model = mujoco.MjModel.from_xml_string(ET.tostring(self.root, encoding="unicode"))
+        return self._index(model, body_of, offsets)
+
+    def _geom(
+        self,
+        parent: ET.Element,
+        name: str,
+        thing: int,
+        kind: int,
+        **attributes: str | float | Sequence[float],
+    ) -> None:
+        """Add a shape that touches what its kind does; it weighs nothing unless it is said."""
+        self.geoms.append((name, thing, kind == _PAD))
+        touches = {"contype": str(kind), "conaffinity": str(_TOUCHES[kind])}
+        _add(parent, "geom", name=name, **{"mass": "0", **touches, **attributes})
+
+    def _robot(self, placement: RobotPlacement) -> None:
+        """Add a robot; where it is, is in qpos."""
+        spec, name, thing = placement.spec, placement.name, len(self.names)
+        self.names.append(name)
+        body, middle_of_touch = spec.body, (0.0, 0.0, self.touch_height)
+        base = _add(self.world, "body", name=name)
+        _add(base, "joint", name=f"{name} x", type="slide", axis="1 0 0")
+        _add(base, "joint", name=f"{name} y", type="slide", axis="0 1 0")
+        _add(base, "joint", name=f"{name} yaw", type="hinge", axis="0 0 1")
+        mass = body.mass - (PLATFORM_MASS if spec.lifter else 0.0)
+        # It turns about z only: the other two are of no account.
+        _add(base, "inertial", pos=middle_of_touch, mass=mass, diaginertia=[yaw_inertia(spec)] * 3)
+
+        sides: tuple[float, ...]
+        size: tuple[float, ...]
+        if isinstance(body, DiscBody):
+            shape, upright, sides = "sphere", "cylinder", (body.radius,)
+            size = sides
+        else:
+            shape, upright, sides = "box", "box", (body.length / 2, body.width / 2)
+            size = (*sides, self.touch_height / 2)
+        self._body(base, f"{name} body", thing, _BODY, shape, size, self.touch_height)
+        if body.height >= self.clearance:
+            # It does not fit under a tray.
+            over = (body.height - self.clearance) / 2
+            self._body(base, f"{name} top", thing, _TALL, upright, (*sides, over), self.clearance + over)
+        if spec.lifter:
+            self._lifter(base, placement, spec.lifter, thing)
+
+    def _body(
+        self,
+        base: ET.Element,
+        name: str,
+        thing: int,
+        kind: int,
+        shape: str,
+        size: Sequence[float],
+        height: float,
+    ) -> None:
+        """Add a part of a robot's body that touches, with the middle of the part at a height."""
+        friction = (GRIP_BODY, *FRICTION)
+        place = (0.0, 0.0, height)
+        # Priority: this friction holds, whatever the other has.
+        self._geom(
+            base,
+            name,
+            thing,
+            kind,
+            type=shape,
+            size=size,
+            pos=place,
+            friction=friction,
+            priority="1",
+            margin=SKIN,
+        )
+
+    def _lifter(self, base: ET.Element, placement: RobotPlacement, lifter: spec.Lifter, thing: int) -> None:
+        """Add a robot's platform; its joint's position is its height above `lowered`."""
+        name, body = placement.name, placement.spec.body
+        platform = _add(base, "body", name=f"{name} platform", pos=(0, 0, lifter.lowered))
+        lift = f"{name} lift"
+        _add(platform, "joint", name=lift, type="slide", axis="0 0 1", armature=LIFTER_INERTIA)
+        # The base has all of the inertia about z.
+        _add(platform, "inertial", pos="0 0 0", mass=PLATFORM_MASS, diaginertia="1e-6 1e-6 1e-6")
+        reach = PADS * (body.radius if isinstance(body, DiscBody) else min(body.length, body.width) / 2)
+        for i in range(4):
+            angle = (0.5 + i) * math.pi / 2
+            self._geom(
+                platform,
+                f"{name} pad{i}",
+                thing,
+                _PAD,
+                type="sphere",
+                size=PAD,
+                pos=(reach * math.cos(angle), reach * math.sin(angle), -PAD),
+                friction=(GRIP_PLATFORM, *FRICTION),
+            )
+        force = 2 * lifter.max_load * GRAVITY
+        _add(
+            self.actuators,
+            "position",
+            name=f"{name} lifter",
+            joint=lift,
+            kp=LIFTER_STIFFNESS,
+            kv=LIFTER_DAMPING,
+            forcerange=(-force, force),
+        )
+
+    def _carriers(self) -> tuple[IntArray, FloatArray]:
+        """Add the carriers, those that are joined as one body, and return whose they are and where in it."""
+        groups: dict[int, list[int]] = {}
+        for row, placement in enumerate(self.scene.carriers):
+            groups.setdefault(placement.body, []).append(row)
+        body_of = np.zeros(len(self.scene.carriers), dtype=np.int64)
+        offsets = np.zeros((len(self.scene.carriers), 2))
+        first = len(self.names)
+        self.names.extend(placement.name for placement in self.scene.carriers)
+        for number, rows in enumerate(groups.values()):
+            placements = [self.scene.carriers[row] for row in rows]
+            x, y, yaw = middle(placements)
+            body = _add(self.world, "body", name=f"carriers{number}", pos=(x, y, 0), quat=_upright(yaw))
+            _add(body, "freejoint", name=f"carriers{number}")
+            c, s = math.cos(yaw), math.sin(yaw)
+            for row, placement in zip(rows, placements, strict=True):
+                dx, dy = placement.pose[0] - x, placement.pose[1] - y
+                body_of[row] = number
+                offsets[row] = c * dx + s * dy, c * dy - s * dx
+                self._carrier(body, placement, first + row, *offsets[row].tolist())
+        return body_of, offsets
+
+    def _carrier(self, body: ET.Element, placement: CarrierPlacement, thing: int, x: float, y: float) -> None:
+        """Add a carrier's tray, legs and payload at their place in its body."""
+        name, carrier = placement.name, placement.carrier
+        tray = (carrier.length / 2, carrier.width / 2, self.tray / 2)
+        mass = carrier.mass * (1 - 4 * LEG_SHARE)
+        middle_of_tray = (x, y, carrier.clearance + self.tray / 2)
+        self._geom(body, f"{name} tray", thing, _TRAY, type="box", size=tray, pos=middle_of_tray, mass=mass)
+        for i, (ahead, left) in enumerate(legs_of(carrier).tolist()):
+            foot = (x + ahead, y + left, carrier.leg_radius)
+            top = (x + ahead, y + left, carrier.clearance)
+            self._geom(
+                body,
+                f"{name} leg{i}",
+                thing,
+                _LEG,
+                type="capsule",
+                size=carrier.leg_radius,
+                fromto=(*foot, *top),
+                friction=(GRIP_FLOOR, *FRICTION),
+                mass=carrier.mass * LEG_SHARE,
+            )
+        if placement.payload > 0:
+            _add(
+                body,
+                "geom",
+                contype="0",
+                conaffinity="0",
+                type="box",
+                size=(carrier.length / 3, carrier.width / 3, PAYLOAD_HEIGHT / 2),
+                pos=(x, y, carrier.clearance + self.tray + PAYLOAD_HEIGHT / 2),
+                mass=placement.payload,
+            )
+
+    def _statics(self) -> None:
+        """Add walls, obstacles and the boxes that were added."""
+        arena = self.scene.arena
+        wall, height = len(self.names), arena.wall_height
+        self.names.append("wall")
+        if arena.size is not None:
+            length, width = arena.size
+            out_x, out_y = (length + WALL) / 2, (width + WALL) / 2
+            for sign in (1, -1):
+                self._box(f"wall x{sign}", wall, (sign * out_x, 0, 0), (WALL, width + 2 * WALL), height)
+                self._box(f"wall y{sign}", wall, (0, sign * out_y, 0), (length, WALL), height)
+        for i, (x1, y1, x2, y2) in enumerate(arena.walls):
+            pose = ((x1 + x2) / 2, (y1 + y2) / 2, math.atan2(y2 - y1, x2 - x1))
+            size = (math.hypot(x2 - x1, y2 - y1), INNER_WALL)
+            self._box(f"inner wall{i}", wall, pose, size, height)
+        for i, item in enumerate(self.scene.obstacles, start=1):
+            thing, name = len(self.names), f"obstacle{i}"
+            self.names.append(name)
+            if isinstance(item, BoxObstacle):
+                self._box(name, thing, item.pose, item.size, item.height)
+            else:
+                half, (x, y, _) = self._top(item.height) / 2, item.pose
+                size, place = (item.radius, half), (x, y, half)
+                self._geom(self.world, name, thing, _STATIC, type="cylinder", size=size, pos=place)
+        for box in self.boxes:
+            self.names.append(box.name)
+            self._box(f"box {box.name}", len(self.names) - 1, box.pose, box.size, height)
+
+    def _top(self, height: float) -> float:
+        """Return how high a thing has to be: not lower than where robots touch."""
+        return max(height, 1.2 * self.touch_height)
+
+    def _box(
+        self,
+        name: str,
+        thing: int,
+        pose: tuple[float, float, float],
+        size: tuple[float, float],
+        height: float,
+    ) -> None:
+        """Add a box that stands fast."""
+        half, (x, y, yaw) = self._top(height) / 2, pose
+        halves, place = (size[0] / 2, size[1] / 2, half), (x, y, half)
+        quaternion = _upright(yaw)
+        self._geom(self.world, name, thing, _STATIC, type="box", size=halves, pos=place, quat=quaternion)
+
+    def _index(self, model: mujoco.MjModel, body_of: IntArray, offsets: FloatArray) -> SceneModel:
+        """Find in the compiled model what was written."""
+        robots = [model.joint(f"{placement.name} x").qposadr[0] for placement in self.scene.robots]
+        lifters = [
+            model.actuator(f"{placement.name} lifter").id if placement.spec.lifter else -1
+            for placement in self.scene.robots
+        ]
+        joints = [model.joint(f"carriers{i}") for i in range(int(body_of.max(initial=-1)) + 1)]
+        bodies = [(joint.qposadr[0], joint.dofadr[0]) for joint in joints]
+        thing_of = np.full(model.ngeom, -1, dtype=np.int64)
+        pads = np.zeros(model.ngeom, dtype=np.bool_)
+        for name, thing, pad in self.geoms:
+            geom = model.geom(name).id
+            thing_of[geom], pads[geom] = thing, pad
+        return SceneModel(
+            model,
+            tuple(self.names),
+            np.array(robots, dtype=np.int64),
+            np.array(lifters, dtype=np.int64),
+            np.array(bodies, dtype=np.int64).reshape(-1, 2),
+            body_of,
+            offsets,
+            thing_of,
+            pads,
+        )

@@ -1,0 +1,451 @@
+"""Rings of distance sensors for thousands of robots: what `swarmbed_core.raycast` sees, faster.
+
+Rays are not walked through the world: for each robot, each disc within range lowers the few sensors that it can
+lie before. All geometry is in the robot's frame, where the sensors' rays are constants. Discs are sorted into
+a uniform grid first; walls come from lists for each cell of the floor.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from swarmbed_core.kernel import kernel
+from swarmbed_core.ranges import measure_one_k, range_numbers
+
+from swarmbed_sim.planar_kernels import sort_cells_k, static_cell_k
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import RangeRing
+
+    from swarmbed_sim.physics import IntArray
+
+    IndexArray = NDArray[np.uint32]
+
+BINS = 256
+"""Sectors of the table that leads from a bearing to the first sensor that may see there."""
+PAD = 0.002
+"""Radians by which the bearings of `_bearing_k` may be wrong, and more."""
+JOINT = 1e-9
+"""Share of its length by which a wall is longer for rays, as in `raycast`."""
+
+
+class RingTable:
+    """What the kernels know of a ring: its rays in the robot's frame, and the sensors in order of bearing.
+
+    Attributes:
+        rays: rows dx, dy of all sensors' rays in the robot's frame, those of a sensor together.
+        own_rays: those of any sensor in its own frame.
+        axes: where the sensors look: a row of dx, one of dy.
+        order: the sensors in order of their angles from -pi to pi, twice.
+        first: for each sector of bearings the place in `order` of the first sensor in it or after it.
+        after: for each sector, of two turns, the place in `order` after the last sensor in it or before it.
+        numbers: of the ring's error model.
+    """
+
+    def __init__(self, ring: RangeRing) -> None:
+        """Compute the table of `ring`."""
+        angles = np.array(ring.angles)
+        self.ring = ring
+        self.angles = angles
+        spread = ring.field_of_view * (np.arange(ring.rays) / max(ring.rays - 1, 1) - 0.5)
+        rays = angles[:, None] + (spread if ring.rays > 1 else 0.0)
+        self.rays = np.stack([np.cos(rays).ravel(), np.sin(rays).ravel()], axis=1)
+        own = spread if ring.rays > 1 else np.zeros(1)
+        self.own_rays = np.stack([np.cos(own), np.sin(own)], axis=1)
+        self.axes = np.stack([np.cos(angles), np.sin(angles)])
+        wrapped = (angles + math.pi) % (2 * math.pi) - math.pi
+        order = np.argsort(wrapped, kind="stable")
+        once = wrapped[order]
+        # Jobs are written two at a time: the second may be beyond the end, and nobody looks at it.
+        self.order = np.concatenate([order, order, [0, 0]]).astype(np.uint32)
+        edges = np.arange(2 * BINS + 1) * (2 * math.pi / BINS) - math.pi
+        self.first = np.searchsorted(once, edges[:BINS])
+        twice = np.concatenate([once, once + 2 * math.pi])
+        self.after = np.searchsorted(twice, edges[1:], side="right")
+        self.numbers = range_numbers(ring)
+
+
+@kernel
+def _bearing_k(x: float, y: float) -> float:
+    """Return atan2(y, x), wrong by 0.0017 at most, without branches."""
+    wide, high = abs(x), abs(y)
+    ratio = min(wide, high) / (max(wide, high) + 1e-300)
+    square = ratio * ratio
+    angle = ratio * (0.9953546 + square * (-0.2886929 + square * 0.0793486))
+    angle = 0.5 * math.pi - angle if high > wide else angle
+    angle = math.pi - angle if x < 0.0 else angle
+    return -angle if y < 0.0 else angle
+
+
+@kernel
+def _see_walls_k(
+    x: float,
+    y: float,
+    c: float,
+    s: float,
+    first: int,
+    last: int,
+    items: IntArray,
+    segments: FloatArray,
+    pillars: FloatArray,
+    rays: FloatArray,
+    axes: FloatArray,
+    mount_radius: float,
+    range_max: float,
+    out: FloatArray,
+) -> None:
+    """Lower what the sensors of one robot see to the walls and pillars of its cell."""
+    sensors = axes.shape[1]
+    per_sensor = rays.shape[0] // sensors
+    for k in range(first, last):
+        i = items[k]
+        if i >= segments.shape[0]:
+            j = i - segments.shape[0]
+            dx, dy = pillars[j, 0] - x, pillars[j, 1] - y
+            local_x, local_y, radius = c * dx + s * dy, c * dy - s * dx, pillars[j, 2]
+            if math.hypot(local_x, local_y) > range_max + mount_radius + radius:
+                continue
+            for sensor in range(sensors):
+                _see_disc_k(local_x, local_y, radius, sensor, rays, axes, per_sensor, mount_radius, out)
+            continue
+        dx, dy = segments[i, 0] - x, segments[i, 1] - y
+        start_x, start_y = c * dx + s * dy, c * dy - s * dx
+        dx, dy = segments[i, 2] - segments[i, 0], segments[i, 3] - segments[i, 1]
+        wall_x, wall_y = c * dx + s * dy, c * dy - s * dx
+        long2 = wall_x * wall_x + wall_y * wall_y
+        share = min(max(-(start_x * wall_x + start_y * wall_y) / long2, 0.0), 1.0)
+        near = math.hypot(start_x + share * wall_x, start_y + share * wall_y)
+        if near > range_max + mount_radius:
+            continue
+        for sensor in range(sensors):
+            if near - mount_radius > out[sensor]:
+                continue
+            ax, ay = axes[0, sensor], axes[1, sensor]
+            if near <= mount_radius:
+                turn = ax * wall_y - ay * wall_x
+                distance = (start_x * wall_y - start_y * wall_x) / turn
+                place = (start_x * ay - start_y * ax) / turn
+                if 0.0 <= distance <= mount_radius and -JOINT <= place <= 1.0 + JOINT:
+                    out[sensor] = 0.0
+                    continue
+            to_x, to_y = start_x - mount_radius * ax, start_y - mount_radius * ay
+            ahead = to_x * wall_y - to_y * wall_x
+            for ray in range(sensor * per_sensor, (sensor + 1) * per_sensor):
+                turn = rays[ray, 0] * wall_y - rays[ray, 1] * wall_x
+                # 0 for a parallel wall: the divisions then give inf or nan, which no comparison lets through.
+                distance = ahead / turn
+                if 0.0 <= distance < out[sensor]:
+                    place = (to_x * rays[ray, 1] - to_y * rays[ray, 0]) / turn
+                    if -JOINT <= place <= 1.0 + JOINT:
+                        out[sensor] = distance
+
+
+@kernel
+def _see_disc_k(
+    x: float,
+    y: float,
+    radius: float,
+    sensor: int,
+    rays: FloatArray,
+    axes: FloatArray,
+    per_sensor: int,
+    mount_radius: float,
+    out: FloatArray,
+) -> None:
+    """Lower what one sensor sees to a disc at (x, y) of its robot's frame."""
+    ax, ay = axes[0, sensor], axes[1, sensor]
+    radius2 = radius * radius
+    if x * x + y * y <= (radius + mount_radius) * (radius + mount_radius):
+        if x * x + y * y <= radius2:
+            out[sensor] = 0.0
+            return
+        across = x * ay - y * ax
+        if across * across <= radius2:
+            reach = x * ax + y * ay - math.sqrt(radius2 - across * across)
+            if 0.0 <= reach <= mount_radius:
+                out[sensor] = 0.0
+                return
+    to_x, to_y = x - mount_radius * ax, y - mount_radius * ay
+    for ray in range(sensor * per_sensor, (sensor + 1) * per_sensor):
+        across = to_x * rays[ray, 1] - to_y * rays[ray, 0]
+        half_chord2 = radius2 - across * across
+        if half_chord2 < 0.0:
+            continue
+        if to_x * to_x + to_y * to_y <= radius2:
+            out[sensor] = 0.0
+            return
+        distance = to_x * rays[ray, 0] + to_y * rays[ray, 1] - math.sqrt(half_chord2)
+        if 0.0 <= distance < out[sensor]:
+            out[sensor] = distance
+
+
+@kernel
+def _candidates_k(
+    place: int,
+    x: float,
+    y: float,
+    reach: float,
+    frame: FloatArray,
+    starts: IntArray,
+    ordered: FloatArray,
+    scratch: FloatArray,
+) -> int:
+    """Collect the discs that are within reach of one place of the grid's order; return how many there are."""
+    columns, rows, size = int(frame[3]), int(frame[4]), frame[2]
+    left = max(int((x - reach - frame[0]) / size), 0)
+    right = min(int((x + reach - frame[0]) / size), columns - 1)
+    bottom = max(int((y - reach - frame[1]) / size), 0)
+    top = min(int((y + reach - frame[1]) / size), rows - 1)
+    count = 0
+    for row in range(bottom, top + 1):
+        for k in range(starts[row * columns + left], starts[row * columns + right + 1]):
+            dx, dy = ordered[0, k] - x, ordered[1, k] - y
+            scratch[0, count] = dx
+            scratch[1, count] = dy
+            scratch[2, count] = ordered[2, k]
+            # No branch: which discs are near is nothing that a processor could learn.
+            count += 1 if dx * dx + dy * dy <= reach * reach and k != place else 0
+    return count
+
+
+@kernel
+def _turn_in_k(count: int, c: float, s: float, half_view: float, scratch: FloatArray) -> None:
+    """Turn the candidates into the robot's frame, and find the sectors that they fill: no branches, vector code."""
+    sharpness = BINS / (2.0 * math.pi)
+    for k in range(count):
+        dx, dy, radius = scratch[0, k], scratch[1, k], scratch[2, k]
+        x, y = c * dx + s * dy, c * dy - s * dx
+        # An upper bound of the angle that the disc fills: of its arc sine.
+        sine = min(radius / (math.sqrt(x * x + y * y) + 1e-300), 1.0)
+        half = sine * (1.0 + 0.571 * sine * sine) + half_view + PAD
+        lowest = _bearing_k(x, y) - half
+        lowest = lowest + 2.0 * math.pi if lowest < -math.pi else lowest
+        scratch[0, k] = x
+        scratch[1, k] = y
+        scratch[3, k] = (lowest + math.pi) * sharpness
+        scratch[4, k] = (lowest + 2.0 * half + math.pi) * sharpness
+
+
+@kernel
+def _list_jobs_k(
+    count: int,
+    begins: FloatArray,
+    ends: FloatArray,
+    order: IndexArray,
+    first: IntArray,
+    after: IntArray,
+    sensors: int,
+    job_sensors: IndexArray,
+    job_discs: IndexArray,
+) -> int:
+    """List which sensor has to look at which candidate; return the number of these jobs."""
+    done = 0
+    for k in range(count):
+        begin = first[min(int(begins[k]), BINS - 1)]
+        number = after[min(int(ends[k]), 2 * BINS - 1)] - begin
+        number = min(number, sensors)
+        # Nearly all discs are before one sensor or two: both are written, and counted if they are.
+        job_sensors[done], job_sensors[done + 1] = order[begin], order[begin + 1]
+        job_discs[done] = job_discs[done + 1] = k
+        for more in range(2, number):
+            job_sensors[done + more] = order[begin + more]
+            job_discs[done + more] = k
+        done += number
+    return done
+
+
+@kernel
+def _look_k(
+    count: int,
+    job_sensors: IndexArray,
+    job_discs: IndexArray,
+    disc_x: FloatArray,
+    disc_y: FloatArray,
+    radius: FloatArray,
+    axis_x: FloatArray,
+    axis_y: FloatArray,
+    rays: FloatArray,
+    mount_radius: float,
+    job_x: FloatArray,
+    job_y: FloatArray,
+    job_radius2: FloatArray,
+    nearest: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Do the jobs: lower what each sensor sees to the nearest of its rays' distances to a disc."""
+    for job in range(count):
+        # Into the sensor's frame, where the rays of all sensors are the same.
+        disc, sensor = job_discs[job], job_sensors[job]
+        x, y, ax, ay = disc_x[disc], disc_y[disc], axis_x[sensor], axis_y[sensor]
+        job_x[job] = ax * x + ay * y - mount_radius
+        job_y[job] = ax * y - ay * x
+        job_radius2[job] = radius[disc] * radius[disc]
+        nearest[job] = math.inf
+    for ray in range(rays.shape[0]):
+        dx, dy = rays[ray, 0], rays[ray, 1]
+        for job in range(count):
+            x, y = job_x[job], job_y[job]
+            across = x * dy - y * dx
+            half_chord2 = job_radius2[job] - across * across
+            distance = x * dx + y * dy - math.sqrt(half_chord2 if half_chord2 > 0.0 else 0.0)
+            distance = distance if distance >= 0.0 else math.inf
+            distance = distance if half_chord2 >= 0.0 else math.inf
+            nearest[job] = distance if distance < nearest[job] else nearest[job]
+    for job in range(count):
+        sensor = job_sensors[job]
+        seen = out[sensor]
+        out[sensor] = nearest[job] if nearest[job] < seen else seen
+
+
+@kernel
+def cast_all_k(
+    poses: FloatArray,
+    discs: FloatArray,
+    cell_size: float,
+    frame: FloatArray,
+    cells: IntArray,
+    starts: IntArray,
+    by_cell: IntArray,
+    ordered: FloatArray,
+    scratch: FloatArray,
+    jobs: FloatArray,
+    job_indices: IndexArray,
+    segments: FloatArray,
+    pillars: FloatArray,
+    grid: FloatArray,
+    static_starts: IntArray,
+    static_items: IntArray,
+    rays: FloatArray,
+    axes: FloatArray,
+    own_rays: FloatArray,
+    order: IndexArray,
+    first: IntArray,
+    after: IntArray,
+    mount_radius: float,
+    half_view: float,
+    range_max: float,
+    out: FloatArray,
+) -> None:
+    """Write what all sensors of all robots would measure if they made no errors: `cast_ring_k` for each robot.
+
+    Args:
+        poses: of the robots; their own discs are the first rows of `discs`.
+        discs: rows of x, y, radius.
+        cell_size: of the grid that the discs are sorted into.
+        frame: room for the grid's frame.
+        cells: room for a number a disc.
+        starts: room for the cells' begins.
+        by_cell: room for a number a disc.
+        ordered: room for three rows of a number a disc.
+        scratch: room for five rows of a number a disc and one more.
+        jobs: room for four rows of a number for each sensor of as many discs as `scratch` has room for, and two.
+        job_indices: room for two such rows.
+        segments: walls.
+        pillars: rows of x, y, radius.
+        grid: which of these are near: `StaticGrid`, as are the two after it.
+        static_starts: see `grid`.
+        static_items: see `grid`.
+        rays: of the `RingTable`, as are the five after it.
+        axes: see `rays`.
+        own_rays: see `rays`.
+        order: see `rays`.
+        first: see `rays`.
+        after: see `rays`.
+        mount_radius: of the ring.
+        half_view: half of the sensors' field of view, 0 for those with one ray.
+        range_max: of the ring.
+        out: rows of distances, inf where nothing is.
+    """
+    sort_cells_k(discs, cell_size, frame, cells, starts, by_cell)
+    widest = 0.0
+    for place in range(discs.shape[0]):
+        i = by_cell[place]
+        ordered[0, place], ordered[1, place], ordered[2, place] = discs[i, 0], discs[i, 1], discs[i, 2]
+        widest = max(widest, discs[i, 2])
+    sensors, per_sensor = axes.shape[1], own_rays.shape[0]
+    for place in range(discs.shape[0]):
+        robot = by_cell[place]
+        if robot >= poses.shape[0]:
+            continue
+        x, y = poses[robot, 0], poses[robot, 1]
+        c, s = math.cos(poses[robot, 2]), math.sin(poses[robot, 2])
+        seen = out[robot]
+        for sensor in range(sensors):
+            seen[sensor] = math.inf
+        reach = range_max + mount_radius + widest
+        count = _candidates_k(place, x, y, reach, frame, starts, ordered, scratch)
+        _turn_in_k(count, c, s, half_view, scratch)
+        number = _list_jobs_k(
+            count, scratch[3], scratch[4], order, first, after, sensors, job_indices[0], job_indices[1]
+        )
+        _look_k(
+            number,
+            job_indices[0],
+            job_indices[1],
+            scratch[0],
+            scratch[1],
+            scratch[2],
+            axes[0],
+            axes[1],
+            own_rays,
+            mount_radius,
+            jobs[0],
+            jobs[1],
+            jobs[2],
+            jobs[3],
+            seen,
+        )
+        for k in range(count):
+            # A disc over a sensor's face, or over the robot's middle: few, and not worth a place among the jobs.
+            near = scratch[2, k] + mount_radius
+            if scratch[0, k] * scratch[0, k] + scratch[1, k] * scratch[1, k] <= near * near:
+                for sensor in range(sensors):
+                    _see_disc_k(
+                        scratch[0, k], scratch[1, k], scratch[2, k], sensor, rays, axes, per_sensor, mount_radius, seen
+                    )
+        static = static_cell_k(grid, x, y)
+        if static >= 0 and static_starts[static + 1] > static_starts[static]:
+            _see_walls_k(
+                x,
+                y,
+                c,
+                s,
+                static_starts[static],
+                static_starts[static + 1],
+                static_items,
+                segments,
+                pillars,
+                rays,
+                axes,
+                mount_radius,
+                range_max,
+                seen,
+            )
+        for sensor in range(sensors):
+            if seen[sensor] > range_max:
+                seen[sensor] = math.inf
+
+
+@kernel
+def err_all_k(
+    ranges: FloatArray, first: int, gaussians: FloatArray, uniforms: FloatArray, numbers: FloatArray
+) -> None:
+    """Turn true distances into what sensors measure, inf for nothing; see `swarmbed_core.ranges`.
+
+    Args:
+        ranges: rows of distances, inf for nothing; those from row `first` on change, as many as there is noise.
+        first: see `ranges`.
+        gaussians: rows of numbers from the standard normal distribution, one a sensor.
+        uniforms: rows of numbers from [0, 1), one a sensor.
+        numbers: from `range_numbers`.
+    """
+    for i in range(first, min(first + gaussians.shape[0], ranges.shape[0])):
+        for k in range(ranges.shape[1]):
+            if ranges[i, k] < math.inf:
+                gaussian, uniform = gaussians[i - first, k], uniforms[i - first, k]
+                measured = measure_one_k(ranges[i, k], gaussian, uniform, numbers)
+                ranges[i, k] = math.inf if math.isnan(measured) else measured

@@ -1,0 +1,442 @@
+"""`SimWorld`: robots with all their devices on top of any physics; what both worlds of this package share.
+
+A `Physics` moves the bodies. Here are the robots' parts (`parts`, `fiducials`), the things that an
+experiment may do to a run, and the truth. A robot's parts are made when somebody asks for its device, so
+that a crowd that nobody asks for costs nothing but its bodies.
+
+All chance comes from one seed: each part of each robot has a generator of its own, so that what one robot
+does to its noise changes no other's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from swarmbed_core.device import Device
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.kinematics import Kinematics
+from swarmbed_core.lifter import LifterModel
+from swarmbed_core.memory import BATTERY_PERIOD
+from swarmbed_core.power import BatteryModel
+from swarmbed_core.world import CarrierTruth, Contact
+
+from swarmbed_sim.errors import SimError
+from swarmbed_sim.fiducials import Cameras, Eyes, latency_of
+from swarmbed_sim.parts import (
+    CARRIER_NUMBERS,
+    FELT_EFFORT,
+    Air,
+    Beat,
+    Bodies,
+    Compass,
+    Furniture,
+    Imu,
+    Leds,
+    Life,
+    Lifter,
+    Motors,
+    Power,
+    Ranges,
+    Rings,
+    ZoneSense,
+    power_numbers,
+    watts_k,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scene import Scene
+    from swarmbed_core.spec import Compass as CompassSpec
+    from swarmbed_core.spec import Radio, RangeRing, RobotSpec
+
+    from swarmbed_sim.parts import Radio as RadioPort
+    from swarmbed_sim.physics import Physics
+
+Pose = tuple[float, float, float]
+
+# Which of a robot's generators is whose; its rings' follow.
+_WHEELS, _IMU, _COMPASS, _CAMERAS, _RINGS = range(5)
+
+
+class SimWorld:
+    """A `TaskWorld` over a `Physics`.
+
+    Attributes:
+        scene: what the world was made from.
+        physics: its bodies.
+        v_body: what the drives try to do, rows vx, vy, omega. The rows of robots that have devices are
+            written at every step, from their wheels; the others are whoever's who drives a crowd.
+        driven: which drives hold and push, likewise.
+        platforms: set-points of the lifting platforms.
+    """
+
+    def __init__(self, scene: Scene, physics: Physics, seed: np.random.SeedSequence) -> None:
+        """Furnish a physics.
+
+        Args:
+            scene: robots, carriers, arena.
+            physics: that was made from the same scene.
+            seed: of all noise.
+        """
+        self.scene = scene
+        self.physics = physics
+        self.timestep = physics.timestep
+        self.time = 0.0
+        self._ticks = 0
+        self._seed = seed
+        self._noise = scene.scenario.noise
+        robots = scene.robots
+        self._names = tuple(robot.name for robot in robots)
+        self._rows = {name: row for row, name in enumerate(self._names)}
+        self._carrier_rows = {item.name: row for row, item in enumerate(scene.carriers)}
+        self.v_body = np.zeros((len(robots), 3))
+        self.driven = np.ones(len(robots), dtype=np.bool_)
+        self.platforms = np.array(
+            [0.0 if robot.spec.lifter is None else robot.spec.lifter.lowered for robot in robots]
+        )
+        sides = scene.markers.sides
+        # The tray is as thick as the codes on its sides need.
+        thickness = sides.rise + sides.size / 2
+        self._loads = [item.carrier.mass + item.payload for item in scene.carriers]
+        self._furniture = Furniture(
+            np.array([(r.spec.body.bounding_radius, r.spec.body.height) for r in robots]),
+            np.array([robot.localised for robot in robots], dtype=np.bool_),
+            np.array(
+                [
+                    (c.length, c.width, c.clearance, thickness, c.leg_radius, item.marker)
+                    for item in scene.carriers
+                    for c in [item.carrier]
+                ],
+                dtype=np.float64,
+            ).reshape(-1, CARRIER_NUMBERS),
+        )
+        kinds: dict[int, RobotSpec] = {id(robot.spec): robot.spec for robot in robots}
+        wheels = max((Kinematics.of(spec).count for spec in kinds.values()), default=0)
+        self._bodies = Bodies(self.timestep, wheels, noise=self._noise)
+        self._lives: dict[str, Life] = {}
+        self._devices: dict[str, Device] = {}
+        self._slots: dict[str, int] = {}
+        self._compasses: dict[float, Beat] = {}
+        self._rings: dict[RangeRing, Rings] = {}
+        self._eyes: dict[float, Eyes] = {}
+        self._airs: dict[Radio, Air] = {}
+        self._members: dict[Radio, list[int]] | None = None
+        self._loss = scene.scenario.radio.loss
+        self._lifters: list[tuple[int, Lifter]] = []
+        self._powers: list[tuple[int, Power]] = []
+        powers = {key: power_numbers(spec) for key, spec in kinds.items()}
+        self._power_numbers = np.array([powers[id(robot.spec)] for robot in robots]).reshape(-1, 3)
+        self._metered = np.zeros(len(robots), dtype=np.bool_)
+        self._energy = np.zeros(len(robots))
+        self._efforts = np.zeros(len(robots))
+        self._watts = np.zeros(len(robots))
+        self._power_beat = Beat(1.0 / BATTERY_PERIOD)
+        self._power_beat.due(0.0)
+        self._contacts: list[Contact] = []
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Return the robots' names, in the order of `truth()`."""
+        return self._names
+
+    def step(self) -> None:
+        """Let one time step pass."""
+        self._ticks += 1
+        now = self.time = self._ticks * self.timestep
+        physics, furniture, bodies = self.physics, self._furniture, self._bodies
+        if bodies.count:
+            bodies.command(self.v_body, self.driven)
+        for row, lifter in self._lifters:
+            if lifter.moving:
+                self.platforms[row] = lifter.step(now, self._load_of(row))
+        physics.advance(self.v_body, self.driven, self.platforms)
+        if bodies.count:
+            bodies.feel(physics, furniture.alive)
+        for beat in self._compasses.values():
+            beat.due(now)
+        for rings in self._rings.values():
+            if rings.beat.due(now):
+                rings.sweep(physics, furniture)
+        for eyes in self._eyes.values():
+            if eyes.beat.due(now):
+                eyes.expose(now, physics, furniture)
+        if self._power_beat.due(now):
+            self._draw_power()
+        for air in self._airs.values():
+            air.step(now, physics)
+        for one, other, speed in physics.contacts():
+            self._contacts.append(Contact(now, one, other, speed))
+
+    def _load_of(self, row: int) -> float:
+        """Return the kg of what a robot has lifted."""
+        return sum(
+            load for load, by in zip(self._loads, self.physics.carried_by.tolist(), strict=True) if by == row
+        )
+
+    def _draw_power(self) -> None:
+        """Drain the batteries for the time since the last call."""
+        bodies = self._bodies
+        self._efforts[bodies.rows[: bodies.count]] = bodies.felt[: bodies.count, FELT_EFFORT]
+        watts_k(self._power_numbers, self.physics.twists, self._furniture.alive, self._efforts, self._watts)
+        self._energy += np.where(self._metered, 0.0, self._watts * (BATTERY_PERIOD / 3600.0))
+        watts = self._watts
+        for row, power in self._powers:
+            self._energy[row] += power.draw(float(watts[row]), BATTERY_PERIOD)
+
+    # What is true
+
+    def truth(self) -> FloatArray:
+        """Return a row for each robot: x, y, yaw in `map`, vx, vy along its body, omega."""
+        return np.hstack((self.physics.poses, self.physics.twists))
+
+    def carriers(self) -> CarrierTruth:
+        """Return where the carriers are."""
+        physics = self.physics
+        return CarrierTruth(
+            tuple(self._carrier_rows),
+            tuple(item.marker for item in self.scene.carriers),
+            physics.carrier_poses.copy(),
+            physics.carrier_lifts.copy(),
+            physics.carried_by.copy(),
+        )
+
+    def contacts(self) -> Sequence[Contact]:
+        """Return the contacts that began since the call before this one."""
+        contacts, self._contacts = self._contacts, []
+        return contacts
+
+    def energy_wh(self) -> FloatArray:
+        """Return what each robot has drawn from its battery, in Wh."""
+        return self._energy.copy()
+
+    def messages(self) -> Mapping[str, int]:
+        """Return how many packets were `sent`, `heard` and `lost` on the radios that carry payloads."""
+        models = [air.model for radio, air in self._airs.items() if radio.payload_bytes]
+        return {
+            "sent": sum(model.sent for model in models),
+            "heard": sum(model.heard for model in models),
+            "lost": sum(model.lost for model in models),
+        }
+
+    # What an experiment does
+
+    def teleport(self, name: str, pose: Pose) -> None:
+        """Put a robot or a carrier somewhere else, as a hand would: a robot's senses do not notice the way.
+
+        Raises:
+            SimError: there is none of this name, or the pose is none.
+        """
+        if len(pose) != 3 or not all(math.isfinite(value) for value in pose):
+            message = f"teleport {name} to {pose}: three finite numbers x, y, yaw are right"
+            raise SimError(message)
+        if name in self._carrier_rows:
+            self.physics.move_carrier(self._carrier_rows[name], pose)
+            return
+        self.physics.move_robot(self._row(name), pose)
+        if name in self._slots:
+            self._bodies.forget(self._slots[name])
+
+    def kill(self, name: str) -> None:
+        """Let a robot die: no drive, no lifter, no sensor, no radio from now on. Its body stays.
+
+        Raises:
+            SimError: there is none of this name.
+        """
+        row = self._row(name)
+        if not self._furniture.alive[row]:
+            return
+        self._furniture.alive[row] = False
+        self.v_body[row] = 0.0
+        self.driven[row] = False
+        life = self._lives.get(name)
+        if life is not None:
+            self._bury(life)
+
+    def _bury(self, life: Life) -> None:
+        """Stop the parts of a dead robot."""
+        life.alive = False
+        life.died = self.time
+        self._bodies.drives[self._slots[life.name]] = False
+        for air in self._airs.values():
+            air.silence(life.row)
+        leds = self._devices[life.name].leds
+        if isinstance(leds, Leds):
+            leds.bar.fill(0)
+
+    def kill_sensor(self, name: str, ring: str, sensor: int) -> None:
+        """Let one distance sensor return nothing from now on.
+
+        Raises:
+            SimError: there is no such robot, ring or sensor.
+        """
+        self._row(name)
+        rings = self.device(name).ranges
+        part = rings.get(ring)
+        if not isinstance(part, Ranges):
+            message = f"{name} has no ring '{ring}': there are {', '.join(rings) or 'none'}"
+            raise SimError(message)
+        count = next(item.count for item in self.device(name).spec.ranges if item.name == ring)
+        if not 0 <= sensor < count:
+            message = f"sensor {sensor} of ring '{ring}' of {name}: 0 to {count - 1} are right"
+            raise SimError(message)
+        part.kill(sensor)
+
+    def set_slip(self, name: str, share: float) -> None:
+        """Let a share of a robot's wheels' way slip away from now on, over what its spec says.
+
+        Raises:
+            SimError: there is no such robot, or it could not drive like that.
+        """
+        self._row(name)
+        if not 0 <= share < 1:
+            message = f"slip {share} of {name}: 0 is none, and below 1 is right"
+            raise SimError(message)
+        self.device(name)
+        self._bodies.lost[self._slots[name]] = share
+
+    def set_radio_loss(self, share: float) -> None:
+        """Lose this share of all receptions from now on.
+
+        Raises:
+            SimError: it is no share.
+        """
+        if not 0 <= share <= 1:
+            message = f"radio loss {share}: a share within 0..1 is right"
+            raise SimError(message)
+        self._loss = share
+        for air in self._airs.values():
+            air.model.loss = share
+
+    def add_obstacle(self, name: str, pose: Pose, size: tuple[float, float]) -> None:
+        """Put a box on the floor; `pose` is of its middle.
+
+        Raises:
+            SimError: there is one of this name, or it has no place or size.
+        """
+        if not (all(map(math.isfinite, pose)) and all(0 < side < math.inf for side in size)):
+            message = (
+                f"obstacle {name}: pose {pose}, size {size}: finite numbers, and sizes above 0, are right"
+            )
+            raise SimError(message)
+        self.physics.add_box(name, pose, size)
+
+    def remove_obstacle(self, name: str) -> None:
+        """Take a box away again.
+
+        Raises:
+            SimError: there is none of this name.
+        """
+        self.physics.remove_box(name)
+
+    def close(self) -> None:
+        """Give back what the physics holds."""
+        self.physics.close()
+
+    def _row(self, name: str) -> int:
+        row = self._rows.get(name)
+        if row is None:
+            known = ", ".join([*self._names, *self._carrier_rows][:20]) or "nothing"
+            message = f"no robot '{name}' in this world: there are {known}"
+            raise SimError(message)
+        return row
+
+    # Devices
+
+    def device(self, name: str) -> Device:
+        """Return the parts of the robot called `name`; they are made when first asked for.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        device = self._devices.get(name)
+        if device is None:
+            row = self._rows.get(name)
+            if row is None:
+                known = ", ".join(self._names[:20]) or "none"
+                message = f"no robot '{name}' in this world: there are {known}"
+                raise ConfigError(message)
+            device = self._make(name, row)
+        return device
+
+    def _rng(self, row: int, part: int) -> np.random.Generator:
+        """Return the generator of one part of one robot, the same whoever else has devices."""
+        key = (*self._seed.spawn_key, row, part)
+        return np.random.default_rng(np.random.SeedSequence(self._seed.entropy, spawn_key=key))
+
+    def _make(self, name: str, row: int) -> Device:
+        """Make one robot's parts."""
+        spec, physics, zones = self.scene.robots[row].spec, self.physics, self.scene.zones
+        life = self._lives[name] = Life(name, row)
+        rngs = tuple(self._rng(row, part) for part in (_WHEELS, _IMU, _COMPASS))
+        slot = self._slots[name] = self._bodies.add(life, spec, physics, rngs)
+        motors = Motors(self, life, self._bodies, slot, Kinematics.of(spec).count)
+        lifter = power = None
+        if spec.lifter is not None:
+            lifter = Lifter(self, life, physics, LifterModel(spec.lifter))
+            self._lifters.append((row, lifter))
+        if spec.battery is not None:
+            power = Power(self, life, BatteryModel(spec.battery), motors)
+            self._powers.append((row, power))
+            self._metered[row] = True
+        device = self._devices[name] = Device(
+            name=name,
+            spec=spec,
+            clock=self,
+            motors=motors,
+            lifter=lifter,
+            imu=None if spec.imu is None else Imu(self, life, self._bodies, slot),
+            compass=None if spec.compass is None else self._compass(spec.compass, life, slot),
+            zone=ZoneSense(life, physics, zones),
+            ranges={
+                ring.name: self._ring(ring).add(life, self._rng(row, _RINGS + k))
+                for k, ring in enumerate(spec.ranges)
+            },
+            cameras=self._cameras(life, spec),
+            power=power,
+            radios={radio.name: self._radio(radio, life) for radio in spec.radios},
+            leds=None if spec.leds is None else Leds(life, spec.leds),
+        )
+        if not self._furniture.alive[row]:
+            self._bury(life)
+        return device
+
+    def _compass(self, compass: CompassSpec, life: Life, slot: int) -> Compass:
+        beat = self._compasses.setdefault(compass.rate, Beat(compass.rate))
+        return Compass(life, self._bodies, slot, beat)
+
+    def _ring(self, ring: RangeRing) -> Rings:
+        rings = self._rings.get(ring)
+        if rings is None:
+            rings = self._rings[ring] = Rings(ring, noise=self._noise)
+        return rings
+
+    def _cameras(self, life: Life, spec: RobotSpec) -> Cameras | None:
+        if not spec.cameras:
+            return None
+        latency = latency_of(spec.camera_latency, spec.cameras[0].rate, len(spec.cameras))
+        part = Cameras(self, life, latency)
+        rng = self._rng(life.row, _CAMERAS)
+        for rate in dict.fromkeys(camera.rate for camera in spec.cameras):
+            if rate not in self._eyes:
+                self._eyes[rate] = Eyes(rate, self.scene, noise=self._noise)
+            self._eyes[rate].add(life, spec, part, rng)
+        return part
+
+    def _radio(self, radio: Radio, life: Life) -> RadioPort:
+        """Return one robot's access to the medium of a kind of radio."""
+        air = self._airs.get(radio)
+        if air is None:
+            if self._members is None:
+                self._members = {}
+                for row, robot in enumerate(self.scene.robots):
+                    for item in robot.spec.radios:
+                        self._members.setdefault(item, []).append(row)
+            members = self._members[radio]
+            names = [self._names[row] for row in members]
+            rng = self._rng(len(self._names), list(self._members).index(radio))
+            air = self._airs[radio] = Air(radio, rng, names, members, self._loss)
+        return air.add(self, life)
