@@ -15,7 +15,7 @@ setup(
     zip_safe=False,
     maintainer="Swarmbed Developers",
     maintainer_email="developers@swarmbed.org",
-    description="Runs, demonstrations, benchmarks and the swarmbed command.",
+    description="Scenarios, runs, sweeps, recordings, benchmarks and the swarmbed command.",
     license="Apache-2.0",
     extras_require={"test": ["pytest"]},
     entry_points={

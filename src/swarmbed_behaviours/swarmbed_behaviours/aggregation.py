@@ -9,7 +9,7 @@ are near to the others stop, and the cluster grows around them.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from py_trees.common import Status
 from py_trees.composites import Selector
@@ -19,8 +19,8 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.geometry import wrap
 from swarmbed_core.radio import distance_from_rssi
 
-from swarmbed_behaviours.walking import Act, Surroundings, cruise, need_sight, steer
 from swarmbed_behaviours.toolkit.board import TreeController
+from swarmbed_behaviours.walking import Act, Surroundings, cruise, need_sight, steer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +34,8 @@ HELLO = b"swarmbed"
 """What robots send whose radio says nothing by itself."""
 SMOOTH = 0.5
 """Seconds over which distances are averaged."""
+FAR = 25.0
+"""A radio that only tells that somebody is within so many radii of the body still tells something."""
 FORGOTTEN = 2.0
 """Seconds without a word after which a robot is no neighbour any more."""
 
@@ -42,13 +44,25 @@ def finder_of(spec: RobotSpec, what: str) -> Radio:
     """Return the radio that tells best how far others are: by ranging, by power, or by being heard at all.
 
     Raises:
-        ConfigError: this kind of robot has no radio.
+        ConfigError: this kind of robot has no radio, or none that tells anything.
     """
     kinds = ("uwb", "ble", "packet", "infrared")
     if not spec.radios:
         message = f"{what}: a robot of kind '{spec.kind}' has no radio; one of {', '.join(kinds)} is needed"
         raise ConfigError(message)
-    return min(spec.radios, key=lambda radio: kinds.index(radio.kind))
+    radio = min(spec.radios, key=lambda radio: kinds.index(radio.kind))
+    if not measures(radio) and radio.range_max > FAR * spec.body.bounding_radius:
+        message = (
+            f"{what}: radio '{radio.name}' of a robot of kind '{spec.kind}' tells no distance, and that it hears "
+            f"somebody within {radio.range_max} m says nothing; UWB, BLE or a short-ranged one is needed"
+        )
+        raise ConfigError(message)
+    return radio
+
+
+def measures(radio: Radio) -> bool:
+    """Return whether a radio tells distances, and not only that somebody is near."""
+    return radio.range_sigma is not None or radio.rssi_at_1m is not None
 
 
 class Neighbourhood:
@@ -62,7 +76,7 @@ class Neighbourhood:
     @property
     def measures(self) -> bool:
         """Return whether the radio tells distances, and not only that somebody is near."""
-        return self.radio.range_sigma is not None or self.radio.rssi_at_1m is not None
+        return measures(self.radio)
 
     def listen(self, senses: Senses) -> None:
         """Take what was heard since the last time."""
@@ -144,7 +158,8 @@ class AggregationParameters(Part):
 class Aggregation(TreeController):
     """One robot of a swarm that gathers."""
 
-    Parameters = AggregationParameters
+    Parameters: ClassVar[type[Part]] = AggregationParameters
+    parameters: AggregationParameters
 
     def __init__(self, robot: Robot, parameters: AggregationParameters, rng: np.random.Generator) -> None:
         """Begin to look for the others.

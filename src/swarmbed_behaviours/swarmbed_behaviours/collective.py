@@ -8,9 +8,9 @@ looks (DOTS paper, III-A7, III-A9). There is no leader and no common map:
    carrier's direction is seen.
 2. All agree by radio that all are centred, and lift at one moment (`swarmbed_behaviours.accord`).
 3. All play the same path of the formation at the same time. While the platform is up, nothing is to be seen
-   of the carrier, so each keeps to its slot by dead reckoning with the compass
+   of the carrier, so each knows where the formation is by dead reckoning with the compass
    (`swarmbed_behaviours.formation`), and friction between platform and tray does the rest. Who is late or
-   off its slot slows all.
+   off the course slows all.
 4. All lower at one moment. If somebody gives up, or is silent for long, all put down what they carry.
 """
 
@@ -45,7 +45,6 @@ from swarmbed_behaviours.toolkit import (
     Lift,
     Lower,
     NearPredock,
-    NoticesCarrier,
     SeesUnderside,
     TimeLimit,
     TreeController,
@@ -64,18 +63,20 @@ Vector = tuple[float, float, float]
 
 CENTRED, LIFTED, ARRIVED, LOWERED = 1, 2, 3, 4
 """The stages that all have to have reached before anybody goes on."""
-GAIN = 2.0
+GAIN = 1.0
 TURN_GAIN = 2.0
-"""Speed for each metre, and rate of turn for each radian, by which a robot is off its slot, 1/s."""
+"""Speed for each metre, and rate of turn for each radian, by which the formation is off its course, 1/s."""
 SLOT_SLACK = 0.02
 SLOT_LOST = 0.06
 """From the first error on a robot slows the formation, at the second it stands: metres."""
 LEAD_SLACK = 0.03
 """Seconds of the course by which a robot may be ahead of the last one: what clocks differ by."""
 SILENT = 1.5
-"""A robot that has not heard one of the others for so many seconds stands still."""
-SETTLED = 0.003
-SETTLE_SECONDS = 2.0
+LOST = 10.0
+"""A robot that has not heard one of the others stands still from the first of these seconds on, and at the
+second it gives up."""
+SETTLED = 0.006
+SETTLE_SECONDS = 1.0
 """A robot is at the end when it is so near to its place, or so long after the course's end."""
 SIGHTS = 10
 """Sights of the markermap that a carrier's place is the mean of, at least."""
@@ -117,7 +118,9 @@ class CollectiveParameters(Part):
         if len(set(self.cells)) != len(self.cells):
             message = "cells: each carrier has one robot; two are the same"
             raise ValueError(message)
-        if self.team is not None and (len(self.team) != len(self.cells) or len(set(self.team)) < len(self.team)):
+        if self.team is not None and (
+            len(self.team) != len(self.cells) or len(set(self.team)) < len(self.team)
+        ):
             message = f"team: {len(self.cells)} names that differ are right, one for each cell"
             raise ValueError(message)
         return self
@@ -234,12 +237,39 @@ class Place:
         if self._start is not None:
             self.reckoning.update(board.senses)
 
-    def target(self, formation: Vector) -> Vector:
-        """Return where the robot belongs when the formation is at a pose relative to its start."""
+    def formation(self) -> Vector:
+        """Return where the formation is by this robot's reckoning, relative to where it was lifted."""
         if self._start is None:
-            return self.reckoning.pose
-        x, y, yaw = compose(self._start, compose(formation, self._grip)).tolist()
+            return 0.0, 0.0, 0.0
+        x, y, yaw = compose(self._grip, compose(self.reckoning.pose, self._start)).tolist()
         return x, y, yaw
+
+    def velocity(self, twist: Vector) -> Vector:
+        """Return the velocity of this robot's body in a formation that moves.
+
+        Args:
+            twist: of the formation's middle, along the formation's own axes.
+        """
+        vx, vy, omega = twist
+        x, y, yaw = self._grip.tolist()
+        vx, vy = vx - omega * y, vy + omega * x
+        c, s = math.cos(yaw), math.sin(yaw)
+        return c * vx + s * vy, c * vy - s * vx, omega
+
+
+class Look(Leaf):
+    """Stand and look for the robot's own carrier; it goes on for ever."""
+
+    def __init__(self, docking: Docking, name: str = "look for carrier") -> None:
+        """Look with all cameras."""
+        super().__init__(name, docking.board)
+        self._docking = docking
+
+    def update(self) -> Status:
+        """Be after the carrier as soon as it is in sight."""
+        self.board.stop()
+        self._docking.wants_side()
+        return Status.RUNNING
 
 
 class Barrier(Leaf):
@@ -298,15 +328,14 @@ class Measure(Leaf):
 
 
 class Carry(Leaf):
-    """Follow one slot of the formation along its course, together with the others."""
+    """Move the formation along its course, together with the others."""
 
     def __init__(
-        self, board: Board, accord: Accord, place: Place, course: Course, patience: float, name: str = "carry"
+        self, board: Board, accord: Accord, place: Place, course: Course, name: str = "carry"
     ) -> None:
-        """Follow a slot."""
+        """Follow the course."""
         super().__init__(name, board)
         self._accord, self._place, self._course = accord, place, course
-        self._patience = patience
         self._seconds = self._rate = self._latest = self._ended = 0.0
 
     def initialise(self) -> None:
@@ -324,12 +353,12 @@ class Carry(Leaf):
         now = board.time
         self._seconds = min(self._seconds + self._rate * (now - self._latest), course.duration)
         self._latest = now
-        off = self._off(self._place.target(course.at(self._seconds)))
+        off = self._off()
         far = math.hypot(off[0], off[1])
         self._rate = self._pace(now, far)
         accord.progress(now, self._seconds, self._rate)
         silence = accord.silence(now)
-        if accord.given_up or silence > self._patience:
+        if accord.given_up or silence > LOST:
             return Status.FAILURE
         if self._seconds >= course.duration:
             self._ended = min(self._ended, now)
@@ -339,10 +368,10 @@ class Carry(Leaf):
         self._drive(off)
         return Status.RUNNING
 
-    def _off(self, target: Vector) -> Vector:
-        """Return how far a place is from here: along the frame's axes, and the turn."""
-        x, y, yaw = self._place.reckoning.pose
-        return target[0] - x, target[1] - y, float(wrap(target[2] - yaw))
+    def _off(self) -> Vector:
+        """Return how far the formation is from where it should be, along its own axes."""
+        x, y, yaw = between(self._place.formation(), self._course.at(self._seconds)).tolist()
+        return x, y, yaw
 
     def _pace(self, now: float, far: float) -> float:
         """Return how fast the course goes on: 1 on time, less where somebody cannot keep up."""
@@ -354,18 +383,20 @@ class Carry(Leaf):
         return min(max(1.0 - max(lost, 2.0 * (ahead - LEAD_SLACK)), 0.0), 1.0)
 
     def _drive(self, off: Vector) -> None:
-        """Move as the slot does until the next tick, and towards it."""
+        """Move as the formation does until the next tick, and back to its course.
+
+        Each robot corrects the formation as a whole: where their reckonings differ, none pulls at its own
+        slot only, and friction finds the mean.
+        """
         tick = 1.0 / TICK_RATE
-        course, place = self._course, self._place
-        here = place.target(course.at(self._seconds))
-        there = place.target(course.at(self._seconds + self._rate * tick))
-        turn = float(wrap(there[2] - here[2]))
-        vx = (there[0] - here[0]) / tick + GAIN * off[0]
-        vy = (there[1] - here[1]) / tick + GAIN * off[1]
-        # The body turns meanwhile: its velocity is that of the middle of the tick.
-        yaw = place.reckoning.yaw + turn / 2
-        c, s = math.cos(yaw), math.sin(yaw)
-        self.board.drive((c * vx + s * vy, c * vy - s * vx, turn / tick + TURN_GAIN * off[2]))
+        here = self._course.at(self._seconds)
+        there = self._course.at(self._seconds + self._rate * tick)
+        x, y, turn = between(here, there).tolist()
+        # The formation turns meanwhile: along the axes that it has in the middle of the tick.
+        c, s = math.cos(turn / 2), math.sin(turn / 2)
+        ahead, left = (c * x + s * y) / tick, (c * y - s * x) / tick
+        twist = (ahead + GAIN * off[0], left + GAIN * off[1], turn / tick + TURN_GAIN * off[2])
+        self.board.drive(self._place.velocity(twist))
 
 
 class Collective(TreeController):
@@ -406,7 +437,7 @@ class Collective(TreeController):
             barrier(CENTRED, "centred"),
             Lift(board),
             barrier(LIFTED, "lifted"),
-            Carry(board, accord, place, course, asked.patience),
+            Carry(board, accord, place, course),
             barrier(ARRIVED, "arrived"),
             Lower(board),
             barrier(LOWERED, "lowered"),
@@ -440,8 +471,7 @@ class Collective(TreeController):
             centre,
             Sequence("dock", memory=False, children=dock),
             Sequence("predock", memory=False, children=[CarrierInSight(docking), GoToPredock(docking)]),
-            Sequence("look", memory=False, children=[NoticesCarrier(docking), Wait(board, 0.0, "seen")]),
-            Wait(board, math.inf, "look for carrier"),
+            Look(docking),
         ]
         return Selector("get under", memory=False, children=ways)
 

@@ -11,7 +11,7 @@ The tree is the paper's (Figure 12): find, pick up, deliver, come out; what fail
 - *Find*: go for the nearest carrier that is known to stand free and that nobody nearer claims; if there is
   none, to where nobody looked yet and nobody else is going.
 - *Pick up*: the toolkit's.
-- *Deliver*: straight to the drop zone, and into it where there is room for the carrier and for those after it.
+- *Deliver*: straight to the drop zone, and into it where there is room for this carrier and those after it.
 - *Right of way*: who docks, then who carries, then by name. The others keep out of the way.
 """
 
@@ -30,7 +30,7 @@ from swarmbed_core.device import Zone
 from swarmbed_core.geometry import wrap
 from swarmbed_core.spec import NotNegative, Positive
 
-from swarmbed_behaviours.knowledge import Carrier, Knowledge, Neighbour
+from swarmbed_behaviours.knowledge import SILENT, Carrier, Knowledge, Neighbour
 from swarmbed_behaviours.steering import ANSWER, OBSTACLE, closing_k, notice_k, recall_k, steer_k
 from swarmbed_behaviours.talk import State, Status, encode
 from swarmbed_behaviours.toolkit import (
@@ -45,16 +45,25 @@ from swarmbed_behaviours.toolkit import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from py_trees.behaviour import Behaviour
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.robot import Robot
 
-    from swarmbed_behaviours.toolkit import Board
+    from swarmbed_behaviours.toolkit import Board, CarrierEstimate
 
 TO_SEARCH_ZONE: Final = math.pi
 SWEEPS_KEPT: Final = 5
 BAN_SECONDS: Final = 15.0
 """How long a place in the drop zone is not tried again that could not be reached."""
+TAKE_OVER: Final = 0.5
+"""Metres by which a robot must be nearer to a carrier to take it from another that goes for it."""
+STANDING: Final = 0.03
+"""Speeds below this count as none, in m/s."""
+COS_AHEAD: Final = math.cos(math.radians(12.0))
+HELD: Final = 15
+"""Ticks in which something may be in the way before a robot gives a carrier up."""
 NEAR: Final = 3.0
 """Metres beyond which nothing known needs to be steered around."""
 
@@ -92,7 +101,7 @@ class CooperativeParameters(Part):
     least_depth: Annotated[float, Field(ge=0.17, le=5.0)] = 0.22
     apart: Positive = 0.55
     stuck: Positive = 4.0
-    docking: DockingParameters = DockingParameters(approach_speed=0.4, taken=1.0)
+    docking: DockingParameters = DockingParameters(approach_speed=0.4)
 
 
 class Cooperative(TreeController):
@@ -135,8 +144,8 @@ class Cooperative(TreeController):
 
     def make_tree(self) -> Behaviour:
         """Return the tree: find, pick up, deliver, come out."""
-        board, asked = self.board, self.parameters
-        self.docking = Docking(board, asked.docking, self.wanted)
+        board = self.board
+        self.docking = SharedDocking(self)
         out = ComeOut(self.docking, lambda _: TO_SEARCH_ZONE)
         return Sequence(
             "cooperative",
@@ -168,7 +177,7 @@ class Cooperative(TreeController):
             pass
         if self._radio:
             cost = 0.0
-            if self.target is not None and self.state in {State.SEARCH, State.APPROACH}:
+            if self.target is not None and self.state in {State.SEARCH, State.APPROACH, State.DOCK}:
                 cost = self.cost(knowledge.carriers.get(self.target))
             board.say(self._radio, encode(knowledge.message(self.state, self.aim, self.target, cost)))
         board.end()
@@ -217,18 +226,21 @@ class Cooperative(TreeController):
     def loses(self, carrier: Carrier) -> bool:
         """Return whether somebody else has the better claim to a carrier."""
         knowledge = self.knowledge
-        mine = self.cost(carrier)
-        if self.target == carrier.id:
-            mine -= 0.3
+        holds = self.target == carrier.id
+        docks = holds and self.state is State.DOCK
+        # As it is told, so that both come to the same result.
+        mine = round(self.cost(carrier) + (0.0 if holds else TAKE_OVER), 1)
         for other in knowledge.rivals(carrier.id):
             message = other.message
             if message is None:
                 continue
-            if message.state is State.DOCK and self.state is not State.DOCK:
-                return True
             if message.state in {State.CARRY, State.DEPOSIT}:
                 return True
-            if (message.cost, other.name) < (mine, knowledge.name):
+            if docks and message.state is not State.DOCK:
+                continue
+            if message.state is State.DOCK and not docks:
+                return True
+            if (round(message.cost, 1), other.name) < (mine, knowledge.name):
                 return True
         return False
 
@@ -339,9 +351,9 @@ class Cooperative(TreeController):
             if abs(dx) + abs(dy) < NEAR and count < len(rows):
                 rows[count] = (dx, dy, self.load, 1.0)
                 count += 1
-        for other in knowledge.neighbours.values():
+        for other in self.others():
             message = other.message
-            if message is None or not other.located or now - other.stamp > 60.0:
+            if message is None:
                 continue
             dx, dy = other.x - x, other.y - y
             if abs(dx) + abs(dy) > NEAR or count + 3 > len(rows):
@@ -372,9 +384,7 @@ class Cooperative(TreeController):
         for other in knowledge.neighbours.values():
             # Somebody with a load is near, and the legs are thin.
             if not other.located and other.carrying and knowledge.time - other.ranged < 0.5:
-                cap = max(
-                    closing_k(other.distance - self.radius - self.load, asked.brake, asked.delay), 0.05
-                )
+                cap = max(closing_k(other.distance - self.radius - self.load, asked.brake, asked.delay), 0.05)
                 speed = math.hypot(wish_x, wish_y)
                 if speed > cap:
                     wish_x, wish_y = wish_x * cap / speed, wish_y * cap / speed
@@ -405,25 +415,57 @@ class Cooperative(TreeController):
         return pace * dx / way, pace * dy / way
 
     def threatened(self, vx: float, vy: float) -> bool:
-        """Return whether another robot is so near that going on like this is not safe."""
+        """Return whether something is so near that going on with a velocity is not safe."""
         knowledge, asked = self.knowledge, self.parameters
-        for other in knowledge.neighbours.values():
-            message = other.message
-            if message is None or knowledge.time - other.stamp > 60.0:
-                continue
+        speed = math.hypot(vx, vy)
+        if speed < STANDING:
+            return False
+        for other in self.others():
             size = self.load if other.carrying else self.body
-            if other.located:
-                dx, dy = other.x - knowledge.x, other.y - knowledge.y
-            else:
-                continue
-            distance = math.hypot(dx, dy)
-            gap = distance - self.radius - size
-            if gap > 1.0 or distance < 1e-6:
-                continue
+            dx, dy = other.x - knowledge.x, other.y - knowledge.y
+            distance = max(math.hypot(dx, dy), 1e-6)
+            gap = distance - self.body - size
             closing = (vx * dx + vy * dy) / distance
-            if closing > max(closing_k(gap, asked.brake, asked.delay), 0.03):
+            if gap < NEAR and closing > max(closing_k(gap, asked.brake, asked.delay), STANDING):
                 return True
-        return False
+        sweep = self.board.senses.ranges.get(self._ring)
+        if sweep is None:
+            return False
+        # Between the legs of a carrier only the sensors straight ahead look at what matters.
+        ahead = math.atan2(vy, vx) - knowledge.yaw
+        return any(
+            speed > max(closing_k(gap - asked.margin, asked.brake, asked.delay), STANDING)
+            for gap, angle in zip(sweep.tolist(), self._angles.tolist(), strict=True)
+            if gap < 1.0 and math.cos(angle - ahead) > COS_AHEAD
+        )
+
+    def others(self) -> Iterator[Neighbour]:
+        """Return the robots whose places are known and still count.
+
+        A robot that is silent may be dead. Its body can be seen, but not what it holds up: that counts on.
+        """
+        knowledge = self.knowledge
+        for other in knowledge.neighbours.values():
+            if other.located and (other.carrying or knowledge.time - other.stamp < SILENT):
+                yield other
+
+
+class SharedDocking(Docking):
+    """Docking that asks the others, and not the distance sensors, whether a carrier is taken.
+
+    From a distance the legs look as if they were between the legs: a sensor's view is 22 degrees wide.
+    """
+
+    def __init__(self, robot: Cooperative) -> None:
+        """Dock with `robot`."""
+        super().__init__(robot.board, robot.parameters.docking, robot.wanted)
+        self._robot = robot
+
+    def taken(self, known: CarrierEstimate) -> bool:
+        """Return whether another robot is below a carrier."""
+        knowledge = self._robot.knowledge
+        x, y = knowledge.from_odom(float(known.pose_odom[0]), float(known.pose_odom[1]))
+        return any(math.hypot(other.x - x, other.y - y) < self.half for other in self._robot.others())
 
 
 _RANK: Final = {
@@ -445,6 +487,11 @@ class Guarded(Decorator):
         super().__init__(name, child)
         self._robot = robot
         self._state = state
+        self._held = 0
+
+    def initialise(self) -> None:
+        """Begin anew."""
+        self._held = 0
 
     def update(self) -> Result:
         """Return what the child says."""
@@ -455,6 +502,13 @@ class Guarded(Decorator):
         if result is Result.RUNNING and not robot.board.carrying:
             if robot.threatened(robot.knowledge.vx, robot.knowledge.vy):
                 robot.board.stop()
+                self._held += 1
+                if self._held > HELD:
+                    robot.docking.why = "in the way"
+                    if robot.docking.target is not None:
+                        robot.docking.leave(robot.board)
+                    robot.target = None
+                    return Result.FAILURE
             if self._state is State.DOCK:
                 target = robot.docking.target
                 carrier = None if target is None else robot.knowledge.carriers.get(target)
@@ -485,7 +539,7 @@ class Find(Leaf):
         """Begin anew."""
         self._goal = None
         self._chosen = -math.inf
-        self._progress.start(self._robot.knowledge)
+        self._progress.start(self._robot.knowledge.time)
         self._doubt = 0.0
 
     def update(self) -> Result:
@@ -525,9 +579,11 @@ class Find(Leaf):
             if self._doubt > 1.5:
                 carrier.status, carrier.stamp = Status.GONE, knowledge.time
                 robot.target = None
-        if self._progress.stuck(knowledge, asked.stuck):
+        if self._progress.stuck(
+            knowledge.time, knowledge.x, knowledge.y, (carrier.x, carrier.y), asked.stuck
+        ):
             board.give_up(carrier.id, 3.0)
-            self._progress.start(knowledge)
+            self._progress.start(knowledge.time)
         robot.steer(*robot.towards(carrier.x, carrier.y, asked.approach_speed))
         return Result.RUNNING
 
@@ -536,11 +592,12 @@ class Find(Leaf):
         robot = self._robot
         knowledge, asked = robot.knowledge, robot.parameters
         now = knowledge.time
-        if self._progress.stuck(knowledge, asked.stuck):
+        way = self._goal or (-5.0, knowledge.y)
+        if self._progress.stuck(now, knowledge.x, knowledge.y, way, asked.stuck):
             angle = robot.board.rng.uniform(-math.pi, math.pi)
             self._goal = (knowledge.x + math.cos(angle), knowledge.y + math.sin(angle))
             self._chosen = now + 1.0
-            self._progress.start(knowledge)
+            self._progress.start(knowledge.time)
         far = self._goal is None or math.hypot(self._goal[0] - knowledge.x, self._goal[1] - knowledge.y) > 0.3
         if now - self._chosen > 0.5 or not far:
             self._chosen = now
@@ -577,7 +634,13 @@ class Find(Leaf):
                 return place
         # All was seen lately: it may have been put between the zones, or moved.
         return knowledge.ground.explore(
-            knowledge.x, knowledge.y, knowledge.time, -0.1 if knowledge.edge_known else edge, others, None, 5.0
+            knowledge.x,
+            knowledge.y,
+            knowledge.time,
+            -0.1 if knowledge.edge_known else edge,
+            others,
+            None,
+            5.0,
         )
 
     def _apart(self) -> float:
@@ -609,7 +672,7 @@ class Deliver(Leaf):
 
     def initialise(self) -> None:
         """Begin anew."""
-        self._progress.start(self._robot.knowledge)
+        self._progress.start(self._robot.knowledge.time)
         self._slot = None
         self._chosen = -math.inf
         self._waited = 0.0
@@ -632,8 +695,9 @@ class Deliver(Leaf):
             if depth >= asked.least_depth and self._waited > 1.5:
                 self.board.stop()
                 return Result.SUCCESS
-        if self._progress.stuck(knowledge, asked.stuck):
-            self._progress.start(knowledge)
+        way = self._slot or (5.0, knowledge.y)
+        if self._progress.stuck(now, knowledge.x, knowledge.y, way, asked.stuck):
+            self._progress.start(knowledge.time)
             if self._slot is not None:
                 self._banned.append((self._slot[1], now + BAN_SECONDS))
                 self._slot = None
@@ -661,6 +725,24 @@ class Deliver(Leaf):
         self._waited = self._waited + 0.1 if inside and share < 0.3 else 0.0
         return Result.RUNNING
 
+    def _walls(self, known: list[tuple[float, float]]) -> tuple[float, float]:
+        """Return between which y the drop zone can be entered from here, as far as walls are seen."""
+        robot = self._robot
+        knowledge = robot.knowledge
+        others = [(other.x, other.y) for other in knowledge.neighbours.values() if other.located]
+        low, high = -math.inf, math.inf
+        for x, y, size, _ in robot.obstacles[: robot.gather()].tolist():
+            at_x, at_y = x + knowledge.x, y + knowledge.y
+            if size > 0.0 or not -0.2 < at_x < robot.parameters.depth:
+                continue
+            if any(math.hypot(at_x - px, at_y - py) < robot.load + 0.1 for px, py in (*known, *others)):
+                continue
+            if y > 0.0:
+                high = min(high, at_y - robot.radius)
+            else:
+                low = max(low, at_y + robot.radius)
+        return low, high
+
     def _find_slot(self) -> tuple[float, float] | None:
         """Return where in the drop zone to put the carrier, None as long as the zone is far or unknown."""
         robot = self._robot
@@ -670,28 +752,24 @@ class Deliver(Leaf):
         occupied = [
             (carrier.x, carrier.y)
             for carrier in knowledge.carriers.values()
-            if carrier.placed and carrier.x > -0.2 and carrier.id != robot.target
+            if carrier.placed
+            and carrier.x > -0.2
+            and carrier.id != robot.target
             and carrier.status is not Status.GONE
         ]
-        for other in knowledge.neighbours.values():
+        for other in robot.others():
             message = other.message
-            if message is None or not other.located or knowledge.time - other.stamp > 60.0:
+            if message is None:
                 continue
             if other.carrying and robot.rank(other) and other.x > -0.7:
                 # Where it is going to.
                 occupied.append((max(other.x + message.aim_x, other.x), other.y + message.aim_y))
-        count = robot.gather()
-        walls = [
-            y + knowledge.y
-            for x, y, size, _ in robot.obstacles[:count].tolist()
-            if size == 0.0 and -0.2 < x + knowledge.x < asked.least_depth + robot.radius
-        ]
+        low, high = self._walls(occupied)
         self._banned = [(y, until) for y, until in self._banned if knowledge.time < until]
-        barred = [*walls, *(y for y, _ in self._banned)]
         best, least = None, math.inf
         for k in range(-20, 21):
             y = knowledge.y + 0.1 * k
-            if any(abs(y - other) < robot.radius for other in barred):
+            if not low < y < high or any(abs(y - other) < robot.radius for other, _ in self._banned):
                 continue
             room = asked.depth
             for ox, oy in occupied:
@@ -710,17 +788,27 @@ class Deliver(Leaf):
 class Progress:
     """Whether a robot gets on."""
 
-    __slots__ = ("_since", "_x", "_y")
-
-    def start(self, knowledge: Knowledge) -> None:
-        """Begin here and now."""
-        self._since, self._x, self._y = knowledge.time, knowledge.x, knowledge.y
+    __slots__ = ("_best", "_goal", "_since")
 
     def __init__(self) -> None:
-        self._since = self._x = self._y = 0.0
+        """Know of no way yet."""
+        self._since = 0.0
+        self._best = math.inf
+        self._goal = (math.inf, math.inf)
 
-    def stuck(self, knowledge: Knowledge, seconds: float) -> bool:
-        """Return whether it has not come 0.2 m far in so many seconds."""
-        if math.hypot(knowledge.x - self._x, knowledge.y - self._y) > 0.2:
-            self.start(knowledge)
-        return knowledge.time - self._since > seconds
+    def start(self, now: float) -> None:
+        """Begin now."""
+        self._since, self._best = now, math.inf
+
+    def stuck(self, now: float, x: float, y: float, goal: tuple[float, float], seconds: float) -> bool:
+        """Return whether the way to a goal has not got 0.1 m shorter in so many seconds."""
+        if math.hypot(goal[0] - self._goal[0], goal[1] - self._goal[1]) > FRESH_GOAL:
+            self._goal, self._best = goal, math.inf
+        way = math.hypot(goal[0] - x, goal[1] - y)
+        if way < self._best - 0.1:
+            self._best, self._since = way, now
+        return now - self._since > seconds
+
+
+FRESH_GOAL: Final = 0.4
+"""A goal that has moved so many metres is another one."""

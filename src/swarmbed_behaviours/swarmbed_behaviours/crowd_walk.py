@@ -1,9 +1,10 @@
 """Random walk for thousands of robots at once: straight on until something is near, then another way.
 
 The crowd's form of the `random_walk` controller: one compiled call for all robots. A robot drives straight
-ahead. What is within its way's width and nearer than it can brake slows it down; when
-that leaves little speed it chooses a new direction, at random among those that are clear, and goes there.
-Holonomic robots turn on the way; those with two wheels turn on the spot first.
+ahead, and slows down with the room it has before it. When half of the room that it brakes in is gone, it
+chooses a new direction at random among those that are clear, or else the clearest, turns to it on the spot,
+and drives on. It uses nothing but its ranges, so that it works for holonomic robots and for those with two
+wheels.
 """
 
 from __future__ import annotations
@@ -22,88 +23,108 @@ if TYPE_CHECKING:
 
 SPEED = 0.5
 """Metres a second unless the caller says otherwise: the paper's robots explore at this speed (IV-B)."""
-MARGIN = 0.03
-"""Metres that a robot keeps from what is near."""
-SECTORS = 32
+MARGIN = 0.04
+"""Metres that a robot keeps from what is beside its way and before it."""
+RECEDING = 0.5
+"""Share of its own speed at which a robot believes that what is near goes away."""
+DIRECTIONS = 32
 """Directions that a robot chooses from."""
-GAIN = 3.0
-"""Rate of turn in rad/s for each radian off the chosen direction."""
+STRIDE = 13
+"""From one direction to the next that is tried: prime to their number, so that all are."""
+ALIGNED = 0.1
+"""Radians off its direction at which a robot has turned far enough."""
+LATENCY = 0.05
+"""Seconds from a sweep to the drives' answer, over a tick: a sweep's age and the ramp of the acceleration."""
 
-# Columns of `state`: the chosen direction in the body's frame, or nothing of it left when it is 0; whether it turns.
-_TURN, _AHEAD = 0, 1
+# What `numbers` holds.
+_SPEED, _BRAKE, _RADIUS, _REACT, _YAW_RATE, _YAW_ACCEL, _TICK, _REACH = 0, 1, 2, 3, 4, 5, 6, 7
 
 
 @kernel
-def _clearance_k(
-    direction: float, ranges: FloatArray, angles: FloatArray, mount: float, width: float, reach: float
-) -> float:
-    """Return how far a robot can go in a direction of its frame before its body meets a range's return.
+def _room_k(direction: float, gaps: FloatArray, angles: FloatArray, reach: float) -> float:
+    """Return how far a robot may go in a direction of its frame.
 
-    Returns lie at their sensors' angles; what is within `width` beside the way counts. It is `reach` at most.
+    A gap g that it sees at an angle off its way closes by cos(off) for each metre that it goes, so it may
+    go g / cos(off): also for what it would just pass, for that may be a robot on its way to the same place.
+
+    Args:
+        direction: in radians.
+        gaps: of the body to what each sensor sees.
+        angles: of the sensors.
+        reach: the most that is of interest.
     """
-    free = reach
+    room = reach
     for k in range(angles.shape[0]):
-        if ranges[k] >= reach + width:
-            continue
-        distance = ranges[k] + mount
-        off = angles[k] - direction
-        ahead = distance * math.cos(off)
-        if ahead <= 0.0:
-            continue
-        beside = abs(distance * math.sin(off))
-        if beside < width:
-            free = min(free, ahead - math.sqrt(width * width - beside * beside))
-    return max(free, 0.0)
+        if gaps[k] < room:
+            share = math.cos(angles[k] - direction)
+            if gaps[k] < room * share:
+                room = gaps[k] / share
+    return room
 
 
 @kernel
 def walk_k(
     ranges: FloatArray,
     angles: FloatArray,
+    mounts: FloatArray,
     draws: FloatArray,
-    state: FloatArray,
+    gaps: FloatArray,
+    turns: FloatArray,
     numbers: FloatArray,
     v_body: FloatArray,
 ) -> None:
-    """Write the velocities of all robots; see the module's text."""
-    speed, brake, radius, mount, yaw_rate, yaw_accel, holonomic, tick = (
-        numbers[0],
-        numbers[1],
-        numbers[2],
-        numbers[3],
-        numbers[4],
-        numbers[5],
-        numbers[6],
-        numbers[7],
+    """Write the velocities of all robots; see the module's text.
+
+    Args:
+        ranges: rows of distances from the sensors' faces, inf for nothing.
+        angles: of the sensors.
+        mounts: distances of their faces from the robots' centre.
+        draws: a number from [0, 1) for each robot.
+        gaps: rows of the gaps between the robots and what their sensors saw lately; written.
+        turns: how far each still has to turn, 0 for those that drive on; written.
+        numbers: see `CrowdWalk`.
+        v_body: what each shall do; written.
+    """
+    speed, brake, tick, react, reach = (
+        numbers[_SPEED],
+        numbers[_BRAKE],
+        numbers[_TICK],
+        numbers[_REACT],
+        numbers[_REACH],
     )
-    width = radius + MARGIN
-    # Others come towards it as fast: half of what is free is for them.
-    reach = speed * speed / brake + 2.0 * speed * tick + MARGIN
+    away = RECEDING * speed * tick
+    width = numbers[_RADIUS] + MARGIN
     for i in range(ranges.shape[0]):
-        free = _clearance_k(0.0, ranges[i], angles, mount, width, reach)
-        turn = state[i, 0]
-        if turn == 0.0 and free < 0.5 * reach:
-            best = -1.0
-            start = int(draws[i] * SECTORS)
-            for k in range(SECTORS):
-                sector = (start + k * 13) % SECTORS
-                direction = (sector + 0.5) * (2.0 * math.pi / SECTORS) - math.pi
-                clear = _clearance_k(direction, ranges[i], angles, mount, width, reach)
-                if clear > best + 1e-9:
-                    best, turn = clear, direction
+        for k in range(angles.shape[0]):
+            # Near returns often seem farther away than they are (Figure 7), or do not come at all.
+            gaps[i, k] = min(gaps[i, k] + away, max(ranges[i, k] + mounts[k] - width, 0.0))
+        room = _room_k(0.0, gaps[i], angles, reach)
+        turn = turns[i]
+        if turn == 0.0 and room < 0.5 * reach:
+            clearest = -1.0
+            start = int(draws[i] * DIRECTIONS)
+            for k in range(DIRECTIONS):
+                place = (start + k * STRIDE) % DIRECTIONS
+                direction = (place + 0.5) * (2.0 * math.pi / DIRECTIONS) - math.pi
+                clear = _room_k(direction, gaps[i], angles, reach)
+                if clear > clearest:
+                    clearest, turn = clear, direction
                 if clear >= reach:
                     break
+        # As fast as it may be to stop in time, while another comes towards it at full speed all along:
+        # v^2 / 2a + v t for its own way, u (t + v / a) for the other's.
+        late = react + speed / brake
+        safe = brake * (math.sqrt(max(late * late + 2.0 * (room - speed * react) / brake, 0.0)) - late)
+        safe = max(safe, 0.0)
         omega = 0.0
         if turn != 0.0:
-            # So fast that it can stop turning in time, and never further than asked within a tick.
-            fastest = min(yaw_rate, math.sqrt(yaw_accel * abs(turn)), abs(turn) / tick)
+            fastest = min(numbers[_YAW_RATE], math.sqrt(numbers[_YAW_ACCEL] * abs(turn)), abs(turn) / tick)
             omega = math.copysign(fastest, turn)
-            left = turn - omega * tick
-            state[i, 0] = 0.0 if abs(left) < 0.1 else left
-        safe = min(speed, 0.5 * math.sqrt(2.0 * brake * free), 0.5 * free / tick)
-        if turn != 0.0 and abs(turn) > 0.3:
+            turn -= omega * tick
+            turn = 0.0 if abs(turn) < ALIGNED else turn
             safe = 0.0
-        v_body[i, 0] = safe
+        turns[i] = turn
+        v_body[i, 0] = min(speed, safe)
         v_body[i, 1] = 0.0
         v_body[i, 2] = omega
 
@@ -116,29 +137,40 @@ class CrowdWalk:
 
         Args:
             spec: of all robots.
-            speed: in m/s; no faster than the robots can go.
+            speed: in m/s; robots that cannot go as fast go as fast as they can.
             count: how many there are.
             rng: of the directions they choose.
         """
+        limits = spec.limits
+        speed = min(speed, limits.speed)
+        brake, tick = limits.acceleration, 1.0 / TICK_RATE
+        react = tick + LATENCY
         self._rng = rng
         self._draws = np.empty(count)
-        self._state = np.zeros((count, 1))
-        limits = spec.limits
-        mount = spec.ranges[0].mount_radius if spec.ranges else 0.0
-        self._numbers = np.array(
-            (
-                min(speed, limits.speed),
-                limits.acceleration,
-                spec.body.bounding_radius,
-                mount,
-                limits.yaw_rate,
-                limits.yaw_acceleration,
-                float(spec.holonomic),
-                1.0 / TICK_RATE,
-            )
-        )
+        sensors = [ring.mount_radius for ring in spec.ranges for _ in ring.angles]
+        self._mounts = np.array(sensors, dtype=np.float64)
+        self._gaps = np.full((count, len(sensors)), math.inf)
+        self._turns = np.zeros(count)
+        self._numbers = np.zeros(8)
+        self._numbers[_SPEED] = speed
+        self._numbers[_BRAKE] = brake
+        self._numbers[_RADIUS] = spec.body.bounding_radius
+        self._numbers[_REACT] = react
+        self._numbers[_YAW_RATE] = limits.yaw_rate
+        self._numbers[_YAW_ACCEL] = limits.yaw_acceleration
+        self._numbers[_TICK] = tick
+        self._numbers[_REACH] = 1.5 * speed * speed / brake + 2.0 * speed * react
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
         """Write the body velocities that all robots shall have."""
         self._rng.random(out=self._draws)
-        walk_k(senses.ranges, senses.angles, self._draws, self._state, self._numbers, v_body)
+        walk_k(
+            senses.ranges,
+            senses.angles,
+            self._mounts,
+            self._draws,
+            self._gaps,
+            self._turns,
+            self._numbers,
+            v_body,
+        )

@@ -8,7 +8,7 @@ goes by its radio: it runs while the nearest of the others gets farther away, an
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from py_trees.common import Status
@@ -17,8 +17,8 @@ from pydantic import Field
 from swarmbed_core.config import Part
 
 from swarmbed_behaviours.aggregation import HELLO, Neighbourhood, RunAndTumble, finder_of
-from swarmbed_behaviours.walking import Act, Surroundings, all_round, cruise, need_sight, steer
 from swarmbed_behaviours.toolkit.board import TreeController
+from swarmbed_behaviours.walking import Act, Surroundings, all_round, cruise, need_sight, steer
 
 if TYPE_CHECKING:
     from py_trees.behaviour import Behaviour
@@ -78,7 +78,8 @@ def room_of(spec: RobotSpec) -> float:
 class Dispersion(TreeController):
     """One robot of a swarm that spreads out."""
 
-    Parameters = DispersionParameters
+    Parameters: ClassVar[type[Part]] = DispersionParameters
+    parameters: DispersionParameters
 
     def __init__(self, robot: Robot, parameters: DispersionParameters, rng: np.random.Generator) -> None:
         """Begin to spread.

@@ -5,8 +5,8 @@ pose of the formation at every moment, the same on every robot, for it is comput
 robot in slot r of a formation at F moves as the point r of a rigid body does: holonomic drives can (DOTS
 paper, III-A7), whichever way they look.
 
-`Reckoning` is dead reckoning that does not turn away: the place is the odometry's, the direction the gyro's at
-first and the compass's in the long run. It is relative to the robot's own start, so that a compass that is
+`Reckoning` is dead reckoning that does not turn away: the place is the odometry's, the direction the gyro's
+at first and the compass's in the long run. It is relative to the robot's own start, so that a compass that is
 wrong but steady does no harm.
 """
 
@@ -17,7 +17,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-
 from swarmbed_core.errors import ConfigError, PathError
 from swarmbed_core.geometry import wrap
 from swarmbed_core.spec import Limits
@@ -44,7 +43,9 @@ LEAST_SIGMA = 1e-4
 """A compass is not taken for better than that, in radians."""
 
 
-def slots_of(cells: Sequence[tuple[int, int]], length: float, width: float) -> tuple[tuple[float, float], ...]:
+def slots_of(
+    cells: Sequence[tuple[int, int]], length: float, width: float
+) -> tuple[tuple[float, float], ...]:
     """Return where the middles of joined carriers are about the middle of them all, one for each cell."""
     column = sum(cell[0] for cell in cells) / len(cells)
     row = sum(cell[1] for cell in cells) / len(cells)
@@ -202,4 +203,3 @@ class Reckoning:
     def _pose_odom(senses: Senses) -> Vector:
         x, y, yaw = (float(value) for value in senses.pose_odom)
         return x, y, yaw
-

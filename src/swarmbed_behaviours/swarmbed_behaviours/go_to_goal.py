@@ -9,7 +9,7 @@ get round any single obstacle.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from py_trees.common import Status
@@ -18,8 +18,8 @@ from pydantic import Field
 from swarmbed_core.config import Part
 from swarmbed_core.geometry import between, compose, invert, wrap
 
-from swarmbed_behaviours.walking import STILL, Act, Surroundings, cruise, need_sight, steer
 from swarmbed_behaviours.toolkit.board import TreeController
+from swarmbed_behaviours.walking import STILL, Act, Surroundings, cruise, need_sight, steer
 
 if TYPE_CHECKING:
     from py_trees.behaviour import Behaviour
@@ -62,18 +62,21 @@ class GoToGoalParameters(Part):
 
 def nearest_direction(free: FloatArray, direction: float) -> float:
     """Return which of some directions is nearest to one."""
-    return min(free.tolist(), key=lambda way: abs(float(wrap(way - direction))))
+    ways: list[float] = free.tolist()
+    return min(ways, key=lambda way: abs(float(wrap(way - direction))))
 
 
 def first_direction(free: FloatArray, start: float, side: float) -> float:
     """Return which of some directions comes first when one turns from `start` to a side."""
-    return min(free.tolist(), key=lambda way: (side * (way - start)) % (2 * math.pi))
+    ways: list[float] = free.tolist()
+    return min(ways, key=lambda way: (side * (way - start)) % (2 * math.pi))
 
 
 class GoToGoal(TreeController):
     """One robot on its way to a goal."""
 
-    Parameters = GoToGoalParameters
+    Parameters: ClassVar[type[Part]] = GoToGoalParameters
+    parameters: GoToGoalParameters
 
     def __init__(self, robot: Robot, parameters: GoToGoalParameters, rng: np.random.Generator) -> None:
         """Set off.

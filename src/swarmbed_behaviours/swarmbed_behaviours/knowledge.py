@@ -37,8 +37,10 @@ RANGE_SIGMA: Final = 0.12
 """Of a range between two robots whose messages are a tick old."""
 EDGE_SIGMA: Final = 0.1
 """How well two robots agree on the edge of the drop zone: half a tick's way each."""
-SIGHT_SIGMA: Final = 0.08
+SIGHT_SIGMA: Final = 0.15
 """How well two robots agree on the place of a carrier that both saw."""
+SHARED: Final = 20.0
+"""Seconds for which a sight of a carrier can be compared with another's: dead reckoning drifts."""
 COMPASS_SHARE: Final = 0.05
 """Share of a new heading that goes into the turn between odometry and compass."""
 EDGE_INSIDE: Final = 0.05
@@ -70,7 +72,7 @@ class Carrier:
     @property
     def placed(self) -> bool:
         """Return whether its place is known."""
-        return self.x == self.x  # noqa: PLR0124 - what NaN is not
+        return not math.isnan(self.x)
 
 
 class Neighbour:
@@ -173,7 +175,6 @@ class Knowledge:
         self._reckon(senses)
         self._look(sights)
         self._listen(senses)
-        self._expire()
 
     def _reckon(self, senses: Senses) -> None:
         ox, oy, yaw = senses.pose_odom.tolist()
@@ -311,12 +312,14 @@ class Knowledge:
         if known.status is Status.TAKEN and known.holder == self.name:
             return
         x, y = item.x + other.shift.x, item.y + other.shift.y
-        both = known.placed and item.status in {Status.FREE, Status.DELIVERED} and known.status is item.status
-        if both and other.shift.known and self.time - known.seen < 20.0 and item.age < 20.0:
-            # Both know it standing: the difference is that of the frames.
-            if self._ticks % 5 == 0:
-                other.shift.add_place(known.x - item.x, known.y - item.y, 2.0 * SIGHT_SIGMA, 0.2)
-        if when <= known.stamp + 0.6:
+        both = item.own and known.status is item.status and item.status in {Status.FREE, Status.DELIVERED}
+        fresh = item.age < SHARED and self.time - known.seen < SHARED
+        if both and fresh and other.shift.known and self._ticks % 5 == 0:
+            # Both have seen it standing: the difference is that of the frames.
+            other.shift.add_place(known.x - item.x, known.y - item.y, SIGHT_SIGMA, 0.2)
+        # Who had it knows best where it is now; so does whoever saw it put down.
+        over = known.status is Status.TAKEN and item.status is Status.DELIVERED and not self._holds(known)
+        if not over and when <= known.stamp + 0.6:
             if not known.placed and item.status is known.status and other.located:
                 known.x, known.y = x, y
             return
@@ -332,7 +335,7 @@ class Knowledge:
         """Take in a range to a robot."""
         smooth = other.distance
         fresh = self.time - other.ranged < 1.0
-        other.distance = smooth + 0.3 * (distance - smooth) if fresh and smooth == smooth else distance  # noqa: PLR0124
+        other.distance = smooth + 0.3 * (distance - smooth) if fresh else distance
         other.ranged = self.time
         message = other.message
         if message is None or self.time - other.stamp > 1.0:
@@ -349,17 +352,15 @@ class Knowledge:
             sweep = next(iter(senses.ranges.values()))
             shift.add_view(dx, dy, self.yaw, sweep, self._angles, 2.0 * self._reach)
 
-    def _expire(self) -> None:
-        """Forget robots that are silent for long, but not what they hold."""
-        gone = [name for name, other in self.neighbours.items() if self.time - max(other.stamp, other.ranged) > 60.0]
-        for name in gone:
-            del self.neighbours[name]
-
     # What goes out
 
     def next_item(self) -> Item | None:
         """Return the carrier that is to be told of next: all in turn, the newest oftener."""
-        known = [carrier for carrier in self.carriers.values() if carrier.placed or carrier.status is not Status.FREE]
+        known = [
+            carrier
+            for carrier in self.carriers.values()
+            if carrier.placed or carrier.status is not Status.FREE
+        ]
         if not known:
             return None
         self._round += 1
@@ -370,7 +371,8 @@ class Knowledge:
         if not carrier.placed:
             return None
         age = max(self.time - carrier.stamp, 0.0)
-        return Item(carrier.id, carrier.status, age, carrier.x, carrier.y)
+        own = carrier.stamp - carrier.seen < 0.5
+        return Item(carrier.id, carrier.status, age, carrier.x, carrier.y, own)
 
     def message(self, state: State, aim: tuple[float, float], claim: int | None, cost: float) -> Message:
         """Return what to tell the others now."""
@@ -410,8 +412,8 @@ CELLS: Final = 96
 
 @kernel
 def _index_k(x: float, y: float, cells: int) -> tuple[int, int]:
-    i = int(math.floor(x / CELL)) + cells // 2
-    j = int(math.floor(y / CELL)) + cells // 2
+    i = math.floor(x / CELL) + cells // 2
+    j = math.floor(y / CELL) + cells // 2
     return i, j
 
 
@@ -430,7 +432,14 @@ def see_k(seen: FloatArray, x: float, y: float, radius: float, now: float) -> No
 
 @kernel
 def clear_k(
-    free: FloatArray, x: float, y: float, yaw: float, sweep: FloatArray, angles: FloatArray, reach: float, most: float
+    free: FloatArray,
+    x: float,
+    y: float,
+    yaw: float,
+    sweep: FloatArray,
+    angles: FloatArray,
+    reach: float,
+    most: float,
 ) -> None:
     """Note which cells the distance sensors look through."""
     n = free.shape[0]
@@ -571,8 +580,6 @@ class Ground:
                 self.others[count] = place
                 count += 1
         last_x, last_y = last or (math.nan, math.nan)
-        explore_k(
-            self.seen, self.free, x, y, now, edge, self.others, count, last_x, last_y, again, self._out
-        )
+        explore_k(self.seen, self.free, x, y, now, edge, self.others, count, last_x, last_y, again, self._out)
         px, py, worth = self._out.tolist()
         return (px, py) if worth > 0.0 else None

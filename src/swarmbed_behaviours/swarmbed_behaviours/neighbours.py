@@ -181,7 +181,13 @@ def place_k(hypotheses: FloatArray, ox: float, oy: float, variance: float, doubt
 
 @kernel
 def unseen_k(
-    hypotheses: FloatArray, dx: float, dy: float, yaw: float, sweep: FloatArray, angles: FloatArray, size: float
+    hypotheses: FloatArray,
+    dx: float,
+    dy: float,
+    yaw: float,
+    sweep: FloatArray,
+    angles: FloatArray,
+    size: float,
 ) -> None:
     """Doubt hypotheses that put the other where a distance sensor looks through.
 

@@ -7,16 +7,16 @@ that its distance sensors see. Where no direction is free, it creeps out in the 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from py_trees.common import Status
 from py_trees.composites import Selector
 from pydantic import Field
 from swarmbed_core.config import Part
 
-from swarmbed_behaviours.walking import Act, Surroundings, cruise, need_sight, steer
 from swarmbed_behaviours.toolkit.actions import Escape
 from swarmbed_behaviours.toolkit.board import TreeController
+from swarmbed_behaviours.walking import Act, Surroundings, cruise, need_sight, steer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +49,8 @@ class RandomWalkParameters(Part):
 class RandomWalk(TreeController):
     """One robot's random walk."""
 
-    Parameters = RandomWalkParameters
+    Parameters: ClassVar[type[Part]] = RandomWalkParameters
+    parameters: RandomWalkParameters
 
     def __init__(self, robot: Robot, parameters: RandomWalkParameters, rng: np.random.Generator) -> None:
         """Begin to walk.
@@ -64,11 +65,13 @@ class RandomWalk(TreeController):
         super().__init__(robot, parameters, rng)
 
     @staticmethod
-    def crowd(spec: RobotSpec, parameters: Any, count: int, rng: np.random.Generator) -> CrowdProgram:
-        """Return the same walk for `count` robots in one call."""
+    def crowd(
+        spec: RobotSpec, parameters: RandomWalkParameters, count: int, rng: np.random.Generator
+    ) -> CrowdProgram:
+        """Return such a walk for `count` robots, in one call for all."""
         from swarmbed_behaviours.crowd_walk import CrowdWalk
 
-        return CrowdWalk(spec, parameters, count, rng)
+        return CrowdWalk(spec, parameters.speed, count, rng)
 
     def make_tree(self) -> Behaviour:
         """Return the tree: walk; where that is impossible, creep out."""

@@ -5,6 +5,8 @@ acts on its own senses: no global map, no messages.
 
 What the paper leaves open is decided so:
 
+- *Equation (1)* is taken as it stands. Its sigma of 3 makes the search zone's directions all but uniform (0.51
+  of them towards -x, not the 0.6 of the text).
 - *Which carriers count.* One that stands in the drop zone has been brought, and must stay. The robot
   remembers, by odometry, where it last crossed the border of that zone, and leaves alone what is beyond.
 - *The end of a delivery.* "No collision detection" is taken as: nothing within the carrier's circle where it
@@ -12,6 +14,9 @@ What the paper leaves open is decided so:
   free side, preferably towards the search zone, and explores again.
 - *Biased to the drop zone* is equation (1) turned round: a Gaussian about 0 with the sigma that explore has
   outside the search zone.
+- *A robot with a carrier that does not get on* has failed: explore begins with putting down what is on the
+  platform, finds the carrier above, and takes it anew. A carrier that has slipped, so that its legs
+  look like obstacles, is so set right.
 - *No free path* means that none of ten directions drawn is free.
 """
 
@@ -33,6 +38,7 @@ from swarmbed_behaviours.toolkit import (
     Docking,
     DockingParameters,
     Escape,
+    GetsOn,
     Lower,
     NoticesCarrier,
     SeesUnderside,
@@ -69,6 +75,10 @@ class ReferenceParameters(Part):
         carry_collision: the same with a carrier, whose circle is larger: the same thing weighs less in it.
         escape_speed: in m/s, of the fallback out of tight places (IV-B4); assumed.
         escape_distance: metres of one such move; assumed.
+        stuck_distance: metres that a robot with a carrier must come on within `stuck_seconds`; assumed.
+        stuck_seconds: seconds for that.
+        border: metres before the border of the drop zone where carriers are left alone too; assumed: what
+            dead reckoning may be wrong by.
         inset: metres across the border of the drop zone where carriers are put down; assumed.
         docking: how carriers are picked up.
     """
@@ -83,7 +93,10 @@ class ReferenceParameters(Part):
     carry_collision: Likelihood = 0.015
     escape_speed: Positive = 0.1
     escape_distance: Positive = 0.2
-    inset: NotNegative = 0.1
+    stuck_distance: Positive = 0.3
+    stuck_seconds: Positive = 15.0
+    border: NotNegative = 0.1
+    inset: NotNegative = 0.15
     docking: DockingParameters = DockingParameters()
 
 
@@ -145,10 +158,10 @@ class Reference(TreeController):
             threshold=asked.carry_collision,
         )
         there = Check("in drop zone, nothing near", board, self._can_lower)
-        carry = SuccessIsRunning(
-            "carry", Selector("walk", memory=True, children=[walk, self._escape()])
-        )
-        arrive = Selector("arrive", memory=False, children=[there, carry])
+        carry = SuccessIsRunning("carry", Selector("walk", memory=True, children=[walk, self._escape()]))
+        gets_on = GetsOn(board, asked.stuck_distance, asked.stuck_seconds)
+        on_the_way = Sequence("on the way", memory=False, children=[gets_on, carry])
+        arrive = Selector("arrive", memory=False, children=[there, on_the_way])
         out = ComeOut(self.docking, lambda _: TO_SEARCH_ZONE)
         return Sequence("take to drop zone", memory=True, children=[arrive, Lower(board), out])
 
@@ -169,10 +182,10 @@ class Reference(TreeController):
     def _wanted(self, board: Board, place_odom: FloatArray) -> bool:
         """Return whether a carrier that stands there is still to be brought."""
         past = board.past_drop_border(place_odom)
-        if past is not None:
-            return past < 0.0
-        # A robot that has not yet crossed the border: what lies ahead of it on the way there is not brought.
-        return board.zone is Zone.SEARCH
+        if past is None:
+            # It has not crossed the border yet: in the search zone it is far from it.
+            return board.zone is Zone.SEARCH
+        return past < -self.parameters.border
 
     def _can_lower(self, board: Board) -> bool:
         """Return whether the carrier may be put down here."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import struct
+from binascii import crc_hqx
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -23,9 +24,9 @@ PREFIX: Final = 0xB0 | VERSION
 
 # Prefix, state and flags, counter, x, y, vx, vy, aim bearing, aim distance, claim, cost, item id,
 # status and age, item x, item y, checksum.
-_FORM: Final = struct.Struct("<BBBhhbbBBBBBBhh4xB")
+_FORM: Final = struct.Struct("<BBBhhbbBBBBBBhh3xH")
 SIZE: Final = _FORM.size
-_BODY: Final = SIZE - 1
+_BODY: Final = SIZE - 2
 
 _METRE: Final = 200.0
 """Steps of a place in a metre: 5 mm, up to 163 m away."""
@@ -65,15 +66,24 @@ class Status(IntEnum):
     """It is not where it was seen."""
 
 
+_STATE, _OWN, _ANCHORED = 0x3F, 0x40, 0x80
+_STATES: Final = tuple(State)
+_STATUSES: Final = tuple(Status)
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One carrier as the sender knows it: where by its own frame, and how many seconds ago that was true."""
+    """One carrier as the sender knows it: where by its own frame, and how many seconds ago that was true.
+
+    `own` says that the sender saw it itself there, and did not hear of it.
+    """
 
     id: int
     status: Status
     age: float
     x: float
     y: float
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +131,6 @@ def _count(value: float, steps: float, most: int = 0xFF) -> int:
     return max(0, min(most, round(value * steps)))
 
 
-def _sum(data: bytes) -> int:
-    """Return a checksum that sees swapped, shifted and changed bytes (Fletcher's, folded to a byte)."""
-    low = high = 1
-    for value in data:
-        low = (low + value) % 255
-        high = (high + low) % 255
-    return (low ^ (high << 1) ^ (high >> 7)) & 0xFF
-
-
 def encode(message: Message) -> bytes:
     """Return the bytes of a message; numbers out of range are cut to what there are codes for.
 
@@ -142,7 +143,7 @@ def encode(message: Message) -> bytes:
     bearing = round(math.atan2(message.aim_y, message.aim_x) * _BEARING) % 256
     body = _FORM.pack(
         PREFIX,
-        int(message.state) | (0x80 if message.anchored else 0),
+        int(message.state) | _ANCHORED * message.anchored | _OWN * (item is not None and item.own),
         message.counter % 256,
         _short(message.x, _METRE),
         _short(message.y, _METRE),
@@ -158,28 +159,31 @@ def encode(message: Message) -> bytes:
         0 if item is None else _short(item.y, _METRE),
         0,
     )[:_BODY]
-    return body + bytes((_sum(body),))
+    return body + crc_hqx(body, 0).to_bytes(2, "little")
 
 
 def decode(payload: bytes) -> Message | None:
     """Return what the bytes say, None if they are no message of this version."""
-    if len(payload) != SIZE or payload[0] != PREFIX or payload[_BODY] != _sum(payload[:_BODY]):
+    if len(payload) != SIZE or payload[0] != PREFIX:
         return None
-    (_, flags, counter, x, y, vx, vy, bearing, reach, claim, cost, known, status, item_x, item_y, _) = (
+    (_, flags, counter, x, y, vx, vy, bearing, reach, claim, cost, known, status, item_x, item_y, told) = (
         _FORM.unpack(payload)
     )
-    code = flags & 0x7F
-    if code >= len(State):
+    if told != crc_hqx(payload[:_BODY], 0):
+        return None
+    code = flags & _STATE
+    if code >= len(_STATES):
         return None
     item = None
     if known != _NO_ID:
+        age = (status & _AGE_MAX) / _AGE
         item = Item(
-            known, Status(status >> 6), (status & _AGE_MAX) / _AGE, item_x / _METRE, item_y / _METRE
+            known, _STATUSES[status >> 6], age, item_x / _METRE, item_y / _METRE, bool(flags & _OWN)
         )
     angle = bearing / _BEARING
     return Message(
-        state=State(code),
-        anchored=bool(flags & 0x80),
+        state=_STATES[code],
+        anchored=bool(flags & _ANCHORED),
         counter=counter,
         x=x / _METRE,
         y=y / _METRE,

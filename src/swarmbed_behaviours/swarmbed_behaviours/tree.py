@@ -73,7 +73,7 @@ def _write(node: Behaviour, first: str, rest: str, lines: list[str], *, status: 
 
 
 def kind_of(node: Behaviour) -> str:
-    """Return what makes of its children's results its own: sequence, selector and so on; nothing for leaves."""
+    """Return what a node makes of its children: sequence, selector and so on; nothing for leaves."""
     if isinstance(node, composites.Sequence):
         return "sequence with memory" if node.memory else "sequence"
     if isinstance(node, composites.Selector):

@@ -1,4 +1,4 @@
-"""What the demonstration behaviours share: what is around, how far the way is free, how fast to go.
+"""What the demonstration behaviours share: what is around, how far the way is free, and how fast one may go.
 
 Plain functions of `Senses` for holonomic and for differential robots. A direction is an angle in the
 robot's frame, counter-clockwise from its +x.
@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
+from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.geometry import rotate, wrap
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 Velocity = tuple[float, float, float]
 
 STILL: Velocity = (0.0, 0.0, 0.0)
-REACTION = 0.8
-"""Seconds in which the free way may be used up: speed is at most the free way over this."""
+REACTION = 1.0
+"""Seconds in which a gap may be closed: a robot closes in at most at the gap over this."""
 TURN_GAIN = 2.0
 """Rate of turn for each radian that the robot looks aside, 1/s."""
 TURN_RATE = 1.5
@@ -97,7 +98,8 @@ class Surroundings:
             spec: the kind of robot.
             margin: metres that the body shall keep from everything.
         """
-        self._spec = spec
+        body = spec.body
+        self._core = body.radius if body.shape == "disc" else min(body.length, body.width) / 2
         self._room = spec.body.bounding_radius + margin
         self._time = -math.inf
         self._sweeps: deque[tuple[float, FloatArray]] = deque()
@@ -123,14 +125,37 @@ class Surroundings:
         """Return how far the body can go before something is within its margin; inf if nothing is known."""
         if not len(self.points):
             return math.inf
-        c, s = math.cos(direction), math.sin(direction)
-        ahead = self.points @ np.array([c, s])
-        aside = self.points @ np.array([-s, c])
-        hit = (ahead > 0.0) & (np.abs(aside) < self._room)
+        ahead = self.points @ np.array([math.cos(direction), math.sin(direction)])
+        aside = self.points @ np.array([-math.sin(direction), math.cos(direction)])
+        room = self._kept()
+        hit = (ahead > 0.0) & (np.abs(aside) < room)
         if not hit.any():
             return math.inf
-        free = ahead[hit] - np.sqrt(self._room**2 - aside[hit] ** 2)
+        free = ahead[hit] - np.sqrt(room**2 - aside[hit] ** 2)
         return max(float(free.min()), 0.0)
+
+    def pace(self, direction: float) -> float:
+        """Return how fast the body may go: it closes in on nothing faster than `REACTION` allows.
+
+        That also holds for what is beside the way, for it may be a robot that comes nearer as well.
+        """
+        if not len(self.points):
+            return math.inf
+        distances = np.hypot(*self.points.T)
+        closing = self.points @ np.array([math.cos(direction), math.sin(direction)]) / distances
+        nearer = closing > 1e-3
+        if not nearer.any():
+            return math.inf
+        gaps = np.maximum(distances[nearer] - self._kept(), 0.0)
+        return float((gaps / closing[nearer]).min()) / REACTION
+
+    def _kept(self) -> float:
+        """Return how far from the body's centre things are kept.
+
+        What is within the margin already must not hold the robot there: it may go past it, or away.
+        """
+        nearest = float(np.hypot(*self.points.T).min())
+        return min(self._room, max(0.95 * nearest, self._core))
 
 
 def steer(
@@ -151,8 +176,11 @@ def steer(
     most = min(TURN_RATE, spec.limits.yaw_rate / 2)
     turn = min(max(TURN_GAIN * direction, -most), most)
     if spec.holonomic:
-        speed = min(speed, spec.limits.speed, around.clearance(direction) / REACTION)
-        return speed * math.cos(direction), speed * math.sin(direction), turn if face else 0.0
-    speed = min(speed, spec.limits.speed, around.clearance(0.0) / REACTION)
+        speed = min(speed, spec.limits.speed, around.pace(direction))
+        turn = turn if face else 0.0
+        # The body turns until the next tick: the direction is right in the middle of it.
+        direction -= turn / TICK_RATE / 2
+        return speed * math.cos(direction), speed * math.sin(direction), turn
+    speed = min(speed, spec.limits.speed, around.pace(0.0))
     # From 60 degrees off on it only turns.
     return speed * max(0.0, 2.0 * math.cos(direction) - 1.0), 0.0, turn

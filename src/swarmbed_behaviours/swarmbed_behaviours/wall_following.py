@@ -8,7 +8,7 @@ wall becomes the nearest thing, at an outer corner the corner itself does, and t
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from py_trees.common import Status
@@ -16,8 +16,8 @@ from py_trees.composites import Selector
 from pydantic import Field
 from swarmbed_core.config import Part
 
-from swarmbed_behaviours.walking import Act, Surroundings, cruise, need_sight, steer
 from swarmbed_behaviours.toolkit.board import TreeController
+from swarmbed_behaviours.walking import Act, Surroundings, cruise, need_sight, steer
 
 if TYPE_CHECKING:
     from py_trees.behaviour import Behaviour
@@ -94,7 +94,8 @@ def along_wall(distance: float, direction: float, wanted: float, side: float) ->
 class WallFollowing(TreeController):
     """One robot's wall following."""
 
-    Parameters = WallFollowingParameters
+    Parameters: ClassVar[type[Part]] = WallFollowingParameters
+    parameters: WallFollowingParameters
 
     def __init__(self, robot: Robot, parameters: WallFollowingParameters, rng: np.random.Generator) -> None:
         """Begin to look for a wall.

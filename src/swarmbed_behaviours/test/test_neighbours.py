@@ -197,9 +197,7 @@ def test_of_what_nobody_told_nothing_is_known():
 
 @settings(deadline=None, max_examples=50)
 @given(
-    st.lists(
-        st.tuples(st.floats(-20, 20), st.floats(-20, 20), st.floats(0, 40)), min_size=1, max_size=40
-    ),
+    st.lists(st.tuples(st.floats(-20, 20), st.floats(-20, 20), st.floats(0, 40)), min_size=1, max_size=40),
     st.floats(-20, 20),
     st.floats(-20, 20),
 )

@@ -11,7 +11,13 @@ from swarmbed_core.spec import RobotSpec
 
 place = st.floats(-150.0, 150.0)
 items = st.builds(
-    Item, st.integers(0, 254), st.sampled_from(list(Status)), st.floats(0.0, 31.0), place, place
+    Item,
+    st.integers(0, 254),
+    st.sampled_from(list(Status)),
+    st.floats(0.0, 31.0),
+    place,
+    place,
+    st.booleans(),
 )
 messages = st.builds(
     Message,
@@ -45,6 +51,7 @@ def test_what_is_told_is_understood(message):
     assert (heard.item is None) == (message.item is None)
     if message.item is not None:
         assert (heard.item.id, heard.item.status) == (message.item.id, message.item.status)
+        assert heard.item.own == message.item.own
         assert abs(heard.item.age - message.item.age) <= 0.26
         assert math.hypot(heard.item.x - message.item.x, heard.item.y - message.item.y) < 0.005
 
@@ -102,7 +109,7 @@ def test_ids_without_a_code_are_left_out():
 def test_an_unknown_state_is_refused():
     class Later:
         def __int__(self):
-            return 100
+            return 60
 
     data = encode(Message(Later(), False, 0, 0.0, 0.0))
     assert decode(data) is None

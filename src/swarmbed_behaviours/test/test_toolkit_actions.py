@@ -3,7 +3,18 @@ import math
 import numpy as np
 import pytest
 from py_trees.common import Status
-from swarmbed_behaviours.toolkit import Board, Do, Escape, GoTo, Lift, Lower, Stop, Wait, Wander, way_likelihood
+from swarmbed_behaviours.toolkit import (
+    Board,
+    Do,
+    Escape,
+    GoTo,
+    Lift,
+    Lower,
+    Stop,
+    Wait,
+    Wander,
+    way_likelihood,
+)
 from swarmbed_core.collision_map import CollisionMap
 
 

@@ -8,6 +8,7 @@ from py_trees.composites import Selector, Sequence
 from swarmbed_behaviours.toolkit import Board, TreeController
 from swarmbed_core.controller import NoParameters
 from swarmbed_core.device import Zone
+from swarmbed_core.geometry import wrap
 from swarmbed_core.markers import SideSight
 from swarmbed_core.motion import Outcome
 from swarmbed_core.robot import Command, MotionStatus
@@ -37,9 +38,7 @@ def test_a_tick_sends_one_command_with_all_wishes(fake):
     board.carry(True)
     board.end()
     assert fake.commands == [
-        Command(
-            velocity_body=(0.1, 0.0, 0.0), lift=True, send={"ble": b"b"}, leds=[1, 2], carrying=True
-        )
+        Command(velocity_body=(0.1, 0.0, 0.0), lift=True, send={"ble": b"b"}, leds=[1, 2], carrying=True)
     ]
     assert board.carrying
 
@@ -139,8 +138,8 @@ def test_another_wish_in_between_ends_a_path(fake):
 
 
 def test_directions_are_of_the_arena(fake):
-    board = board_of(fake)
     fake.set(heading=math.pi / 2, pose_odom=np.array([0.0, 0.0, 0.3]))
+    board = board_of(fake)
     board.begin()
     assert board.to_body(math.pi) == pytest.approx(math.pi / 2)
     assert board.from_odom(0.3) == pytest.approx(math.pi / 2)
@@ -174,9 +173,10 @@ def test_holonomic_robots_set_off_at_once_and_others_turn_first(fake, fake_of):
 
 
 def test_the_border_of_the_drop_zone_is_remembered(fake):
+    # Along odom's y lies the arena's x.
+    fake.set(heading=math.pi / 2, pose_odom=np.array([0.0, 0.0, math.pi]))
     board = board_of(fake)
     assert board.past_drop_border((5.0, 0.0)) is None
-    # Along odom's y lies the arena's x.
     tick(board, zone=Zone.DROP, heading=math.pi / 2, pose_odom=np.array([0.0, 1.0, math.pi]))
     tick(board, zone=Zone.NEITHER, heading=math.pi / 2, pose_odom=np.array([0.0, 2.0, math.pi]))
     tick(board, zone=Zone.SEARCH, heading=math.pi / 2, pose_odom=np.array([0.0, 3.0, math.pi]))
@@ -184,9 +184,20 @@ def test_the_border_of_the_drop_zone_is_remembered(fake):
     assert board.past_drop_border((7.0, 1.5)) == pytest.approx(-0.5)
 
 
+def test_places_far_away_do_not_jitter_with_the_compass(fake):
+    board = board_of(fake)
+    rng = np.random.default_rng(2)
+    seen = []
+    for _ in range(300):
+        tick(board, heading=float(wrap(math.pi + 0.01 * rng.standard_normal())))
+        seen.append(board.along_arena(4.0, 0.0))
+    assert np.std([y for _, y in seen[50:]]) < 0.015
+    assert seen[-1] == pytest.approx((-4.0, 0.0), abs=0.04)
+
+
 def sight(marker, stamp, x=1.0):
     pose = np.array([x, 0.0, math.pi])
-    return SideSight(marker, stamp, "cam0", pose, np.eye(3) * 1e-4, True, 0.0, 1, pose)  # noqa: FBT003
+    return SideSight(marker, stamp, "cam0", pose, np.eye(3) * 1e-4, True, 0.0, 1, pose)
 
 
 def test_what_is_seen_of_carriers_is_kept_for_a_while(fake):

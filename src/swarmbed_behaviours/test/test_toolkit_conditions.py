@@ -37,7 +37,7 @@ def answers(condition, **senses):
 def test_a_carrier_is_seen_while_its_side_is_and_unless_given_up(board):
     seen = SeesCarrier(board)
     pose = np.array([1.0, 0.0, math.pi])
-    sight = SideSight(100, 0.0, "cam0", pose, np.eye(3) * 1e-4, True, 0.0, 1, pose)  # noqa: FBT003
+    sight = SideSight(100, 0.0, "cam0", pose, np.eye(3) * 1e-4, True, 0.0, 1, pose)
     assert not answers(seen)
     assert answers(seen, carrier=sight)
     board.give_up(100, 2.0)

@@ -20,9 +20,7 @@ def sight(carrier, side, robot, stamp=0.0, *, noise=(0.0, 0.0, 0.0), sigma=(0.00
     c, s = math.cos(robot[2]), math.sin(robot[2])
     dx, dy = pose_odom[:2] - np.array(robot[:2])
     pose_body = np.array([c * dx + s * dy, c * dy - s * dx, wrap(pose_odom[2] - robot[2])])
-    return SideSight(
-        100, stamp, "cam0", pose_body, np.diag(np.square(sigma)), known, 0.0, 1, pose_odom
-    )
+    return SideSight(100, stamp, "cam0", pose_body, np.diag(np.square(sigma)), known, 0.0, 1, pose_odom)
 
 
 def quarter(angle):
@@ -61,9 +59,7 @@ def test_more_sights_make_it_surer_and_better():
 
 def test_the_uncertainty_is_that_of_the_centre_and_turns_with_the_robot():
     # Sure of the side, unsure of its direction: the centre is unsure across.
-    estimate = CarrierEstimate(
-        sight((1.0, 0.0, 0.0), 2, (0.0, 0.0, 1.0), sigma=(1e-4, 1e-4, 0.1)), LENGTH
-    )
+    estimate = CarrierEstimate(sight((1.0, 0.0, 0.0), 2, (0.0, 0.0, 1.0), sigma=(1e-4, 1e-4, 0.1)), LENGTH)
     assert estimate.place_sigma == pytest.approx(LENGTH / 2 * 0.1, rel=0.01)
 
 
@@ -110,5 +106,7 @@ def test_the_side_that_faces_a_place():
 def test_a_sight_without_a_place_in_odom_is_not_used():
     estimate = CarrierEstimate(sight((1.0, 0.0, 0.0), 2, (0.0, 0.0, 0.0)), LENGTH)
     pose = np.array([3.0, 0.0, 0.0])
-    assert not estimate.add(SideSight(100, 1.0, "cam0", pose, np.eye(3), yaw_known=True, alignment=0.0, markers=1))
+    assert not estimate.add(
+        SideSight(100, 1.0, "cam0", pose, np.eye(3), yaw_known=True, alignment=0.0, markers=1)
+    )
     assert estimate.stamp == 0.0

@@ -22,7 +22,7 @@ from swarmbed_core.device import Zone
 from swarmbed_core.ekf import PoseFilter
 from swarmbed_core.ekf_kernel import Outcome
 from swarmbed_core.errors import PathError
-from swarmbed_core.geometry import between, compose, invert, wrap
+from swarmbed_core.geometry import between, compose, invert
 from swarmbed_core.health import Health
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.leds import LedBar

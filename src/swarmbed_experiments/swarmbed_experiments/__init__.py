@@ -1,1 +1,1 @@
-"""Runs, demonstrations, benchmarks and the `swarmbed` command."""
+"""Scenarios, runs, sweeps, recordings, benchmarks and the `swarmbed` command."""

@@ -128,6 +128,8 @@ def sweep(
     One row a run goes to sweep.parquet, means and intervals to sweep.json, completion times to a picture.
     A sweep that was stopped continues where it was when the same command is given again.
 
+    Exit status: 0 all runs were accepted, 1 they were not, 2 bad input, 130 interrupted.
+
     Examples:
       swarmbed sweep --seeds 100
 
@@ -137,7 +139,7 @@ def sweep(
     """
     from swarmbed_experiments import sweep as sweeps
 
-    sweeps.sweep(
+    result = sweeps.sweep(
         scenario,
         seeds=seeds,
         first_seed=first_seed,
@@ -148,6 +150,8 @@ def sweep(
         sets=sets or (),
         console=Console(),
     )
+    if any(row["verdict"] != "accepted" for row in result.rows):
+        raise typer.Exit(REJECTED)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.collections import LineCollection
+from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -262,7 +262,7 @@ def _frame(axes: Axes, scene: Scene, track: Track) -> None:
     y += [segments[:, 1], segments[:, 3]]
     all_x, all_y = np.concatenate(x), np.concatenate(y)
     # In an open arena there are no walls that hold the bodies.
-    slack = MARGIN + (reach if scene.arena.size is None else 0.0)
+    slack = max(MARGIN, 0.02 * float(np.ptp(all_x))) + (reach if scene.arena.size is None else 0.0)
     axes.set_xlim(float(all_x.min()) - slack, float(all_x.max()) + slack)
     axes.set_ylim(float(all_y.min()) - slack, float(all_y.max()) + slack)
 
@@ -385,7 +385,7 @@ def _draw_carrier(
 def _draw_crowd(figure: Figure, axes: Axes, scene: Scene, track: Track) -> list[Artist]:
     """Draw where the many were for how long, and where they are at the end."""
     last = track.poses[-1]
-    spread = np.concatenate([track.poses[..., :2].reshape(-1, 2), last[:, :2]])
+    spread = track.poses[..., :2].reshape(-1, 2)
     low, high = spread.min(axis=0), spread.max(axis=0)
     if scene.arena.size is not None:
         high = np.array(scene.arena.size) / 2
@@ -405,17 +405,21 @@ def _draw_crowd(figure: Figure, axes: Axes, scene: Scene, track: Track) -> list[
     scale.ax.yaxis.set_major_formatter(FuncFormatter(_thousands))
     scale.ax.yaxis.set_minor_formatter(NullFormatter())
     colour = "#E69F00"
-    for placement, pose in zip(scene.robots, last, strict=True):
-        axes.add_patch(
-            Circle(
-                pose[:2],
-                placement.spec.body.bounding_radius,
-                facecolor=colour,
-                edgecolor="white",
-                lw=0.3,
-                zorder=5,
-            )
+    widths = [2 * placement.spec.body.bounding_radius for placement in scene.robots]
+    axes.add_collection(
+        EllipseCollection(
+            widths,
+            widths,
+            np.zeros(len(last)),
+            units="xy",
+            offsets=last[:, :2],
+            offset_transform=axes.transData,
+            facecolor=colour,
+            edgecolor="white",
+            linewidth=0.3,
+            zorder=5,
         )
+    )
     label = f"{len(last):,} robots at the end"
     return [Line2D([], [], linestyle="", marker="o", color=colour, label=label)]
 
@@ -566,7 +570,7 @@ def _draw_count(axes: Axes, track: Track) -> None:
         steps, [*range(len(times) + 1), len(times)], step="post", color=DONE, alpha=0.15, linewidth=0
     )
     axes.set_ylim(0, len(track.carriers) + 0.3)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
     axes.set_ylabel("carriers\nretrieved")
     axes.grid(visible=True, axis="y", color="#DDDDDD", linewidth=0.6)
     _plain(axes)

@@ -10,7 +10,7 @@ a recording. Time is the world's and starts at 0.
 | `/<robot>/odometry/filtered` | nav_msgs/Odometry | the EKF, of robots that have found their pose in `map` |
 | `/<robot>/sensor/scan` | sensor_msgs/PointCloud2 | the returns of the distance sensors |
 | `/<robot>/collision_map` | nav_msgs/OccupancyGrid | what was seen around the robot lately |
-| `/<robot>/tree` | std_msgs/String | JSON: what the robot does, and its tree's states, when they change |
+| `/<robot>/tree` | std_msgs/String | JSON, when it changes: what it does, and its tree's nodes |
 | `/scene` | visualization_msgs/MarkerArray | arena, obstacles and robots' bodies, once |
 | `/carriers` | visualization_msgs/MarkerArray | the carriers, when they move |
 | `/crowd` | geometry_msgs/PoseArray | of a crowd nothing but where everybody is |
@@ -31,11 +31,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from mcap.writer import CompressionType, Writer
+from py_trees.behaviour import Behaviour
 from rosbags.typesys import Stores, get_typestore
 from swarmbed_core.scenario import BoxObstacle
 from swarmbed_core.scene import legs_of
 from swarmbed_core.watchdog import Pace
 
+from swarmbed_behaviours import tree as trees
 from swarmbed_experiments.errors import RunError
 
 if TYPE_CHECKING:
@@ -56,10 +58,11 @@ if TYPE_CHECKING:
     from swarmbed_core.world import TaskWorld
 
 RATE = 10.0
+SCAN_RATE = 5.0
 MAP_RATE = 2.0
 CROWD_RATE = 2.0
-"""How often poses and senses, collision maps, and the poses of a crowd are recorded, in Hz."""
-MAP_CELL = 0.05
+"""How often poses, returns, collision maps with trees, and the poses of a crowd are recorded, in Hz."""
+MAP_CELL = 0.06
 """Edge in metres of a recorded map's cells: coarser than the robot's own, which would cost the more."""
 PLATE = 0.01
 """Metres that trays, zones and walls are drawn thick."""
@@ -238,7 +241,7 @@ class _Robot:
         self._scans: dict[int, Template] = {}
         self._map: tuple[Template, int] | None = None
         self._doing: str | None = None
-        self._status: str | None = None
+        self._nodes: list[trees.NodeStatus] = []
 
     def odometry(self, senses: Senses) -> None:
         """Record where the robot believes to be."""
@@ -273,18 +276,19 @@ class _Robot:
 
     def tree(self, controller: Controller, *, looking: bool) -> None:
         """Record what the program does, if that has changed; its tree is only looked at now and then."""
-        if not looking and controller.doing == self._doing:
+        same = controller.doing == self._doing
+        if same and not looking:
             return
-        self._doing = controller.doing
+        root = getattr(controller, "root", None)
+        nodes = trees.snapshot(root) if isinstance(root, Behaviour) else []
+        if same and nodes == self._nodes:
+            return
+        self._doing, self._nodes = controller.doing, nodes
         status: dict[str, Any] = {"doing": controller.doing}
-        snapshot = getattr(controller, "snapshot", None)
-        if snapshot is not None:
-            status["tree"] = snapshot()
-        text = json.dumps(status)
-        if text != self._status:
-            self._status = text
-            sent = message("std_msgs/msg/String", data=text)
-            self._recorder.write(f"/{self.name}/tree", "std_msgs/msg/String", sent)
+        if nodes:
+            status["tree"] = nodes
+        sent = message("std_msgs/msg/String", data=json.dumps(status))
+        self._recorder.write(f"/{self.name}/tree", "std_msgs/msg/String", sent)
 
 
 class Recorder:
@@ -317,6 +321,7 @@ class Recorder:
         self._now = (0, 0, 0)
         self._crowd = scene.crowd
         self._pace = Pace(CROWD_RATE if scene.crowd else RATE)
+        self._scan_pace = Pace(SCAN_RATE)
         self._map_pace = Pace(MAP_RATE)
         count = len(scene.robots)
         self._robots = {robot.name: _Robot(self, robot.name, robot.spec) for robot in robots}
@@ -361,12 +366,12 @@ class Recorder:
         else:
             latest = {robot.name: _fresh(robot.latest, time) for robot in robots}
             self._record_frames(truth, latest)
-            maps = self._map_pace.due(time)
+            scans, maps = self._scan_pace.due(time), self._map_pace.due(time)
             for robot, controller in zip(robots, controllers, strict=True):
                 recorded, senses = self._robots[robot.name], latest[robot.name]
                 if senses is not None:
                     recorded.odometry(senses)
-                    if senses.points_body is not None:
+                    if scans and senses.points_body is not None:
                         recorded.scan(senses.points_body)
                     if maps and senses.collision_map is not None:
                         recorded.map(senses.collision_map)

@@ -13,7 +13,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class RunProgress:
             TextColumn("at most"),
             TimeRemainingColumn(),
         ]
-        self._progress = Progress(*columns, console=console, transient=True)
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._progress.add_task("running", total=seconds)
         self._ticks = 0
 
@@ -90,7 +90,7 @@ def result_table(summary: Mapping[str, Any]) -> Table:
     table.add_row("why", Text(summary["reason"]))
     table.add_row("simulated time", f"{summary['sim_seconds']:.1f} s")
     factor = summary["real_time_factor"]
-    speed = "" if factor is None else f" ({factor:.0f} x real time)"
+    speed = "" if factor is None else f" ({factor:.{0 if factor >= 10 else 1}f} x real time)"
     table.add_row("computed in", f"{summary['wall_seconds']:.2f} s{speed}")
     for key, (text, unit) in METRICS.items():
         value = metrics.get(key)
@@ -123,7 +123,9 @@ def scenario_table() -> Table:
     from swarmbed_core.config import names
     from swarmbed_core.scenario import Scenario
 
-    table = Table("scenario", "what it is", "world", "robots", "controller", "time limit")
+    table = Table(
+        Column("scenario", no_wrap=True), "what it is", "world", "robots", Column("time limit", no_wrap=True)
+    )
     for name in names(Scenario.FOLDER):
         scenario = Scenario.load(name)
         number = sum(group.number for group in scenario.robots)
@@ -131,8 +133,7 @@ def scenario_table() -> Table:
             name,
             scenario.title,
             scenario.world,
-            str(number),
-            scenario.controller.name,
+            f"{number:,}",
             f"{scenario.time_limit:g} s",
         )
     return table

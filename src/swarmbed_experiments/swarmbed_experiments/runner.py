@@ -13,11 +13,12 @@ import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
+from numba.core.event import install_timer
 from swarmbed_core.controller import TICK_RATE
-from swarmbed_core.errors import ConfigError
+from swarmbed_core.errors import ConfigError, SwarmbedError
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.scene import make_scene
 
@@ -46,6 +47,7 @@ ROW_PERIOD = 0.5
 FEW = 100
 """Robots that are tracked at every tick; of more, the track has one pose a second."""
 
+T = TypeVar("T")
 Verdict = Literal["accepted", "rejected", "failed", "interrupted"]
 
 
@@ -242,7 +244,9 @@ class Run:
             if robot.name in localised:
                 # Whoever put it there knows where; robots without cameras dead-reckon from there on.
                 robot.onboard.place(localised[robot.name])
-            self.controllers.append(plan.controller(robot, plan.parameters, np.random.default_rng(stream)))
+            rng = np.random.default_rng(stream)
+            who = f"{robot.name}: controller {self.scenario.controller.name}"
+            self.controllers.append(_make(who, lambda r=robot, g=rng: plan.controller(r, plan.parameters, g)))  # type: ignore[misc]
 
     @property
     def time(self) -> float:
@@ -278,6 +282,8 @@ class Run:
         verdict: Verdict
         failure = None
         started = time.perf_counter()
+        compiling = contextlib.ExitStack()
+        compiler = compiling.enter_context(install_timer("numba:compiler_lock", lambda _: None))
         try:
             verdict, reason = self._loop(recorder, speed, progress)
         except KeyboardInterrupt:
@@ -285,7 +291,9 @@ class Run:
         except Exception as error:  # noqa: BLE001 - whatever a program raises, what was recorded is kept
             verdict, reason = "failed", f"{self.now}: {_cause(error)}"
             failure = "".join(traceback.format_exception(error))
-        wall = time.perf_counter() - started
+        compiling.close()
+        # What is compiled, or loaded from the cache, at its first use says nothing about the run.
+        wall = time.perf_counter() - started - (compiler.duration if compiler.done else 0.0)
         if recorder is not None:
             recorder.close()
         summary = self._summary(verdict, reason, wall)
@@ -486,6 +494,21 @@ def warm_up(scenario: Scenario, source: str, seconds: float = 1.0) -> None:
         for _ in range(round(min(seconds, scenario.time_limit) * TICK_RATE)):
             run.tick()
     run.close()
+
+
+def _make(who: str, call: Callable[[], T]) -> T:
+    """Return what a program's constructor gives.
+
+    Raises:
+        RunError: it raises what is no error of ours.
+    """
+    try:
+        return call()
+    except SwarmbedError:
+        raise
+    except Exception as error:
+        message = f"{who} cannot be made: {_cause(error)}"
+        raise RunError(message) from error
 
 
 def _stream(seed: int, part: int) -> np.random.SeedSequence:

@@ -55,6 +55,8 @@ ONE_THREAD = dict.fromkeys(
     ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
 """Every worker has one core to itself."""
+SETTLED = frozenset({"robots", "carriers"})
+"""Numbers of a run that the scenario says."""
 DASK_TIMEOUT = "10s"
 """How long a scheduler may take to answer."""
 
@@ -191,7 +193,7 @@ def sweep(
     # Read back, so that the rows of a sweep that was continued are those of one that was not.
     kept = [row for seed in wanted if seed in rows and (row := parts.read(seed)) is not None]
     result = _conclude(parts.directory, scenario, source, kept, seeds)
-    _tell(console, result, len(tasks), time.perf_counter() - started)
+    _tell(console, result, len(tasks) - (seeds - len(kept)), time.perf_counter() - started)
     left = seeds - len(kept)
     if interrupted or lost:
         where = f"{len(kept)} of {seeds} runs are kept in {parts.directory}"
@@ -535,13 +537,16 @@ def _tell(console: Console, result: Result, ran: int, seconds: float) -> None:
     found = result.aggregates
     accepted = found["accepted"]
     title = f"{found['scenario']} in {found['world']}: {found['runs']} runs"
-    table = Table("what", "mean", f"{CONFIDENCE:.0%} interval", "least", "median", "most", title=title)
+    table = Table(title=title)
+    table.add_column("what", no_wrap=True)
+    for column in ("mean", f"{CONFIDENCE:.0%} interval", "least", "median", "most"):
+        table.add_column(column)
     if found["runs"]:
         interval = f"{accepted['low']:.1%} to {accepted['high']:.1%}"
         table.add_row("accepted", f"{accepted['share']:.1%}", interval)
     for key, numbers in found["metrics"].items():
-        # What each robot did is in the table of the runs.
-        if "." in key:
+        # What each robot did is in the table of the runs, and what is always the same is in the scenario.
+        if "." in key or key in SETTLED:
             continue
         spread = "" if numbers["low"] is None else f"{numbers['low']:.4g} to {numbers['high']:.4g}"
         ends = [f"{numbers[name]:.4g}" for name in ("min", "p50", "max")]

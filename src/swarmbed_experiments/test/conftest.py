@@ -146,6 +146,15 @@ class DrivesAll:
         v_body[:, 0] = self.parameters.speed
 
 
+class Broken:
+    """A controller that cannot be made."""
+
+    Parameters = Drives.Parameters
+
+    def __init__(self, robot, parameters, rng):  # noqa: ARG002 - it gets no further
+        int("one")
+
+
 class NotForCrowds:
     """A controller without a crowd's form."""
 
@@ -158,7 +167,8 @@ def fakes(monkeypatch):
     worlds = types.ModuleType("fake_world")
     worlds.make, worlds.make_crowd = FakeWorld, FakeCrowdWorld
     programs = types.ModuleType("fake_controllers")
-    programs.Drives, programs.NotForCrowds, programs.Nothing = Drives, NotForCrowds, object
+    programs.Drives, programs.NotForCrowds, programs.Broken = Drives, NotForCrowds, Broken
+    programs.Nothing = object
     monkeypatch.setitem(sys.modules, "fake_world", worlds)
     monkeypatch.setitem(sys.modules, "fake_controllers", programs)
 

@@ -150,6 +150,11 @@ def test_a_crowd_needs_a_world_for_crowds(scenario_data):
         run_of(scenario_data, robots=robots)
 
 
+def test_a_controller_that_cannot_be_made_is_named(scenario_data):
+    with pytest.raises(RunError, match=r"dots1: controller fake_controllers:Broken cannot be made"):
+        run_of(scenario_data, controller={"name": "fake_controllers:Broken"})
+
+
 def test_localised_robots_are_told_where_they_start(scenario_data):
     robots = [{"localised": True, "place": {"poses": [[1.0, 0.5, 0.2]]}}]
     run = run_of(scenario_data, robots=robots)

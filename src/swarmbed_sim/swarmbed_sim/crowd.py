@@ -16,7 +16,6 @@ import numpy as np
 from swarmbed_core.device import Zone
 from swarmbed_core.kernel import kernel
 
-from swarmbed_sim import planar_kernels as k
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.parts import Beat
 from swarmbed_sim.planar_rays import RingTable, cast_all_k, err_all_k

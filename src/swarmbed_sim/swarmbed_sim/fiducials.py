@@ -18,16 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from swarmbed_core.camera import (
     CAMERA_NUMBERS,
-    CX,
-    CY,
-    FX,
     FY,
-    HEIGHT,
+    K1,
+    K3,
+    ROTATION,
     SIGMA,
     TX,
     TY,
     TZ,
-    WIDTH,
     cameras_of,
     project_k,
 )
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
     from swarmbed_core.device import Clock
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import Scene
-    from swarmbed_core.spec import CameraLatency, RobotSpec
+    from swarmbed_core.spec import Camera, CameraLatency, RobotSpec
 
     from swarmbed_sim.parts import Furniture, Life
     from swarmbed_sim.physics import Physics
@@ -298,8 +296,8 @@ def expose_k(
         count: of the cameras.
         eyes: the cameras' numbers; on the lifter their height follows it.
         eye_of: rows of the robot's row, the row of its noise, and 1 for a camera on the lifter.
-        eye_places: rows of the camera's height, the lifter's height at which that holds, and how far a
-            carrier's side can be seen.
+        eye_places: rows of the camera's height, the lifter's height at which that holds, and the depth
+            up to which a carrier's side can be seen, see `deepest`.
         alive: which robots are.
         localised: which robots look for the markers on the walls.
         poses: of the robots.
@@ -365,12 +363,16 @@ def expose_k(
                         ids[total] = under_first + m
                         total += 1
         else:
-            reach = eye_places[e, 2]
+            deep = eye_places[e, 2]
+            forward_x = c * camera[ROTATION + 6] - s * camera[ROTATION + 7]
+            forward_y = s * camera[ROTATION + 6] + c * camera[ROTATION + 7]
             for i in range(carrier_poses.shape[0]):
                 dx, dy = eye[0] - carrier_poses[i, 0], eye[1] - carrier_poses[i, 1]
                 half_x, half_y = 0.5 * carriers[i, LENGTH], 0.5 * carriers[i, WIDTH_OF_TRAY]
-                if dx * dx + dy * dy > (reach + max(half_x, half_y)) ** 2:
-                    continue
+                if deep < math.inf:
+                    depth = -(forward_x * dx + forward_y * dy)
+                    if depth > deep + half_x + half_y or depth < -half_x - half_y:
+                        continue
                 nx, ny = turns[i, 1], -turns[i, 0]
                 for k in range(4):
                     # The outward normals of the front, left, back and right side.
@@ -518,7 +520,7 @@ class Eyes:
             self._numbers[e] = model.numbers
             self._of[e] = robot.row, owner, camera.on_lifter
             lowered = 0.0 if spec.lifter is None else spec.lifter.lowered
-            self._places[e] = camera.z, lowered, farthest(model.numbers, self._code, SIDE_MIN_PX)
+            self._places[e] = camera.z, lowered, deepest(camera, model.numbers, self._code, SIDE_MIN_PX)
             self._names.append(camera.name)
             self._parts.append(part)
             self._count += 1
@@ -575,15 +577,14 @@ class Eyes:
             part.deliver(now + delay, CornerReading(now, self._names[e], ids[first:last], pixels[first:last]))
 
 
-def farthest(camera: FloatArray, size: float, min_px: float) -> float:
-    """Return from how far an edge of a marker can still be `min_px` long, anywhere in the image.
+def deepest(camera: Camera, numbers: FloatArray, size: float, min_px: float) -> float:
+    """Return up to which depth the upright edges of a code can be `min_px` long in a camera's image.
 
-    The image is a plane: what is away from its middle is larger, by the cosine of the angle, or its square.
+    All of such an edge is at one depth if the camera is level; of others, and of those with a lens, nothing
+    is said.
     """
-    right = max(camera[CX], camera[WIDTH] - camera[CX]) / camera[FX]
-    down = max(camera[CY], camera[HEIGHT] - camera[CY]) / camera[FY]
-    stretch = 1.0 + right * right + down * down
-    return float(size * max(camera[FX], camera[FY]) / min_px * stretch)
+    level = camera.pitch == 0.0 and not numbers[K1 : K3 + 1].any()
+    return float(numbers[FY] * size / min_px + size) if level else math.inf
 
 
 def latency_of(table: Iterable[CameraLatency], rate: float, cameras: int) -> tuple[float, float]:

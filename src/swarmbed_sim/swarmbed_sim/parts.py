@@ -179,10 +179,8 @@ def command_k(
             for k in range(wheels):
                 slip[i, k] = slip[i, k] * numbers[i, SLIP_KEEP] + numbers[i, SLIP_FRESH] * noise[i, at, k]
         driven[row] = drives[i]
-        if not drives[i]:
-            v_body[row] = 0.0
-            continue
-        on_floor[:] = asked[i]
+        for k in range(wheels):
+            on_floor[k] = asked[i, k] if drives[i] else 0.0
         limit_k(on_floor, numbers[i, MAX_SPEED])
         for k in range(wheels):
             on_floor[k] *= (1.0 + slip[i, k]) * (1.0 - lost[i])
@@ -276,8 +274,8 @@ def feel_k(
                 felt[i, FELT_X] += numbers[i, ACCEL] * imu_noise[i, at, 2]
                 felt[i, FELT_Y] += numbers[i, ACCEL] * imu_noise[i, at, 3]
                 felt[i, FELT_HEADING] = wrap(pose[2] + numbers[i, COMPASS] * compass_noise[i, at, 0])
-        last_poses[i] = pose
-        last_twists[i] = twist
+        for k in range(3):
+            last_poses[i, k], last_twists[i, k] = pose[k], twist[k]
 
 
 class Bodies:
@@ -537,7 +535,7 @@ def discs_k(
 
     The robots keep their rows: those that are lower get radius 0 and are nowhere.
     """
-    count = poses.shape[0]
+    count: int = poses.shape[0]
     for i in range(count):
         discs[i, 0], discs[i, 1], discs[i, 2] = poses[i, 0], poses[i, 1], sizes[i, 0]
         if sizes[i, 1] <= height:
@@ -556,7 +554,7 @@ def discs_k(
             discs[count, 2] = carriers[i, LEG]
             count += 1
     for i in range(pillars.shape[0]):
-        discs[count] = pillars[i]
+        discs[count, 0], discs[count, 1], discs[count, 2] = pillars[i, 0], pillars[i, 1], pillars[i, 2]
         count += 1
     return count
 
@@ -608,7 +606,7 @@ def sweep_ring_k(
     beams: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write what the sensors of a ring would measure without errors, as `cast_ring_k` of core does.
+    """Write what the sensors of a ring would measure without errors, bit by bit as core's `cast_ring_k` does.
 
     It is faster where there are many things, for it looks at each with only those sensors that can see it:
     from the robot's centre all points of a sensor's rays are within half its field of view of its axis.
@@ -624,67 +622,67 @@ def sweep_ring_k(
         segments: of walls and boxes.
         discs: that stand around.
         disc_count: how many of them.
-        axes: room for a direction for each sensor.
-        beams: room for a direction for each ray of each sensor.
+        axes: room for the direction and the place of each sensor.
+        beams: room for the direction of each ray of each sensor.
         out: one distance for each sensor, filled.
     """
     x, y = pose[0], pose[1]
     sensors = angles.shape[0]
-    slack = 0.5 * field_of_view + 1e-6
+    cos_slack, sin_slack = math.cos(0.5 * field_of_view + 1e-6), math.sin(0.5 * field_of_view + 1e-6)
     farthest = mount_radius + range_max
     for i in range(sensors):
         axis = pose[2] + angles[i]
-        axes[i, 0], axes[i, 1] = math.cos(axis), math.sin(axis)
+        ax, ay = math.cos(axis), math.sin(axis)
+        axes[i, 0], axes[i, 1] = ax, ay
+        axes[i, 2], axes[i, 3] = x + mount_radius * ax, y + mount_radius * ay
         for ray in range(rays):
             angle = axis + field_of_view * (ray / (rays - 1) - 0.5) if rays > 1 else axis
             beams[i, ray, 0], beams[i, ray, 1] = math.cos(angle), math.sin(angle)
         out[i] = math.inf
     for j in range(disc_count + segments.shape[0]):
-        round_one = j < disc_count
+        m = j - disc_count
         wall_x, wall_y = 0.0, 0.0
-        if round_one:
+        if m < 0:
             if j == own:
                 continue
-            to_x, to_y, radius = discs[j, 0] - x, discs[j, 1] - y, discs[j, 2]
-            middle_x, middle_y, reach = to_x, to_y, radius
+            at_x, at_y, reach = discs[j, 0], discs[j, 1], discs[j, 2]
+            to_x, to_y = at_x - x, at_y - y
         else:
-            m = j - disc_count
-            to_x, to_y, radius = segments[m, 0] - x, segments[m, 1] - y, 0.0
-            wall_x, wall_y = segments[m, 2] - segments[m, 0], segments[m, 3] - segments[m, 1]
-            middle_x, middle_y = to_x + 0.5 * wall_x, to_y + 0.5 * wall_y
-            reach = 0.5 * math.sqrt(wall_x * wall_x + wall_y * wall_y) * (1.0 + 1e-6)
-        square = middle_x * middle_x + middle_y * middle_y
-        if not square <= (farthest + reach) ** 2:
+            at_x, at_y = segments[m, 0], segments[m, 1]
+            wall_x, wall_y = segments[m, 2] - at_x, segments[m, 3] - at_y
+            to_x, to_y = at_x + 0.5 * wall_x - x, at_y + 0.5 * wall_y - y
+            reach = 0.5 * math.sqrt(wall_x * wall_x + wall_y * wall_y)
+        # Some slack, so that rounding never takes away what a ray would meet.
+        wide = reach * (1.0 + 1e-6) + 1e-9
+        square = to_x * to_x + to_y * to_y
+        if not square <= (farthest + wide) ** 2:
             continue
-        # Whether an axis is near enough to the direction of the thing is told by their cosine.
+        # Whether an axis is near enough to the direction of the thing is told by the cosine of the sum of
+        # the angle that the thing fills and the slack.
         least = -math.inf
-        if square > reach * reach:
-            distance = math.sqrt(square)
-            widest = math.asin(reach / distance) + slack
-            if widest < math.pi:
-                least = distance * math.cos(widest)
+        if square > wide * wide:
+            least = math.sqrt(square - wide * wide) * cos_slack - wide * sin_slack
         for i in range(sensors):
-            if out[i] == 0.0 or axes[i, 0] * middle_x + axes[i, 1] * middle_y < least:
-                continue
             ax, ay = axes[i, 0], axes[i, 1]
+            if out[i] == 0.0 or ax * to_x + ay * to_y < least:
+                continue
             # A robot that leans into a wall has its face behind it, where its rays would see past the wall.
-            inside = (
-                _disc_on_ray_k(to_x, to_y, radius, ax, ay, mount_radius)
-                if round_one
-                else _wall_on_ray_k(to_x, to_y, wall_x, wall_y, ax, ay, mount_radius)
+            blocked = (
+                _disc_on_ray_k(at_x - x, at_y - y, reach, ax, ay, mount_radius)
+                if m < 0
+                else _wall_on_ray_k(at_x - x, at_y - y, wall_x, wall_y, ax, ay, mount_radius)
             )
-            if inside < math.inf:
+            if blocked < math.inf:
                 out[i] = 0.0
                 continue
-            face_x, face_y = to_x - mount_radius * ax, to_y - mount_radius * ay
+            face_x, face_y = at_x - axes[i, 2], at_y - axes[i, 3]
             for ray in range(rays):
                 limit = min(out[i], range_max)
+                dx, dy = beams[i, ray, 0], beams[i, ray, 1]
                 hit = (
-                    _disc_on_ray_k(face_x, face_y, radius, beams[i, ray, 0], beams[i, ray, 1], limit)
-                    if round_one
-                    else _wall_on_ray_k(
-                        face_x, face_y, wall_x, wall_y, beams[i, ray, 0], beams[i, ray, 1], limit
-                    )
+                    _disc_on_ray_k(face_x, face_y, reach, dx, dy, limit)
+                    if m < 0
+                    else _wall_on_ray_k(face_x, face_y, wall_x, wall_y, dx, dy, limit)
                 )
                 out[i] = min(out[i], hit)
 
@@ -734,13 +732,14 @@ def sweep_k(
     """
     sensors, rays = angles.shape[0], int(geometry[3])
     discs = np.empty((poses.shape[0] + 4 * carrier_poses.shape[0] + pillars.shape[0], 3))
-    axes, beams = np.empty((sensors, 2)), np.empty((sensors, rays, 2))
+    axes, beams = np.empty((sensors, 4)), np.empty((sensors, rays, 2))
     disc_count = discs_k(geometry[0], poses, sizes, carrier_poses, carrier_lifts, carriers, pillars, discs)
     noisy = gaussians.shape[1] > 0
     for i in range(count):
         row = rows[i]
         if not alive[row]:
-            out[i] = math.nan
+            for k in range(sensors):
+                out[i, k] = math.nan
             continue
         sweep_ring_k(
             poses[row],

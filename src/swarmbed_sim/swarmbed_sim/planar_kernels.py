@@ -1,13 +1,14 @@
 """Discs among walls: the compiled parts of the planar world.
 
-Everything that moves is a *body*: rows of robots first, then one row for each carrier or group of joined ones.
-A body has discs: a robot one, a carrier its legs and the rim of its tray. A robot that has lifted a
-carrier is a part of the carrier's body, as long as it holds it.
+Everything that moves is a *body*: a row for each robot, then one for each carrier or group of joined ones. A
+body has discs: a robot one, a carrier its legs and the rim of its tray. A robot that has lifted a carrier
+is a part of the carrier's body, as long as it holds it.
 
 One step of `step_k` is: drives change velocities within their limits; contacts that would close within the
-step take the closing part of the velocities away (impulses along the normal, without friction); bodies move;
-what still overlaps is pushed apart; and what could not be pushed apart within the iterations goes back to where
-it was, which was free. So overlaps never grow beyond `TOLERANCE`.
+step take the closing part of the velocities away (impulses along the normal, without friction); bodies
+move; what still overlaps is pushed apart; and what could not be pushed apart within the iterations goes back
+to where it was, which was free. So overlaps never grow beyond `TOLERANCE`. Drives act before contacts do:
+what is pushed with full force against its own brake or friction creeps, by about 20 mm a second.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ LOCAL_X, LOCAL_Y, DISC_RADIUS = 0, 1, 2
 LENGTH, WIDTH, CLEARANCE, TRAY_X, TRAY_Y = 0, 1, 2, 3, 4
 # Columns of `own`: mass and moment of inertia of a body by itself.
 OWN_MASS, OWN_INERTIA = 0, 1
-# Entries of `numbers`: time step, listed gap, way since the list was made, gap needed for a step, and the deepest
-# overlap after the last one.
+# Entries of `numbers`: time step, listed gap, way since the list was made, gap needed for a step, and the
+# deepest overlap after the last one.
 DT, SKIN, USED, NEED, DEEPEST = 0, 1, 2, 3, 4
 # Entries of `counts`: of steps, of events, and whether the list of pairs is out of date.
 STEP, EVENTS, STALE = 0, 1, 2
 
 SPARE = 0.08
-"""Metres of gap, over what a step needs, up to which pairs are listed; the list lasts until they are used up."""
+"""Metres of gap, over what a step needs, up to which pairs are listed; the list lasts until they are gone."""
 PUSH = 0.01
 """Metres that a body is pushed out of overlaps within a step, at most."""
 TOLERANCE = 5e-4
@@ -153,7 +154,7 @@ def sort_cells_k(
         starts[cell + 1] += 1
     for cell in range(total):
         starts[cell + 1] += starts[cell]
-    # Filling from the back leaves `starts` shifted by one, as counting sorts do; from the front it needs a copy.
+    # From the back, each cell's end moves to its begin, one place too far in `starts`.
     for i in range(count - 1, -1, -1):
         starts[cells[i] + 1] -= 1
         order[starts[cells[i] + 1]] = i
@@ -188,7 +189,7 @@ def list_pairs_k(
     pairs: IntArray,
     skin: float,
 ) -> int:
-    """List the pairs of discs, and of discs and what stands fast, with gaps up to `skin`; return their number.
+    """List the pairs of discs, and of discs and what stands fast, with gaps up to `skin`; return how many.
 
     What stands fast is -1 - its number. `reach` is the largest disc's diameter and the skin.
     Call it again with more room if `pairs` is too short.
@@ -634,7 +635,11 @@ def _resolve_k(
                     or state[body, Y] != old[body, 1]
                     or state[body, YAW] != old[body, 2]
                 ):
-                    state[body, X], state[body, Y], state[body, YAW] = old[body, 0], old[body, 1], old[body, 2]
+                    state[body, X], state[body, Y], state[body, YAW] = (
+                        old[body, 0],
+                        old[body, 1],
+                        old[body, 2],
+                    )
                     state[body, VX] = state[body, VY] = state[body, OMEGA] = 0.0
                     again = True
     return deepest
@@ -706,7 +711,7 @@ def step_k(
     poses: FloatArray,
     twists: FloatArray,
 ) -> None:
-    """Let one step pass; see the module's text. `pairs` must be of now, or fresh enough by `numbers[USED]`."""
+    """Let one step pass; see the module's text. `pairs` are fresh enough unless `counts[STALE]`."""
     dt = numbers[DT]
     n = robots.shape[0]
     counts[STEP] += 1
@@ -784,16 +789,14 @@ def step_k(
 @kernel
 def let_go_k(
     body: int,
-    state: FloatArray,
     group: IntArray,
-    robots: FloatArray,
     own: FloatArray,
     inverse: FloatArray,
     disc_i: IntArray,
     disc_f: FloatArray,
 ) -> None:
     """Make the robots that hold a body bodies of their own again, where and as fast as they are."""
-    for i in range(robots.shape[0]):
+    for i in range(group.shape[0]):
         if group[i] == body:
             group[i] = i
             disc_i[i, BODY] = i
@@ -855,8 +858,8 @@ def lift_k(
 ) -> None:
     """Move the platforms, and let carriers be lifted and put down.
 
-    A body is lifted once each of its trays has a platform below that is near its middle and wants up. Until then
-    the tray stops them; a body is down again when the lowest of its platforms is.
+    A body is lifted once each of its trays has a platform below that is near its middle and wants up.
+    Until then the tray stops them; a body is down again when the lowest of its platforms is.
     """
     n = robots.shape[0]
     dt = numbers[DT]
@@ -885,7 +888,7 @@ def lift_k(
                 if lift <= 0.0:
                     carried_by[t] = -1
         if lift <= 0.0:
-            let_go_k(body, state, group, robots, own, inverse, disc_i, disc_f)
+            let_go_k(body, group, own, inverse, disc_i, disc_f)
             counts[STALE] = 1
     if not raised:
         return

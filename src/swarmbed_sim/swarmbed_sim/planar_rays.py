@@ -1,8 +1,8 @@
 """Rings of distance sensors for thousands of robots: what `swarmbed_core.raycast` sees, faster.
 
-Rays are not walked through the world: for each robot, each disc within range lowers the few sensors that it can
-lie before. All geometry is in the robot's frame, where the sensors' rays are constants. Discs are sorted into
-a uniform grid first; walls come from lists for each cell of the floor.
+Rays are not walked through the world: for each robot, each disc within range lowers the few sensors that it
+can lie before. All geometry is in the robot's frame, where the sensors' rays are constants. Discs are sorted
+into a uniform grid first; walls come from lists for each cell of the floor.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def _candidates_k(
 
 @kernel
 def _turn_in_k(count: int, c: float, s: float, half_view: float, scratch: FloatArray) -> None:
-    """Turn the candidates into the robot's frame, and find the sectors that they fill: no branches, vector code."""
+    """Turn the candidates into the robot's frame, and find the sectors that they fill, without branches."""
     sharpness = BINS / (2.0 * math.pi)
     for k in range(count):
         dx, dy, radius = scratch[0, k], scratch[1, k], scratch[2, k]
@@ -285,20 +285,21 @@ def _look_k(
         job_y[job] = ax * y - ay * x
         job_radius2[job] = radius[disc] * radius[disc]
         nearest[job] = math.inf
+    # Numba's min and max ask for NaN first, and are no vector code.
     for ray in range(rays.shape[0]):
         dx, dy = rays[ray, 0], rays[ray, 1]
         for job in range(count):
             x, y = job_x[job], job_y[job]
             across = x * dy - y * dx
             half_chord2 = job_radius2[job] - across * across
-            distance = x * dx + y * dy - math.sqrt(half_chord2 if half_chord2 > 0.0 else 0.0)
+            distance = x * dx + y * dy - math.sqrt(half_chord2 if half_chord2 > 0.0 else 0.0)  # noqa: FURB136
             distance = distance if distance >= 0.0 else math.inf
             distance = distance if half_chord2 >= 0.0 else math.inf
-            nearest[job] = distance if distance < nearest[job] else nearest[job]
+            nearest[job] = distance if distance < nearest[job] else nearest[job]  # noqa: FURB136
     for job in range(count):
         sensor = job_sensors[job]
         seen = out[sensor]
-        out[sensor] = nearest[job] if nearest[job] < seen else seen
+        out[sensor] = nearest[job] if nearest[job] < seen else seen  # noqa: FURB136
 
 
 @kernel
@@ -330,7 +331,7 @@ def cast_all_k(
     range_max: float,
     out: FloatArray,
 ) -> None:
-    """Write what all sensors of all robots would measure if they made no errors: `cast_ring_k` for each robot.
+    """Write what all sensors of all robots would measure without errors, as `cast_ring_k` does for one.
 
     Args:
         poses: of the robots; their own discs are the first rows of `discs`.
@@ -342,7 +343,8 @@ def cast_all_k(
         by_cell: room for a number a disc.
         ordered: room for three rows of a number a disc.
         scratch: room for five rows of a number a disc and one more.
-        jobs: room for four rows of a number for each sensor of as many discs as `scratch` has room for, and two.
+        jobs: room for four rows of a number for each sensor of as many discs as `scratch` has room for, and
+            two more.
         job_indices: room for two such rows.
         segments: walls.
         pillars: rows of x, y, radius.
@@ -400,12 +402,20 @@ def cast_all_k(
             seen,
         )
         for k in range(count):
-            # A disc over a sensor's face, or over the robot's middle: few, and not worth a place among the jobs.
+            # A disc over a sensor's face, or over the robot's middle: few, and no jobs like the others.
             near = scratch[2, k] + mount_radius
             if scratch[0, k] * scratch[0, k] + scratch[1, k] * scratch[1, k] <= near * near:
                 for sensor in range(sensors):
                     _see_disc_k(
-                        scratch[0, k], scratch[1, k], scratch[2, k], sensor, rays, axes, per_sensor, mount_radius, seen
+                        scratch[0, k],
+                        scratch[1, k],
+                        scratch[2, k],
+                        sensor,
+                        rays,
+                        axes,
+                        per_sensor,
+                        mount_radius,
+                        seen,
                     )
         static = static_cell_k(grid, x, y)
         if static >= 0 and static_starts[static + 1] > static_starts[static]:
@@ -437,7 +447,8 @@ def err_all_k(
     """Turn true distances into what sensors measure, inf for nothing; see `swarmbed_core.ranges`.
 
     Args:
-        ranges: rows of distances, inf for nothing; those from row `first` on change, as many as there is noise.
+        ranges: rows of distances, inf for nothing; those from row `first` on change, as many as there is
+            noise for.
         first: see `ranges`.
         gaussians: rows of numbers from the standard normal distribution, one a sensor.
         uniforms: rows of numbers from [0, 1), one a sensor.

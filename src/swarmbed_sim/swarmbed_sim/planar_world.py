@@ -1,14 +1,14 @@
 """A flat world for thousands of robots: discs among walls, boxes and cylinders, seen from above.
 
-All that stands fast is taken to be as high as the robots' sensors and carriers' trays. Robots with rectangular
-bodies are their bounding discs here. Carriers stand on their legs: low robots drive in between, push them at the
-legs, lift them with their platforms and put them down elsewhere.
+All that stands fast is taken to be as high as the robots' sensors and carriers' trays. Robots with
+rectangular bodies are their bounding discs here. Carriers stand on their legs: low robots drive in between,
+push them at the legs, lift them with their platforms and put them down elsewhere.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from swarmbed_core.raycast import box_segments
@@ -43,8 +43,12 @@ class StaticGrid:
 
     def __init__(self, segments: FloatArray, pillars: FloatArray, reach: float) -> None:
         """Sort what stands fast; whatever is farther than `reach` from a cell is not listed there."""
-        xs = np.concatenate([segments[:, 0::2].ravel(), pillars[:, 0] - pillars[:, 2], pillars[:, 0] + pillars[:, 2]])
-        ys = np.concatenate([segments[:, 1::2].ravel(), pillars[:, 1] - pillars[:, 2], pillars[:, 1] + pillars[:, 2]])
+        xs = np.concatenate(
+            [segments[:, 0::2].ravel(), pillars[:, 0] - pillars[:, 2], pillars[:, 0] + pillars[:, 2]]
+        )
+        ys = np.concatenate(
+            [segments[:, 1::2].ravel(), pillars[:, 1] - pillars[:, 2], pillars[:, 1] + pillars[:, 2]]
+        )
         if not len(xs):
             xs = ys = np.zeros(1)
         left, bottom = xs.min() - reach, ys.min() - reach
@@ -62,14 +66,19 @@ class StaticGrid:
 class PlanarPhysics:
     """Bodies and contacts in the plane; a `Physics`."""
 
-    def __init__(self, scene: Scene, timestep: float = TIMESTEP, acceleration: str = "available") -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        timestep: float = TIMESTEP,
+        acceleration: Literal["available", "limited"] = "available",
+    ) -> None:
         """Put everything where the scene says.
 
         Args:
             scene: what there is.
             timestep: seconds that `advance` takes.
-            acceleration: `available`, what the motors can do, for robots whose Onboard limits what it asks for;
-                `limited` to what robots shall do, for those without.
+            acceleration: `available` is what the motors can do, for robots whose Onboard limits what it asks
+                for; `limited` is what robots shall do, for those without one.
         """
         self.timestep = timestep
         self._scene = scene
@@ -77,13 +86,12 @@ class PlanarPhysics:
         n, c = len(robots), len(carriers)
         bodies = 1 + max((carrier.body for carrier in carriers), default=-1)
         m = n + bodies
-        self._robots = np.array([_robot_row(robot, acceleration) for robot in robots]).reshape(
-            n, k.ROBOT_COLUMNS
-        )
+        rows = [_robot_row(robot, acceleration) for robot in robots]
+        self._robots = np.array(rows, dtype=np.float64).reshape(n, k.ROBOT_COLUMNS)
         self.poses = np.zeros((n, 3))
         self.twists = np.zeros((n, 3))
         self.heights = np.array([robot.spec.lifter.lowered if robot.spec.lifter else 0.0 for robot in robots])
-        self.carrier_poses = np.array([carrier.pose for carrier in carriers]).reshape(c, 3)
+        self.carrier_poses = np.array([item.pose for item in carriers], dtype=np.float64).reshape(c, 3)
         self.carrier_lifts = np.zeros(c)
         self.carried_by = np.full(c, -1, dtype=np.int64)
         self._state = np.zeros((m, 6))
@@ -101,7 +109,10 @@ class PlanarPhysics:
         self._lifter_of = np.full(c, -1, dtype=np.int64)
         for i, robot in enumerate(robots):
             self._state[i, :3] = robot.pose
-            self._own[i] = self._robots[i, k.MASS], 0.5 * self._robots[i, k.MASS] * self._robots[i, k.RADIUS] ** 2
+            self._own[i] = (
+                self._robots[i, k.MASS],
+                0.5 * self._robots[i, k.MASS] * self._robots[i, k.RADIUS] ** 2,
+            )
         discs = [((i, k.ROBOT, i), (0.0, 0.0, self._robots[i, k.RADIUS])) for i in range(n)]
         for body in range(bodies):
             discs += self._add_body(body)
@@ -274,7 +285,7 @@ class PlanarPhysics:
         """Nothing to give back."""
 
     def seen_discs(self) -> IntArray:
-        """Return the numbers of the discs that are as high as sensors: robots, in order, and carriers' legs."""
+        """Return the numbers of the discs that sensors see: robots, in order, and carriers' legs."""
         return np.flatnonzero(self._disc_i[:, k.KIND] != k.RIM)
 
     def disc_radii(self) -> FloatArray:
@@ -324,9 +335,7 @@ class PlanarPhysics:
 
     def _place_all(self) -> None:
         """Take over poses that a hand has changed."""
-        k.tell_robots_k(
-            self._state, self._group, self._relative, self.timestep, self.poses, self.twists
-        )
+        k.tell_robots_k(self._state, self._group, self._relative, self.timestep, self.poses, self.twists)
         for d in range(len(self._xy)):
             k.place_disc_k(d, self._state, self._disc_i, self._disc_f, self._xy)
         self._tell_carriers()
@@ -385,16 +394,14 @@ class PlanarPhysics:
         self.carrier_lifts[trays] = 0.0
         if trays.any():
             self._undersides[body - len(self._robots)] = self._trays[trays, k.CLEARANCE].min()
-            k.let_go_k(
-                body, self._state, self._group, self._robots, self._own, self._inverse, self._disc_i, self._disc_f
-            )
+            k.let_go_k(body, self._group, self._own, self._inverse, self._disc_i, self._disc_f)
             self._counts[k.STALE] = 1
 
     def _tell_carriers(self) -> None:
         k.tell_carriers_k(self._state, self._trays, self._tray_body, self.carrier_poses)
 
 
-def _robot_row(robot: RobotPlacement, acceleration: str) -> tuple[float, ...]:
+def _robot_row(robot: RobotPlacement, acceleration: Literal["available", "limited"]) -> tuple[float, ...]:
     """Return a robot's row of `robots`."""
     spec = robot.spec
     lifter = spec.lifter

@@ -134,13 +134,13 @@ def scene_of(
     return make_scene(Scenario.model_validate(fields), seed)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def kinematic() -> type[KinematicPhysics]:
     """Return the physics without forces."""
     return KinematicPhysics
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def scene():
     """Return the function that makes scenes."""
     return scene_of

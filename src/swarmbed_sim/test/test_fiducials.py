@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from swarmbed_core.camera import cameras_of
 from swarmbed_core.geometry import between, compose, wrap
-from swarmbed_core.markers import CarrierMarkers, CarrierPoseSolver, RobotPoseSolver
+from swarmbed_core.markers import CarrierPoseSolver, RobotPoseSolver
 from swarmbed_core.spec import RobotSpec
-from swarmbed_sim.fiducials import SIDE_MIN_PX, farthest, hidden_k, latency_of
+from swarmbed_sim.fiducials import SIDE_MIN_PX, deepest, hidden_k, latency_of
 from swarmbed_sim.sim_world import SimWorld
 
 DOTS = RobotSpec.load("dots")
@@ -28,16 +28,27 @@ def world(scene, kinematic):
     return make
 
 
-def look(world, name="dots1"):
-    """Return what the robot's cameras find in one picture each: corners by camera and id, in order."""
+@pytest.fixture(scope="module")
+def one_of_each(scene, kinematic):
+    """Return a world of one robot and one carrier."""
+    made = scene([(0.0, 0.0, 0.0)], [(0.6, 0.0, 0.0)], arena="empty", noise=False)
+    return SimWorld(made, kinematic(made), np.random.SeedSequence(1))
+
+
+def readings_of(world, name="dots1"):
+    """Return what the robot's cameras find in one picture each."""
     cameras = world.device(name).cameras
     cameras.read()
-    rounds = 0
-    while rounds == 0:
+    while True:
         world.step()
-        rounds = sum(eyes.beat.stamp == world.time for eyes in world._eyes.values())
+        if any(eyes.beat.stamp == world.time for eyes in world._eyes.values()):
+            return cameras.read()
+
+
+def look(world, name="dots1"):
+    """Return the corners that the robot's cameras find, by camera and id."""
     found = {}
-    for reading in cameras.read():
+    for reading in readings_of(world, name):
         for marker, corners in zip(reading.ids.tolist(), reading.corners, strict=True):
             found.setdefault((reading.camera, marker), []).append(corners)
     return found
@@ -78,35 +89,23 @@ def test_a_side_is_where_the_camera_model_puts_it(world):
 @given(
     x=st.floats(0.5, 0.9), y=st.floats(-0.3, 0.3), yaw=st.floats(-0.6, 0.6), turn=st.floats(-math.pi, math.pi)
 )
-def test_the_solver_finds_the_carrier_from_what_is_seen(x, y, yaw, turn):
-    scene_of, kinematic = _tools()
+def test_the_solver_finds_the_carrier_from_what_is_seen(one_of_each, x, y, yaw, turn):
     pose = (1.0, -0.5, turn)
-    carrier = compose(pose, (x, y, yaw))
-    made = scene_of([pose], [tuple(carrier)], arena="empty", noise=False)
-    w = SimWorld(made, kinematic(made), np.random.SeedSequence(1))
-    cameras = w.device("dots1").cameras
-    w.step()
-    solver = CarrierPoseSolver(CarrierMarkers.load("dots_carrier"), DOTS, CAMERAS)
-    sights = [sight for reading in cameras.read() for sight in solver.side(reading)]
+    one_of_each.teleport("dots1", pose)
+    one_of_each.teleport("carrier1", tuple(compose(pose, (x, y, yaw))))
+    solver = CarrierPoseSolver(one_of_each.scene.markers, DOTS, CAMERAS)
+    sights = [sight for reading in readings_of(one_of_each) for sight in solver.side(reading)]
     assert sights
     for sight in sights:
-        centre = solver.carrier_centre(sight.pose_body)
-        assert centre[:2] == pytest.approx((x, y), abs=2e-3)
+        sides = [compose((x, y, yaw + k * math.pi / 2), (SPAN, 0.0, 0.0)) for k in range(4)]
+        assert min(math.dist(side[:2], sight.pose_body[:2]) for side in sides) < 2e-3
         if sight.yaw_known:
+            centre = solver.carrier_centre(sight.pose_body)
+            assert centre[:2] == pytest.approx((x, y), abs=3e-3)
             assert math.remainder(centre[2] - yaw, math.pi / 2) == pytest.approx(0.0, abs=0.02)
 
 
-def _tools():
-    import importlib.util
-    from pathlib import Path
-
-    spec = importlib.util.spec_from_file_location("h1_conftest", Path(__file__).with_name("conftest.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.scene_of, module.KinematicPhysics
-
-
-def test_a_code_of_40_mm_is_found_from_about_a_metre(world):
+def test_a_code_of_40_mm_is_found_from_about_a_metre(one_of_each):
     # Straight before camera 0, square to its axis.
     camera = DOTS.cameras[0]
     reach = []
@@ -116,28 +115,27 @@ def test_a_code_of_40_mm_is_found_from_about_a_metre(world):
             camera.y + distance * math.sin(camera.yaw),
             camera.yaw + math.pi,
         )
-        w = world([(0.0, 0.0, 0.0)], [tuple(compose(side, (-SPAN, 0.0, 0.0)))])
-        reach.append((distance, ("cam0", 100) in look(w)))
+        one_of_each.teleport("dots1", (0.0, 0.0, 0.0))
+        one_of_each.teleport("carrier1", tuple(compose(side, (-SPAN, 0.0, 0.0))))
+        reach.append((distance, ("cam0", 100) in look(one_of_each)))
     furthest = max(distance for distance, found in reach if found)
     assert 0.9 < furthest < 1.15
     assert all(found == (distance <= furthest) for distance, found in reach)
 
 
-def test_nothing_is_seen_beyond_the_farthest():
-    for camera in DOTS.cameras:
-        numbers = CAMERAS[camera.name].numbers
-        far = farthest(numbers, 0.04, SIDE_MIN_PX)
-        assert 1.0 < far < 7.0
-        # The best place of an image is its corner: there a code that faces the lens is the largest.
-        axis = CAMERAS[camera.name].bearing([(639.0, 479.0)])[0][0]
-        across = np.cross(axis, (0.0, 0.0, 1.0)) if abs(axis[2]) < 0.9 else np.array((1.0, 0.0, 0.0))
-        across *= 0.04 / np.linalg.norm(across)
-        down = np.cross(axis, across)
-        for edge in (across, down, across + down, across - down):
-            edge *= 0.04 / np.linalg.norm(edge)
-            near = CAMERAS[camera.name].position + 1.02 * far * axis
-            pixels, _ = CAMERAS[camera.name].project([near, near - edge])
-            assert np.hypot(*(pixels[1] - pixels[0])) < SIDE_MIN_PX
+def test_nothing_deeper_than_the_deepest_is_missed():
+    camera, model = DOTS.cameras[0], CAMERAS["cam0"]
+    deep = deepest(camera, model.numbers, 0.04, SIDE_MIN_PX)
+    assert 1.0 < deep < 1.2
+    rng = np.random.default_rng(4)
+    forward, right = model.rotation[2], model.rotation[0]
+    for _ in range(200):
+        foot = model.position + rng.uniform(deep, deep + 1) * forward + rng.uniform(-2, 2) * right
+        foot[2] = rng.uniform(0.0, 0.4)
+        pixels, _ = model.project([foot, foot + np.array((0.0, 0.0, 0.04))])
+        assert np.hypot(*(pixels[1] - pixels[0])) < SIDE_MIN_PX
+    tilted = camera.model_copy(update={"pitch": 0.1})
+    assert deepest(tilted, model.numbers, 0.04, SIDE_MIN_PX) == math.inf
 
 
 def test_a_side_is_seen_from_its_front_only(world):
@@ -202,14 +200,15 @@ def test_a_box_that_is_taken_away_hides_no_more(world):
 def test_legs_and_trays_hide(world):
     # A carrier's leg just before camera 0, on its way to another carrier's side.
     camera = DOTS.cameras[0]
-    w = world([(0.0, 0.0, 0.0)], [(0.9, 0.03, 0.0), (0.4 + SPAN - 0.015, camera.y + SPAN - 0.015, 0.0)])
+    w = world([(0.0, 0.0, 0.0)], [(0.9, 0.03, 0.0), (-1.0, -1.0, 0.0)])
+    w.teleport("carrier2", (0.4 + SPAN - 0.015, camera.y + SPAN - 0.015, 0.0))
     assert ("cam0", 100) not in look(w)
     w.teleport("carrier2", (-1.0, -1.0, 0.0))
     assert ("cam0", 100) in look(w)
     # A tray just before the marker, between its legs: only the end of the line of sight is that high.
-    near = world([(0.0, 0.0, 0.0)], [(0.9, 0.0, 0.0), (0.9 - 2 * SPAN - 0.005, 0.0, 0.0)])
-    assert seen(near, 100) == 0
-    assert seen(near, 101) == 2
+    w.teleport("carrier2", (0.9 - 2 * SPAN - 0.005, 0.03, 0.0))
+    assert seen(w, 100) == 0
+    assert seen(w, 101) == 2
 
 
 def test_joined_carriers_show_their_outer_sides_only(world):
@@ -291,21 +290,17 @@ def test_a_cylinder_hides_what_points_on_the_line_say(x, y, radius, height, z):
     x=st.floats(-0.12, 0.12), y=st.floats(-0.12, 0.12), yaw=st.floats(-math.pi, math.pi),
     turn=st.floats(-math.pi, math.pi), lift=st.sampled_from([0.0, 0.0, 0.01]),
 )  # fmt: skip
-def test_the_underside_is_found_wherever_the_robot_is_below(x, y, yaw, turn, lift):
-    scene_of, kinematic = _tools()
+def test_the_underside_is_found_wherever_the_robot_is_below(one_of_each, x, y, yaw, turn, lift):
     pose = (0.3, -0.2, turn)
-    made = scene_of([pose], [tuple(compose(pose, (x, y, yaw)))], arena="empty", noise=False)
-    w = SimWorld(made, kinematic(made), np.random.SeedSequence(1))
-    w.physics.carrier_lifts[0] = lift
-    cameras = w.device("dots1").cameras
-    w.step()
-    readings = [reading for reading in cameras.read() if reading.camera == "cam4"]
+    one_of_each.teleport("dots1", pose)
+    one_of_each.teleport("carrier1", tuple(compose(pose, (x, y, yaw))))
+    one_of_each.physics.carrier_lifts[0] = lift
+    readings = [reading for reading in readings_of(one_of_each) if reading.camera == "cam4"]
     assert len(readings) == 1
     assert readings[0].ids.min() >= 200
     if lift == 0.0:
-        sight = CarrierPoseSolver(CarrierMarkers.load("dots_carrier"), DOTS, CAMERAS).underside(
-            readings[0], DOTS.lifter.lowered
-        )
+        solver = CarrierPoseSolver(one_of_each.scene.markers, DOTS, CAMERAS)
+        sight = solver.underside(readings[0], DOTS.lifter.lowered)
         assert sight is not None
         assert sight.pose_body[:2] == pytest.approx((x, y), abs=1e-4)
         assert wrap(sight.pose_body[2] - yaw) == pytest.approx(0.0, abs=1e-3)
@@ -331,7 +326,7 @@ def test_a_raised_tray_lies_on_the_camera(world):
 # The walls
 
 
-def test_walls_are_for_robots_that_localise(world, scene, kinematic):
+def test_walls_are_for_robots_that_localise(world):
     poses = [[0.3, -0.4, 0.8]]
     for localised in (True, False):
         groups = [{"kind": "dots", "localised": localised, "place": {"poses": poses}}]

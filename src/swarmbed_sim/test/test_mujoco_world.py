@@ -217,6 +217,30 @@ def test_the_speed_is_that_of_closing_in():
     assert bodies.contacts() == [("dots1", "dots2", pytest.approx(0.5 * share, abs=0.01))]
 
 
+def test_a_turning_tray_closes_in_with_its_corner():
+    bodies = physics([(0.0, 0.0, 0.0)], [(0.0, 0.0, 0.0)])
+    # Nearer to the wall than a scene lets a carrier start.
+    bodies.move_robot(0, (2.3, 0.0, 0.0))
+    bodies.move_carrier(0, (2.3, 0.0, 0.0))
+    run = Run(bodies)
+    run.lift(True)
+    run.go(0.6, (0, 0, 1.0))
+    corner = math.hypot(DOTS.carrier.length, DOTS.carrier.width) / 2
+    aside = math.sqrt(corner**2 - 0.2**2)
+    assert bodies.contacts() == [("carrier1", "wall", pytest.approx(aside * 1.0, abs=0.01))]
+
+
+def test_what_touches_goes_on_touching_when_boxes_change():
+    bodies = physics([(2.3, 0.0, 0.0)])
+    run = Run(bodies)
+    run.go(1.0, (0.3, 0, 0))
+    bodies.add_box("crate", (0.0, 0.0, 0.0), (0.2, 0.2))
+    run.go(0.1)
+    bodies.remove_box("crate")
+    run.go(0.1)
+    assert [found[:2] for found in bodies.contacts()] == [("dots1", "wall")]
+
+
 def test_contacts_begin_anew_only_after_half_a_second():
     bodies = physics([(2.2, 0.0, 0.0)])
     run = Run(bodies)
@@ -446,7 +470,6 @@ def test_boxes_come_stop_robots_and_go():
         bodies.add_box("crate", (0.0, 1.0, 0.0), (0.2, 0.2))
     bodies.remove_box("crate")
     assert len(bodies.segments) == before[3]
-    # What still touches does not begin anew because boxes changed.
     run.go(2.0)
     assert bodies.carrier_poses[0, 0] > 1.0
     assert not bodies.contacts()

@@ -191,9 +191,10 @@ class GoTo(Leaf):
         goal = self._goal(self.board)
         if goal is None:
             return Status.FAILURE
-        if self._threshold is not None and way_likelihood(
-            self.board, goal, self._speed * self._lookahead
-        ) > self._threshold:
+        if (
+            self._threshold is not None
+            and way_likelihood(self.board, goal, self._speed * self._lookahead) > self._threshold
+        ):
             return Status.FAILURE
         return self.board.go_to(goal, self._speed)
 

@@ -43,6 +43,8 @@ PATH_PATIENCE = 0.5
 """A path that the robot has not begun after this many seconds was refused."""
 FORGET = 30.0
 """Seconds after which what was seen of a carrier is forgotten."""
+TURN_SHARE = 0.1
+"""How much the compass's newest word counts for where the arena's axes lie in odom: it errs, they stay."""
 TURN_GAIN = 3.0
 """Radians a second for each radian that a robot does not look where it should."""
 
@@ -90,8 +92,15 @@ class Board:
         self._driven = False
         self.senses: Senses = robot.sense()
         self.heading = 0.0
+        self._turn = math.nan
+        self._v_body: Pose | None = None
+        self._path: Path | None = None
+        self._want_path = False
+        self._lift: bool | None = None
+        self._carry: bool | None = None
+        self._leds: Sequence[int] | None = None
+        self._send: dict[str, bytes] = {}
         self._condition()
-        self._wish()
 
     # Senses
 
@@ -149,8 +158,7 @@ class Board:
 
     def along_arena(self, x_odom: float, y_odom: float) -> tuple[float, float]:
         """Return a vector of odom along the arena's axes."""
-        turn = self.heading - float(self.senses.pose_odom[2])
-        c, s = math.cos(turn), math.sin(turn)
+        c, s = math.cos(self._turn), math.sin(self._turn)
         return c * x_odom - s * y_odom, s * x_odom + c * y_odom
 
     def distance_to(self, pose_odom: Sequence[float] | FloatArray) -> float:
@@ -174,7 +182,7 @@ class Board:
         return 0.0 if grid is None else grid.likelihood((x_body, y_body), 1.0, radius)
 
     def likelihood(self, direction: float, speed: float, lookahead: float) -> float:
-        """Return how likely a collision is if the robot drives in a direction of the arena (DOTS paper, IV-B3).
+        """Return how likely a collision is where a direction of the arena leads (DOTS paper, IV-B3).
 
         It looks at the place where the robot would be, as the paper does, and half way there.
         """
@@ -298,18 +306,19 @@ class Board:
 
     def _wish(self) -> None:
         """Forget the wishes of the tick before."""
-        self._v_body: Pose | None = None
-        self._path: Path | None = None
+        self._v_body = self._path = None
         self._want_path = False
-        self._lift: bool | None = None
-        self._carry: bool | None = None
-        self._leds: Sequence[int] | None = None
-        self._send: dict[str, bytes] = {}
+        self._lift = self._carry = None
+        self._leds = None
+        self._send = {}
 
     def _condition(self) -> None:
         """Make of the senses what the nodes need."""
         senses = self.senses
         self.heading = float(senses.pose_odom[2]) if senses.heading is None else senses.heading
+        turn = self.heading - float(senses.pose_odom[2])
+        share = 1.0 if math.isnan(self._turn) else TURN_SHARE
+        self._turn = float(wrap(turn if share == 1.0 else self._turn + share * wrap(turn - self._turn)))
         sight = senses.carrier
         if sight is not None and sight.pose_odom is not None and self.spec.carrier is not None:
             known = self.carriers.get(sight.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from swarmbed_core.device import RadioPacket, Zone
 
     from swarmbed_behaviours.toolkit.board import Board
+
+PAUSE = 0.5
+"""Seconds after which a question that was not asked meanwhile begins anew."""
 
 
 class Leaf(Behaviour):
@@ -145,6 +149,27 @@ class Carrying(Condition):
     def holds(self) -> bool:
         """Return whether one was lifted and not put down."""
         return self.board.carrying
+
+
+class GetsOn(Condition):
+    """The robot has come a certain way within the last seconds; it counts from when it is first asked."""
+
+    def __init__(self, board: Board, distance: float, seconds: float, name: str = "gets on") -> None:
+        """Ask for so many metres in so many seconds."""
+        super().__init__(name, board)
+        self._distance, self._seconds = distance, seconds
+        self._place: tuple[float, float] = (0.0, 0.0)
+        self._since = self._asked = -math.inf
+
+    def holds(self) -> bool:
+        """Return whether it has, or may yet."""
+        board = self.board
+        paused = board.time - self._asked > PAUSE
+        if paused or board.distance_to(self._place) >= self._distance:
+            self._place = (float(board.pose[0]), float(board.pose[1]))
+            self._since = board.time
+        self._asked = board.time
+        return board.time - self._since < self._seconds
 
 
 class Heard(Condition):

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 STICK = math.radians(55.0)
 """A robot keeps to the side it has chosen until it is this far round the carrier from it."""
-LOST_SECONDS = 1.0
+LOST_SECONDS = 2.0
 BLIND_SECONDS = 4.0
 """A carrier is lost when no side was seen for so long; the second while driving in."""
 PATIENCE = 2.0
@@ -99,6 +99,7 @@ class Docking:
     Attributes:
         target: the id of the carrier the robot is after.
         why: what went wrong last, in a word or two.
+        over: whether this attempt cannot succeed any more.
     """
 
     def __init__(self, board: Board, parameters: DockingParameters, accept: Accept) -> None:
@@ -121,6 +122,7 @@ class Docking:
         self.core = 0.6 * self.half
         self.target: int | None = None
         self.why = ""
+        self.over = False
         self._accept = accept
         self._outwards: float | None = None
 
@@ -141,7 +143,7 @@ class Docking:
         if seen is None or board.is_given_up(seen.id) or not self._accept(board, seen.pose_odom):
             return False
         if self.taken(seen):
-            self.fail("taken")
+            self.why = "taken"
             board.give_up(seen.id, self.parameters.give_up)
             return False
         if self.target != seen.id:
@@ -169,7 +171,7 @@ class Docking:
         out, aside, _ = between(known.side(board.pose), board.pose)
         if not (board.spec.body.bounding_radius < out < self.parameters.near and abs(aside) < 0.3 * out):
             return False
-        x, y, _ = between(board.pose, known.pose_odom)
+        x, y, _ = between(board.pose, known.pose_odom).tolist()
         return board.likelihood_at(x, y, self.core) > self.parameters.taken
 
     def side(self, known: CarrierEstimate) -> FloatArray:
@@ -185,8 +187,9 @@ class Docking:
         return known.sides_at(self._outwards)
 
     def fail(self, why: str) -> Status:
-        """Remember why something failed."""
+        """Remember why this attempt has failed."""
         self.why = why
+        self.over = True
         return Status.FAILURE
 
     def leave(self, _: Board) -> None:
@@ -194,6 +197,7 @@ class Docking:
         if self.target is not None and self.why != "lost":
             self.board.give_up(self.target, self.parameters.give_up)
         self.target = None
+        self.over = False
 
 
 class NoticesCarrier(Condition):
@@ -233,12 +237,14 @@ class CarrierInSight(Condition):
     def holds(self) -> bool:
         """Return whether it does."""
         docking = self._docking
+        if docking.over:
+            return False
         known = docking.estimate
         if known is None or not docking.in_sight():
             docking.why = "lost"
             return False
         if docking.taken(known):
-            docking.why = "taken"
+            docking.fail("taken")
             return False
         return True
 
@@ -291,10 +297,8 @@ class GoToPredock(Leaf):
             return docking.fail("lost")
         asked = docking.parameters
         side = docking.side(known)
-        if known.yaw_known and known.yaw_sigma < 0.1:
-            goal = self._before(side)
-        else:
-            goal = self._nearer(side)
+        sure = known.yaw_known and known.yaw_sigma < 0.1
+        goal = self._before(side) if sure else self._nearer(side)
         if way_likelihood(board, goal, asked.approach_speed) > asked.blocked:
             if self._blocked_since is None:
                 self._blocked_since = board.time
@@ -341,9 +345,7 @@ class Dock(Leaf):
         known = docking.estimate
         if known is None:
             return docking.fail("lost")
-        status = board.go_to(
-            docking.docking.dock_pose(docking.side(known)), docking.parameters.dock_speed
-        )
+        status = board.go_to(docking.docking.dock_pose(docking.side(known)), docking.parameters.dock_speed)
         if status is Status.FAILURE:
             return docking.fail("stuck")
         if status is Status.SUCCESS:
@@ -367,7 +369,8 @@ class CentreUnder(Leaf):
         board, asked = self.board, self._docking.parameters
         above = board.overhead
         if above is None or above.pose_odom is None:
-            return self._docking.fail("lost")
+            self._docking.why = "lost"
+            return Status.FAILURE
         x, y, yaw = above.pose_odom.tolist()
         mine = float(board.pose[2])
         goal = (x, y, yaw + QUARTER * round((mine - yaw) / QUARTER))
@@ -381,7 +384,7 @@ class CentreUnder(Leaf):
 
 
 class ComeOut(Leaf):
-    """Come out from under a carrier through the side that is free and lies best; at once where there is none."""
+    """Come out from under a carrier, through the side that is free and lies best; done where there is none."""
 
     def __init__(
         self,
@@ -464,9 +467,7 @@ def pick_up(docking: Docking, name: str = "pick up") -> Behaviour:
     dock = Sequence(
         "dock", memory=False, children=[CarrierInSight(docking), NearPredock(docking), Dock(docking)]
     )
-    predock = Sequence(
-        "predock", memory=False, children=[CarrierInSight(docking), GoToPredock(docking)]
-    )
+    predock = Sequence("predock", memory=False, children=[CarrierInSight(docking), GoToPredock(docking)])
     under = Selector("get under", memory=False, children=[centre, dock, predock])
     limited = TimeLimit(docking.board, under, asked.time_limit)
     both = Sequence(name, memory=True, children=[limited, Lift(docking.board)])

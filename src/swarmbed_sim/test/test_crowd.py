@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import hashlib
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from swarmbed_core.device import Zone
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.geometry import wrap
+from swarmbed_core.heading import zone_of
+from swarmbed_core.ranges import figure7
+from swarmbed_core.raycast import cast_ring_k
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import make_scene
+from swarmbed_sim.crowd import PlanarCrowdWorld, zones_of
+from swarmbed_sim.errors import SimError
+from swarmbed_sim.planar_world import make
+
+
+def crowd_of(count=30, arena="dots_arena", kind="dots", seed=1, **more):
+    scenario = Scenario.model_validate(
+        {
+            "version": 1,
+            "title": "test",
+            "time_limit": 10.0,
+            "world": "planar",
+            "arena": arena,
+            "robots": [{"kind": kind, "count": count, "crowd": True, "place": {"zone": "anywhere"}}],
+            "controller": {"name": "random_walk"},
+            **more,
+        }
+    )
+    return make(make_scene(scenario, seed), np.random.SeedSequence(seed))
+
+
+def walk(world, seconds):
+    """Let all drive on, and turn where something is before them."""
+    crowd = world.crowd()
+    for i in range(round(seconds * 100)):
+        if i % 10 == 0:
+            senses = crowd.senses()
+            near = senses.ranges[:, np.cos(senses.angles) > 0.5].min(axis=1) < 0.4
+            crowd.v_body[:, 0] = np.where(near, 0.0, 0.5)
+            crowd.v_body[:, 2] = np.where(near, 2.0, 0.0)
+        world.step()
+
+
+def test_a_crowd_senses_what_rays_one_by_one_do():
+    world = crowd_of(noise=False, carriers=[{"count": 2, "place": {"zone": "search"}}])
+    assert isinstance(world, PlanarCrowdWorld)
+    walk(world, 1.0)
+    crowd = world.crowd()
+    senses, physics, ring = crowd.senses(), world.physics, crowd.spec.ranges[0]
+    assert senses.time == world.time == pytest.approx(1.0)
+    assert senses.ranges.shape == (30, 16)
+    legs = physics.disc_places()[physics.seen_discs()[30:]]
+    discs = np.vstack(
+        [
+            np.column_stack([physics.poses[:, :2], np.full(30, 0.125)]),
+            np.column_stack([legs, np.full(len(legs), 0.015)]),
+        ]
+    )
+    assert len(legs) == 8
+    out = np.zeros(16)
+    for i, pose in enumerate(physics.poses):
+        cast_ring_k(
+            pose, np.array(ring.angles), 0.125, ring.field_of_view, 3, physics.segments, discs, i, 3.2, out
+        )
+        assert senses.ranges[i] == pytest.approx(out, abs=1e-9)
+    assert senses.angles == pytest.approx(np.array(ring.angles))
+    assert (senses.headings == physics.poses[:, 2]).all()
+    assert (senses.twists == physics.twists).all()
+    assert [Zone(int(z)) for z in senses.zones] == [
+        zone_of(pose, world.scene.zones) for pose in physics.poses
+    ]
+
+
+def test_sweeps_come_at_the_rate_of_the_ring():
+    world = crowd_of(count=3)
+    before, changes = world.crowd().senses().ranges.copy(), 0
+    for _ in range(100):
+        world.step()
+        now = world.crowd().senses().ranges
+        changes += int((now != before).any())
+        before = now.copy()
+    assert changes == 50
+
+
+def test_ranges_err_as_figure_7_says():
+    # A robot 1 m before a wall; the arena's other walls are beyond its range or oblique.
+    world = crowd_of(count=1, arena="hall")
+    ring = world.crowd().spec.ranges[0]
+    seen = []
+    for distance in np.linspace(0.3, 2.6, 24):
+        world.teleport("dots1", (15 - 0.125 - distance, 0.0, 0.0))
+        for _ in range(100):
+            world.step()
+            seen.append(world.crowd().senses().ranges[0, 0] - distance)
+    seen = np.array(seen[1::2])
+    model = figure7(ring, 1, samples=20000)
+    inside = (model.true > 0.3) & (model.true < 2.6)
+    error = (model.measured - model.true)[inside]
+    assert np.isfinite(seen).all()
+    assert seen.std() == pytest.approx(error.std(), rel=0.1)
+    assert seen.mean() == pytest.approx(error.mean(), abs=0.002)
+
+
+def test_looking_changes_nothing():
+    one, other = crowd_of(), crowd_of()
+    for i in range(50):
+        one.step()
+        other.step()
+        if i % 7 == 0:
+            one.crowd().senses()
+    for field in ("ranges", "headings", "zones", "twists"):
+        assert (getattr(one.crowd().senses(), field) == getattr(other.crowd().senses(), field)).all()
+    noise = np.array([wrap(e) for e in one.crowd().senses().headings - one.physics.poses[:, 2]])
+    assert 0.005 < noise.std() < 0.02
+
+
+def test_limits_are_the_worlds():
+    world = crowd_of(count=2)
+    crowd = world.crowd()
+    world.teleport("dots1", (-2.0, -1.0, 0.0))
+    world.teleport("dots2", (-2.0, 1.0, 0.0))
+    crowd.v_body[:] = [(9.0, 9.0, 0.0), (math.nan, 1.0, 0.0)]
+    for _ in range(50):
+        world.step()
+    twists = crowd.senses().twists
+    assert math.hypot(*twists[0, :2]) == pytest.approx(0.5 * crowd.spec.limits.acceleration)
+    assert not twists[1].any()
+    crowd.v_body[:] = (0.0, 0.0, 99.0)
+    for _ in range(100):
+        world.step()
+    assert crowd.senses().twists[:, 2] == pytest.approx([crowd.spec.limits.yaw_rate] * 2)
+    world.v_body[:] = 7.0
+    crowd.v_body[:] = (0.0, 30.0, 0.0)
+    world.step()
+    assert world.v_body == pytest.approx(np.array([(0.0, crowd.spec.limits.speed, 0.0)] * 2))
+
+
+def test_experiments_disturb_a_crowd():
+    world = crowd_of(count=4, noise=False)
+    crowd = world.crowd()
+    for i, y in enumerate((-1.5, -0.5, 0.5, 1.5)):
+        world.teleport(f"dots{i + 1}", (-2.0, y, 0.0))
+    crowd.v_body[:] = (0.5, 0.0, 0.0)
+    for _ in range(50):
+        world.step()
+    world.kill("dots1")
+    world.kill_sensor("dots2", "tof", 0)
+    world.set_slip("dots3", 0.4)
+    world.add_obstacle("gate", (0.5, 1.5, 0.0), (0.1, 0.5))
+    for _ in range(100):
+        world.step()
+    senses = crowd.senses()
+    assert senses.twists[:, 0] == pytest.approx([0.0, 0.5, 0.3, 0.5])
+    assert np.isinf(senses.ranges[0]).all()
+    assert np.isinf(senses.ranges[1, 0])
+    assert np.isfinite(senses.ranges[1, 1:]).any()
+    assert senses.ranges[3, 0] == pytest.approx(0.45 - 0.125 - world.physics.poses[3, 0], abs=0.02)
+    world.remove_obstacle("gate")
+    world.step()
+    world.step()
+    assert crowd.senses().ranges[3, 0] > 1.0
+    for bad in (
+        lambda: world.kill("nobody"),
+        lambda: world.kill_sensor("dots1", "sonar", 0),
+        lambda: world.kill_sensor("dots1", "tof", 16),
+        lambda: world.set_slip("dots1", 1.0),
+    ):
+        with pytest.raises(SimError):
+            bad()
+
+
+def test_a_robot_with_two_rings_and_no_compass_has_all_its_sensors():
+    world = crowd_of(count=5, kind="epuck2")
+    spec = world.crowd().spec
+    senses = world.crowd().senses()
+    assert senses.ranges.shape == (5, sum(ring.count for ring in spec.ranges))
+    assert len(senses.angles) == senses.ranges.shape[1]
+    if spec.compass is None:
+        assert np.isnan(senses.headings).all()
+    walk(world, 0.5)
+
+
+def test_no_zones_are_neither():
+    assert (zones_of(np.zeros((3, 3)), None) == Zone.NEITHER).all()
+
+
+def test_robots_of_two_kinds_are_no_crowd():
+    with pytest.raises(ConfigError, match="one kind"):
+        crowd_of(
+            robots=[
+                {"kind": kind, "count": 1, "crowd": True, "place": {"zone": "anywhere"}}
+                for kind in ("dots", "epuck2")
+            ]
+        )
+
+
+def run_and_hash():
+    """Return a digest of a crowd's run; another process has to get the same."""
+    world = crowd_of(count=60, seed=5)
+    digest = hashlib.sha256()
+    for _ in range(3):
+        walk(world, 1.0)
+        senses = world.crowd().senses()
+        for values in (senses.ranges, senses.headings, world.truth(), world.energy_wh()):
+            digest.update(np.ascontiguousarray(values).tobytes())
+        digest.update(repr(world.contacts()).encode())
+    return digest.hexdigest()
+
+
+def test_runs_are_bit_identical_in_one_process_and_two():
+    here = run_and_hash()
+    assert run_and_hash() == here
+    code = f"import runpy; print(runpy.run_path({__file__!r})['run_and_hash']())"
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert there.stdout.strip() == here
+
+
+@pytest.mark.parametrize(("count", "arena", "seconds"), [(1000, "hall", 2.0), (10000, "field", 0.1)])
+def test_thousands_of_robots_run(count, arena, seconds):
+    world = crowd_of(count=count, arena=arena)
+    walk(world, seconds)
+    assert world.physics.deepest_overlap < 1e-3
+    assert world.truth()[:, 3].mean() > 0.02
+    assert np.isfinite(world.crowd().senses().ranges).mean() > 0.5

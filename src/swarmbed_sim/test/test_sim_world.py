@@ -1,0 +1,406 @@
+"""The world that any physics is furnished to: a `TaskWorld`, repeatable, that experiments can disturb."""
+
+import math
+
+import numpy as np
+import pytest
+from swarmbed_core.device import Zone
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.kinematics import Kinematics
+from swarmbed_core.local import LocalSwarm
+from swarmbed_core.robot import Command
+from swarmbed_core.spec import RobotSpec
+from swarmbed_sim.errors import SimError
+from swarmbed_sim.sim_world import SimWorld
+
+DOTS = RobotSpec.load("dots")
+STARTS = [(1.5, -1.0, 0.3), (1.5, 0.0, 2.0), (1.5, 1.0, -2.0)]
+LOADS = [(0.8, -1.0, 0.0), (-1.0, 1.0, 0.7)]
+
+
+@pytest.fixture
+def world(scene, kinematic):
+    def make(robots=STARTS, carriers=LOADS, seed=7, **more):
+        made = scene(robots, carriers, **more)
+        return SimWorld(made, kinematic(made), np.random.SeedSequence(seed))
+
+    return make
+
+
+def run(world, seconds):
+    for _ in range(round(seconds / world.timestep)):
+        world.step()
+
+
+def drive(world, name, v_body):
+    world.device(name).motors.drive(Kinematics.of(DOTS).wheels(v_body))
+
+
+def everything(device):
+    """Return all that a robot's parts read now, and some that it does."""
+    imu, motors = device.imu.read(), device.motors.read()
+    ranges = device.ranges["tof"].read()
+    return [
+        imu.gyro,
+        imu.accel,
+        motors.travel.tobytes(),
+        motors.effort,
+        repr(device.compass.read()),
+        device.zone.read(),
+        None if ranges is None else ranges.distances.tobytes(),
+        [
+            (item.stamp, item.camera, item.ids.tobytes(), item.corners.tobytes())
+            for item in device.cameras.read()
+        ],
+        repr(device.power.read()),
+        device.lifter.read().height,
+        {name: repr(radio.read()) for name, radio in device.radios.items()},
+    ]
+
+
+def record(world, seconds=3.0, order=1):
+    """Return all that all robots sense in a run in which they drive, lift and talk."""
+    devices = {name: world.device(name) for name in list(world.names)[::order]}
+    kinematics = Kinematics.of(DOTS)
+    rows = []
+    for k in range(round(seconds / world.timestep)):
+        world.step()
+        for i, name in enumerate(world.names):
+            device = devices[name]
+            rows.append(everything(device))
+            device.motors.drive(kinematics.wheels((0.2, 0.1 * i, math.sin(0.01 * k))))
+            device.lifter.move(DOTS.lifter.raised if k > 100 else DOTS.lifter.lowered)
+            if k % 10 == 0:
+                device.radios["ble"].send(bytes([i, k % 256]))
+    return rows, world.truth().tobytes(), world.energy_wh().tobytes(), dict(world.messages())
+
+
+def test_a_seed_gives_the_same_run_bit_by_bit(world):
+    one = record(world())
+    assert one == record(world())
+    assert one != record(world(seed=8))
+
+
+def test_what_a_robot_senses_does_not_depend_on_who_was_asked_first(world):
+    # Losses and signal strengths are the medium's: who is on it makes no difference either.
+    assert record(world()) == record(world(), order=-1)
+
+
+def test_a_robot_s_noise_is_its_own(world):
+    both, alone = world(), world()
+    for name in both.names:
+        both.device(name)
+    alone.device("dots2")
+    for _ in range(100):
+        both.step()
+        alone.step()
+        readings = [w.device("dots2").imu.read() for w in (both, alone)]
+        assert readings[0] == readings[1]
+        sweeps = [w.device("dots2").ranges["tof"].read() for w in (both, alone)]
+        if sweeps[0] is not None:
+            assert np.array_equal(sweeps[0].distances, sweeps[1].distances, equal_nan=True)
+
+
+def test_without_noise_nothing_depends_on_the_seed(world):
+    def quiet(seed):
+        w = world(seed=seed, noise=False)
+        for name in w.names:
+            drive(w, name, (0.1, 0.0, 0.2))
+        rows = []
+        for _ in range(100):
+            w.step()
+            rows += [everything(w.device(name))[:-1] for name in w.names]
+        return rows
+
+    assert quiet(1) == quiet(2)
+
+
+def test_nobody_who_is_not_asked_for_costs_anything(world):
+    w = world()
+    run(w, 0.1)
+    assert w._bodies.count == 0
+    assert [w._rings, w._eyes, w._airs, w._powers] == [{}, {}, {}, []]
+    w.v_body[1] = (0.5, 0.0, 0.0)
+    w.step()
+    assert w.truth()[1, 3] == 0.5
+    assert w.truth()[0, 3] == 0.0
+    w.device("dots1")
+    w.step()
+    assert w._bodies.count == 1
+    assert w.truth()[1, 3] == 0.5
+
+
+def test_a_device_is_made_once_and_for_known_names_only(world):
+    w = world()
+    assert w.device("dots2") is w.device("dots2")
+    assert w.device("dots2").clock.time == w.time == 0.0
+    with pytest.raises(ConfigError, match=r"no robot 'dots9'.*dots1, dots2, dots3"):
+        w.device("dots9")
+
+
+def test_onboards_stand_on_it(world):
+    w = world()
+    swarm = LocalSwarm(w)
+    for robot in swarm.robots:
+        robot.act(Command(velocity_body=(0.2, 0.0, 0.0)))
+    swarm.run(0.4)
+    for robot, truth, start in zip(swarm.robots, w.truth(), STARTS, strict=True):
+        senses = robot.sense()
+        way = math.dist(truth[:2], start[:2])
+        assert way > 0.03
+        assert senses.pose_odom[0] == pytest.approx(way, abs=0.005)
+        assert senses.heading == pytest.approx(truth[2], abs=0.06)
+        assert senses.zone is Zone.DROP
+        assert not {key for key in senses.refused if key.endswith(".failed")}
+    # The first one stands before a carrier.
+    w.teleport("dots1", (1.4, -1.0, math.pi))
+    swarm.run(0.5)
+    assert swarm.robots[0].sense().carrier.id == 100
+
+
+def test_truth_is_the_caller_s_to_change(world):
+    w = world()
+    truth = w.truth()
+    assert truth.shape == (3, 6)
+    truth[:] = 99.0
+    assert w.truth()[:, :3] == pytest.approx(np.array(STARTS))
+    carriers = w.carriers()
+    assert list(carriers.names) == ["carrier1", "carrier2"]
+    assert list(carriers.markers) == [100, 101]
+    carriers.poses[:] = 99.0
+    assert w.carriers().poses == pytest.approx(np.array(LOADS))
+    assert w.carriers().carried_by.tolist() == [-1, -1]
+
+
+def test_time_is_whole_steps(world):
+    w = world()
+    run(w, 3.0)
+    assert w.time == 300 * w.timestep
+    assert w.timestep == 0.01
+
+
+def test_contacts_are_told_once_with_their_time(world):
+    w = world()
+    w.step()
+    w.physics.touched = [("dots1", "wall", 0.2)]
+    w.step()
+    w.step()
+    w.physics.touched = [("dots1", "carrier2", 0.1)]
+    w.step()
+    contacts = w.contacts()
+    assert [(c.time, c.one, c.other, c.speed) for c in contacts] == [
+        (pytest.approx(0.02), "dots1", "wall", 0.2),
+        (pytest.approx(0.04), "dots1", "carrier2", 0.1),
+    ]
+    assert w.contacts() == []
+
+
+def test_teleporting_is_not_noticed_by_wheels_and_gyro(world):
+    w = world(noise=False)
+    device = w.device("dots1")
+    drive(w, "dots1", (0.2, 0.0, 0.0))
+    run(w, 0.1)
+    before = device.motors.read().travel
+    w.teleport("dots1", (-1.0, -1.0, 1.0))
+    w.step()
+    moved = device.motors.read().travel - before
+    assert np.abs(moved).max() == pytest.approx(0.002 * math.cos(math.pi / 6), rel=1e-6)
+    assert device.imu.read().gyro[2] == pytest.approx(0.0, abs=1e-12)
+    assert math.dist(w.truth()[0, :2], (-1.0, -1.0)) < 0.003
+    assert device.compass.read().heading == pytest.approx(1.0)
+    w.teleport("carrier2", (0.0, 0.0, 0.5))
+    assert w.carriers().poses[1] == pytest.approx((0.0, 0.0, 0.5))
+
+
+def test_the_dead_do_nothing_and_their_parts_do_not_raise(world):
+    w = world()
+    device, other = w.device("dots1"), w.device("dots2")
+    drive(w, "dots1", (0.2, 0.0, 0.0))
+    device.leds.show([255] * 16)
+    device.lifter.move(DOTS.lifter.raised)
+    run(w, 0.3)
+    assert device.cameras.read()
+    height = device.lifter.read().height
+    assert DOTS.lifter.lowered < height < DOTS.lifter.raised
+    for radio in other.radios.values():
+        radio.read()
+    w.kill("dots1")
+    w.kill("dots1")
+    died = w.time
+    energy = w.energy_wh()[0]
+    place = w.truth()[0, :3]
+    travel = device.motors.read().travel
+    run(w, 1.0)
+    device.motors.enable(True)
+    drive(w, "dots1", (0.5, 0.0, 0.0))
+    device.lifter.move(DOTS.lifter.raised)
+    device.power.enable(True)
+    assert not device.radios["ble"].send(b"help")
+    run(w, 1.0)
+    assert w.truth()[0, :3] == pytest.approx(place)
+    assert not w.driven[0]
+    assert device.lifter.read().height == height
+    assert device.lifter.read().stamp == device.motors.read().stamp == device.imu.read().stamp == died
+    assert np.array_equal(device.motors.read().travel, travel)
+    assert device.compass.read() is None
+    assert device.ranges["tof"].read() is None
+    assert device.cameras.read() == ()
+    assert device.zone.read() is Zone.NEITHER
+    assert device.power.read().stamp == died
+    assert all(radio.read() == () for radio in device.radios.values())
+    assert device.leds.bar.values == (0,) * 16
+    assert w.energy_wh()[0] == pytest.approx(energy, abs=12 * 0.1 / 3600 + 1e-9)
+    for radio in other.radios.values():
+        assert "dots1" not in {packet.sender for packet in radio.read() if packet.stamp > died}
+    # It is still in others' way.
+    w.teleport("dots2", (w.truth()[0, 0] + 0.5, w.truth()[0, 1], math.pi))
+    other.ranges["tof"].read()
+    run(w, 0.02)
+    assert other.ranges["tof"].read().distances[0] < 0.4
+
+
+def test_an_onboard_survives_its_robot(world):
+    w = world()
+    swarm = LocalSwarm(w)
+    swarm.run(0.3)
+    w.kill("dots1")
+    for _ in range(10):
+        swarm.run(0.1)
+        for robot in swarm.robots:
+            robot.sense()
+            robot.act(Command(velocity_body=(0.2, 0.0, 0.0), lift=True, send={"ble": b"hi"}))
+    assert w.truth()[0, :3] == pytest.approx(STARTS[0])
+    assert w.truth()[1, 3] > 0.1
+
+
+def test_a_robot_may_be_dead_before_anybody_asks(world):
+    w = world()
+    w.kill("dots1")
+    drive(w, "dots1", (0.5, 0.0, 0.0))
+    run(w, 0.2)
+    assert w.truth()[0, :3] == pytest.approx(STARTS[0])
+    assert w.device("dots1").ranges["tof"].read() is None
+
+
+def test_a_dead_sensor_returns_nothing(world):
+    w = world(noise=False)
+    part = w.device("dots1").ranges["tof"]
+    w.teleport("dots1", (0.0, 0.0, 0.0))
+    w.step()
+    assert np.isfinite(part.read().distances[3])
+    w.kill_sensor("dots1", "tof", 3)
+    run(w, 0.1)
+    distances = part.read().distances
+    assert np.isnan(distances[3])
+    assert np.isfinite(distances[[2, 4]]).all()
+    other = w.device("dots2").ranges["tof"]
+    run(w, 0.02)
+    assert np.isfinite(other.read().distances[3])
+
+
+def test_radio_losses_and_counts(world):
+    w = world(radio={"loss": 1.0})
+    for name in w.names:
+        w.device(name)
+    run(w, 1.05)
+    assert w.messages() == {"sent": 33, "heard": 0, "lost": 66}
+    w.set_radio_loss(0.0)
+    run(w, 1.0)
+    assert w.messages() == {"sent": 63, "heard": 60, "lost": 66}
+    assert len(w.device("dots1").radios["ble"].read()) == 20
+    assert len(w.device("dots1").radios["uwb"].read()) == 20
+
+
+def test_losses_set_early_hold_for_radios_that_are_made_late(world):
+    w = world()
+    w.set_radio_loss(1.0)
+    for name in w.names:
+        w.device(name)
+    run(w, 0.5)
+    assert w.messages()["heard"] == 0
+
+
+def test_packet_radios_deliver_at_the_next_step(world):
+    w = world([(0.0, 0.0, 0.0), (0.3, 0.0, 0.0), (2.0, 0.0, 0.0)], (), kind="pera_swarm")
+    one, two, far = (w.device(name).radios["simple"] for name in w.names)
+    assert one.send(b"hi")
+    assert two.read() == []
+    w.step()
+    assert [packet.payload for packet in two.read()] == [b"hi"]
+    assert far.read() == []
+    w.step()
+    assert two.read() == []
+    assert w.messages()["sent"] == 1
+
+
+def test_energy_is_counted_for_robots_without_devices_too(world):
+    w = world()
+    w.device("dots1")
+    run(w, 10.0)
+    assert w.energy_wh() == pytest.approx(np.full(3, 12.0 * 10.0 / 3600))
+
+
+def test_obstacles_come_and_go(world):
+    w = world(noise=False)
+    w.teleport("dots1", (0.0, 0.0, 0.0))
+    part = w.device("dots1").ranges["tof"]
+    w.add_obstacle("box", (-0.5, 0.0, 0.0), (0.2, 0.2))
+    w.step()
+    assert part.read().distances[8] == pytest.approx(0.4 - 0.125)
+    w.remove_obstacle("box")
+    run(w, 0.02)
+    assert part.read().distances[8] == pytest.approx(2.5 - 0.125)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (lambda w: w.teleport("nobody", (0.0, 0.0, 0.0)), "no robot 'nobody'.*dots1.*carrier1"),
+        (lambda w: w.teleport("dots1", (0.0, math.nan, 0.0)), "teleport dots1 to .*three finite numbers"),
+        (lambda w: w.kill("carrier1"), "no robot 'carrier1'"),
+        (lambda w: w.kill_sensor("dots1", "sonar", 0), "dots1 has no ring 'sonar': there are tof"),
+        (lambda w: w.kill_sensor("dots1", "tof", 16), "sensor 16 of ring 'tof' of dots1: 0 to 15"),
+        (lambda w: w.set_slip("dots1", 1.0), "slip 1.0 of dots1"),
+        (lambda w: w.set_slip("nobody", 0.1), "no robot 'nobody'"),
+        (lambda w: w.set_radio_loss(1.1), "radio loss 1.1"),
+        (lambda w: w.add_obstacle("b", (0.0, 0.0, 0.0), (0.0, 1.0)), "obstacle b: .*size"),
+        (lambda w: w.remove_obstacle("b"), "no box 'b'"),
+    ],
+)
+def test_what_cannot_be_done_is_said(world, what, message):
+    w = world()
+    with pytest.raises(SimError, match=message):
+        what(w)
+
+
+def test_closing_closes_the_physics(world):
+    w = world()
+    w.close()
+    assert w.physics.closed
+
+
+def test_zones_are_the_arena_s(world):
+    w = world([(-1.0, 0.0, 0.0), (0.5, 0.0, 0.0), (2.0, 0.0, 0.0)], ())
+    assert [w.device(name).zone.read() for name in w.names] == [Zone.SEARCH, Zone.NEITHER, Zone.DROP]
+    nowhere = world([(-1.0, 0.0, 0.0)], (), arena="empty")
+    assert nowhere.device("dots1").zone.read() is Zone.NEITHER
+
+
+def test_all_kinds_of_robots_have_their_parts(world):
+    kinds = ("dots", "epuck2", "pera_swarm", "pioneer3dx", "convoy_car")
+    groups = [
+        {"kind": kind, "place": {"poses": [[-1.8 + 0.9 * i, 0.0, 0.0]]}} for i, kind in enumerate(kinds)
+    ]
+    w = world(groups, ())
+    swarm = LocalSwarm(w)
+    for robot in swarm.robots:
+        robot.act(Command(velocity_body=(0.05, 0.0, 0.1)))
+    swarm.run(0.4)
+    for robot, kind, truth in zip(swarm.robots, kinds, w.truth(), strict=True):
+        spec, device = RobotSpec.load(kind), robot.onboard.device
+        assert set(device.ranges) == {ring.name for ring in spec.ranges}
+        assert (device.imu is None) == (spec.imu is None)
+        assert (device.cameras is None) == (not spec.cameras)
+        assert set(device.radios) == {radio.name for radio in spec.radios}
+        assert truth[3] == pytest.approx(0.05, rel=0.2)
+        assert not {key for key in robot.sense().refused if key.endswith((".failed", ".silent"))}
