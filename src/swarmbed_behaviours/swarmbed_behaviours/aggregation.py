@@ -53,7 +53,7 @@ def finder_of(spec: RobotSpec, what: str) -> Radio:
     radio = min(spec.radios, key=lambda radio: kinds.index(radio.kind))
     if not measures(radio) and radio.range_max > FAR * spec.body.bounding_radius:
         message = (
-            f"{what}: radio '{radio.name}' of a robot of kind '{spec.kind}' tells no distance, and that it hears "
+            f"{what}: radio '{radio.name}' of a robot of kind '{spec.kind}' tells no distance, and to hear "
             f"somebody within {radio.range_max} m says nothing; UWB, BLE or a short-ranged one is needed"
         )
         raise ConfigError(message)

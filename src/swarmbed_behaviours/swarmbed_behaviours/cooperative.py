@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import numpy as np
 from py_trees.common import Status as Result
-from py_trees.composites import Sequence
+from py_trees.composites import Selector, Sequence
 from py_trees.decorators import Decorator
 from pydantic import Field
 from swarmbed_core.config import Part
@@ -31,9 +31,18 @@ from swarmbed_core.geometry import wrap
 from swarmbed_core.spec import NotNegative, Positive
 
 from swarmbed_behaviours.knowledge import SILENT, Carrier, Knowledge, Neighbour
-from swarmbed_behaviours.steering import ANSWER, OBSTACLE, closing_k, notice_k, recall_k, steer_k
+from swarmbed_behaviours.steering import (
+    ANSWER,
+    OBSTACLE,
+    closing_k,
+    endangered_k,
+    notice_k,
+    recall_k,
+    steer_k,
+)
 from swarmbed_behaviours.talk import State, Status, encode
 from swarmbed_behaviours.toolkit import (
+    Check,
     ComeOut,
     Do,
     Docking,
@@ -62,6 +71,10 @@ TAKE_OVER: Final = 0.5
 STANDING: Final = 0.03
 """Speeds below this count as none, in m/s."""
 COS_AHEAD: Final = math.cos(math.radians(12.0))
+WISH: Final = 0.2
+"""The speed at which a robot that waits asks whether it could go on."""
+LEG_BLUR: Final = 0.11
+"""Metres about a leg within which a distance sensor may believe it to be."""
 HELD: Final = 15
 """Ticks in which something may be in the way before a robot gives a carrier up."""
 NEAR: Final = 3.0
@@ -81,7 +94,8 @@ class CooperativeParameters(Part):
         respect: metres more to keep from whoever has the right of way.
         sight: metres within which a carrier is surely seen.
         again: seconds after which it is worth looking again at the same ground.
-        depth: metres into the drop zone where carriers are put down.
+        depth: metres into the drop zone where the last row of carriers is put down.
+        row: how many carriers make a row: the more are known, the deeper in the first ones are put down.
         least_depth: metres into it where they are put down when there is no more room.
         apart: metres between the centres of carriers put down side by side.
         stuck: seconds without progress after which a robot tries something else.
@@ -98,6 +112,7 @@ class CooperativeParameters(Part):
     sight: Positive = 0.7
     again: Positive = 25.0
     depth: Annotated[float, Field(ge=0.2, le=5.0)] = 0.6
+    row: Annotated[int, Field(ge=1)] = 8
     least_depth: Annotated[float, Field(ge=0.17, le=5.0)] = 0.22
     apart: Positive = 0.55
     stuck: Positive = 4.0
@@ -147,10 +162,13 @@ class Cooperative(TreeController):
         board = self.board
         self.docking = SharedDocking(self)
         out = ComeOut(self.docking, lambda _: TO_SEARCH_ZONE)
+        again = ComeOut(self.docking, lambda _: TO_SEARCH_ZONE)
+        clear = Check("nothing above that stays", board, self._clear)
         return Sequence(
             "cooperative",
             memory=True,
             children=[
+                Selector("get clear", memory=True, children=[clear, Guarded(self, again, State.LEAVE)]),
                 Find(self),
                 Guarded(self, pick_up(self.docking), State.DOCK),
                 Sequence(
@@ -166,6 +184,10 @@ class Cooperative(TreeController):
                 Guarded(self, out, State.LEAVE, "come out"),
             ],
         )
+
+    def _clear(self, board: Board) -> bool:
+        """Return whether the robot stands below no carrier, or below one that is to be picked up."""
+        return board.overhead is None or self.docking.wants_overhead()
 
     def tick(self) -> None:
         """Sense, learn, decide, tell."""
@@ -433,11 +455,32 @@ class Cooperative(TreeController):
             return False
         # Between the legs of a carrier only the sensors straight ahead look at what matters.
         ahead = math.atan2(vy, vx) - knowledge.yaw
-        return any(
+        if any(
             speed > max(closing_k(gap - asked.margin, asked.brake, asked.delay), STANDING)
             for gap, angle in zip(sweep.tolist(), self._angles.tolist(), strict=True)
             if gap < 1.0 and math.cos(angle - ahead) > COS_AHEAD
+        ):
+            return True
+        if any(knowledge.time - other.stamp < SILENT for other in knowledge.neighbours.values()):
+            return False
+        # Nobody tells where he is: whatever is near and no leg of the carrier may be somebody.
+        count = recall_k(self._memory, knowledge.x, knowledge.y, knowledge.time, 0.15, self.obstacles)
+        self._gathered = -math.inf
+        return bool(
+            endangered_k(vx, vy, self.body, asked.brake, asked.delay, self.obstacles, count, self._legs())
         )
+
+    def _legs(self) -> FloatArray:
+        """Return discs about the legs of the carrier that the robot goes for, seen from here."""
+        known, tray = self.docking.estimate, self.board.spec.carrier
+        if known is None or tray is None:
+            return np.empty((0, 3))
+        x, y, yaw = known.pose_odom.tolist()
+        x, y = self.knowledge.from_odom(x, y)
+        x, y, yaw = x - self.knowledge.x, y - self.knowledge.y, yaw + (self.knowledge.turn or 0.0)
+        far = math.hypot(tray.length, tray.width) / 2 - tray.leg_radius
+        angles = [yaw + math.pi / 4 + k * math.pi / 2 for k in range(4)]
+        return np.array([(x + far * math.cos(a), y + far * math.sin(a), LEG_BLUR) for a in angles])
 
     def others(self) -> Iterator[Neighbour]:
         """Return the robots whose places are known and still count.
@@ -465,7 +508,7 @@ class SharedDocking(Docking):
         """Return whether another robot is below a carrier."""
         knowledge = self._robot.knowledge
         x, y = knowledge.from_odom(float(known.pose_odom[0]), float(known.pose_odom[1]))
-        return any(math.hypot(other.x - x, other.y - y) < self.half for other in self._robot.others())
+        return any(math.hypot(other.x - x, other.y - y) < self._robot.load for other in self._robot.others())
 
 
 _RANK: Final = {
@@ -488,10 +531,12 @@ class Guarded(Decorator):
         self._robot = robot
         self._state = state
         self._held = 0
+        self._wish: tuple[float, float] | None = None
 
     def initialise(self) -> None:
         """Begin anew."""
         self._held = 0
+        self._wish = None
 
     def update(self) -> Result:
         """Return what the child says."""
@@ -500,7 +545,7 @@ class Guarded(Decorator):
         robot.aim = (robot.knowledge.x, robot.knowledge.y)
         result: Result = self.decorated.status
         if result is Result.RUNNING and not robot.board.carrying:
-            if robot.threatened(robot.knowledge.vx, robot.knowledge.vy):
+            if self._must_stand():
                 robot.board.stop()
                 self._held += 1
                 if self._held > HELD:
@@ -521,6 +566,20 @@ class Guarded(Decorator):
         if result is Result.FAILURE:
             robot.target = None
         return result
+
+    def _must_stand(self) -> bool:
+        """Return whether somebody is in the way, be it on the way that the robot was stopped on."""
+        robot, knowledge = self._robot, self._robot.knowledge
+        if self._wish is not None:
+            if robot.threatened(*self._wish):
+                return True
+            self._wish = None
+        vx, vy = knowledge.vx, knowledge.vy
+        if not robot.threatened(vx, vy):
+            return False
+        share = WISH / max(math.hypot(vx, vy), 1e-6)
+        self._wish = (share * vx, share * vy)
+        return True
 
 
 class Find(Leaf):
@@ -687,7 +746,7 @@ class Deliver(Leaf):
         inside = knowledge.zone is Zone.DROP
         robot.state = State.DEPOSIT if inside else State.CARRY
         if inside and depth is not None:
-            wanted = asked.depth if self._slot is None else self._slot[0]
+            wanted = self._depth() if self._slot is None else self._slot[0]
             off = 0.0 if self._slot is None else abs(self._slot[1] - knowledge.y)
             if depth >= wanted - 0.04 and off < 0.15:
                 self.board.stop()
@@ -724,6 +783,11 @@ class Deliver(Leaf):
         share = robot.steer(wish_x, wish_y)
         self._waited = self._waited + 0.1 if inside and share < 0.3 else 0.0
         return Result.RUNNING
+
+    def _depth(self) -> float:
+        """Return how far in the carrier goes if nothing is in the way, so that all those known have room."""
+        asked = self._robot.parameters
+        return asked.depth + asked.apart * ((len(self._robot.knowledge.carriers) - 1) // asked.row)
 
     def _walls(self, known: list[tuple[float, float]]) -> tuple[float, float]:
         """Return between which y the drop zone can be entered from here, as far as walls are seen."""
@@ -765,19 +829,20 @@ class Deliver(Leaf):
                 # Where it is going to.
                 occupied.append((max(other.x + message.aim_x, other.x), other.y + message.aim_y))
         low, high = self._walls(occupied)
+        deepest = self._depth()
         self._banned = [(y, until) for y, until in self._banned if knowledge.time < until]
         best, least = None, math.inf
-        for k in range(-20, 21):
+        for k in range(-30, 31):
             y = knowledge.y + 0.1 * k
             if not low < y < high or any(abs(y - other) < robot.radius for other, _ in self._banned):
                 continue
-            room = asked.depth
+            room = deepest
             for ox, oy in occupied:
                 if abs(oy - y) < asked.apart:
                     room = min(room, ox - asked.apart)
             if room < asked.least_depth:
                 continue
-            cost = abs(0.1 * k) + 0.5 * (asked.depth - room)
+            cost = abs(0.1 * k) + 0.5 * (deepest - room)
             if self._slot is not None and abs(self._slot[1] - y) < 0.06:
                 cost -= 0.15
             if cost < least:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from py_trees.common import Status
 from py_trees.composites import Selector, Sequence
 from pydantic import Field
 from swarmbed_core.config import ConfigFile, Part
@@ -21,6 +20,7 @@ from swarmbed_behaviours.toolkit import Leaf, TreeController, Wait
 
 if TYPE_CHECKING:
     from py_trees.behaviour import Behaviour
+    from py_trees.common import Status
 
     from swarmbed_behaviours.toolkit import Board
 

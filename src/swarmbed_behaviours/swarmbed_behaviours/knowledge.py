@@ -43,6 +43,8 @@ SHARED: Final = 20.0
 """Seconds for which a sight of a carrier can be compared with another's: dead reckoning drifts."""
 COMPASS_SHARE: Final = 0.05
 """Share of a new heading that goes into the turn between odometry and compass."""
+BESIDE: Final = 0.45
+"""A carrier so many metres from the robot that had it when it fell silent is still on it."""
 EDGE_INSIDE: Final = 0.05
 """A carrier so many metres inside the drop zone is delivered."""
 
@@ -245,17 +247,15 @@ class Knowledge:
         carrier.holder = ""
 
     def _holds(self, carrier: Carrier) -> bool:
-        """Return whether the robot that took a carrier still says so."""
+        """Return whether the robot that took a carrier has it still, as far as one can tell."""
         if carrier.holder == self.name:
             return True
         other = self.neighbours.get(carrier.holder)
-        return (
-            other is not None
-            and other.message is not None
-            and other.message.claim == carrier.id
-            and self.time - other.stamp < SILENT
-            and other.carrying
-        )
+        if other is None or other.message is None or other.message.claim != carrier.id or not other.carrying:
+            return False
+        # Who has fallen silent may stand there with it for ever.
+        beside = other.located and math.hypot(carrier.x - other.x, carrier.y - other.y) < BESIDE
+        return beside or self.time - other.stamp < SILENT
 
     def _listen(self, senses: Senses) -> None:
         """Take in what the radios heard."""
@@ -324,7 +324,8 @@ class Knowledge:
                 known.x, known.y = x, y
             return
         known.status, known.stamp = item.status, when
-        known.holder = other.name if item.status is Status.TAKEN else ""
+        if item.status is not Status.TAKEN:
+            known.holder = ""
         # Own sights are better placed than what others tell.
         if other.located and not (known.placed and math.hypot(x - known.x, y - known.y) < 0.4):
             known.x, known.y = x, y

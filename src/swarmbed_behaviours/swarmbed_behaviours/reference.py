@@ -5,8 +5,8 @@ acts on its own senses: no global map, no messages.
 
 What the paper leaves open is decided so:
 
-- *Equation (1)* is taken as it stands. Its sigma of 3 makes the search zone's directions all but uniform (0.51
-  of them towards -x, not the 0.6 of the text).
+- *Equation (1)* is taken as it stands. Its sigma of 3 makes the search zone's directions all but uniform:
+  0.51 of them are towards -x, not the 0.6 of the text.
 - *Which carriers count.* One that stands in the drop zone has been brought, and must stay. The robot
   remembers, by odometry, where it last crossed the border of that zone, and leaves alone what is beyond.
 - *The end of a delivery.* "No collision detection" is taken as: nothing within the carrier's circle where it

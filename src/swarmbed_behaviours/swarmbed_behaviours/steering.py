@@ -172,3 +172,40 @@ def recall_k(memory: FloatArray, x: float, y: float, now: float, keep: float, ou
         out[count, 2], out[count, 3] = 0.0, 1.0
         count += 1
     return count
+
+
+@kernel
+def endangered_k(
+    vx: float,
+    vy: float,
+    radius: float,
+    brake: float,
+    delay: float,
+    obstacles: FloatArray,
+    count: int,
+    skip: FloatArray,
+) -> bool:
+    """Return whether a velocity closes in on an obstacle faster than allowed.
+
+    Args:
+        vx: the velocity.
+        vy: the velocity.
+        radius: of the robot.
+        brake: deceleration that is counted with.
+        delay: seconds until the brakes act.
+        obstacles: rows x, y, radius, weight.
+        count: how many rows count.
+        skip: rows x, y, radius of discs in which nothing counts.
+    """
+    for i in range(count):
+        x, y = obstacles[i, 0], obstacles[i, 1]
+        counts = True
+        for k in range(skip.shape[0]):
+            counts = counts and math.hypot(x - skip[k, 0], y - skip[k, 1]) > skip[k, 2]
+        if not counts:
+            continue
+        distance = max(math.hypot(x, y), 1e-6)
+        closing = (vx * x + vy * y) / distance
+        if closing > max(closing_k(distance - radius - obstacles[i, 2], brake, delay), 0.03):
+            return True
+    return False

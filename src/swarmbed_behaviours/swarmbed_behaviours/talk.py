@@ -37,6 +37,8 @@ _BEARING: Final = 256.0 / (2.0 * math.pi)
 _AGE: Final = 2.0
 """Steps of an age in a second."""
 _AGE_MAX: Final = 63
+OLD: Final = 1000.0
+"""The age of all that is older than half a minute."""
 _ID_MAX: Final = 254
 _NO_ID: Final = 255
 
@@ -127,8 +129,13 @@ def _byte(value: float, steps: float) -> int:
     return max(-0x7F, min(0x7F, round(value * steps)))
 
 
-def _count(value: float, steps: float, most: int = 0xFF) -> int:
-    return max(0, min(most, round(value * steps)))
+def _count(value: float, steps: float) -> int:
+    return max(0, min(0xFF, round(value * steps)))
+
+
+def _age(seconds: float) -> int:
+    """Return the code of an age, rounded up: what is told again and again must not become younger by it."""
+    return max(0, min(_AGE_MAX, math.ceil(min(seconds, OLD) * _AGE)))
 
 
 def encode(message: Message) -> bytes:
@@ -154,7 +161,7 @@ def encode(message: Message) -> bytes:
         _NO_ID if claim is None else claim,
         _count(message.cost, _COST),
         _NO_ID if item is None else item.id,
-        0 if item is None else int(item.status) << 6 | _count(item.age, _AGE, _AGE_MAX),
+        0 if item is None else int(item.status) << 6 | _age(item.age),
         0 if item is None else _short(item.x, _METRE),
         0 if item is None else _short(item.y, _METRE),
         0,
@@ -176,10 +183,9 @@ def decode(payload: bytes) -> Message | None:
         return None
     item = None
     if known != _NO_ID:
-        age = (status & _AGE_MAX) / _AGE
-        item = Item(
-            known, _STATUSES[status >> 6], age, item_x / _METRE, item_y / _METRE, bool(flags & _OWN)
-        )
+        code_age = status & _AGE_MAX
+        age = OLD if code_age == _AGE_MAX else code_age / _AGE
+        item = Item(known, _STATUSES[status >> 6], age, item_x / _METRE, item_y / _METRE, bool(flags & _OWN))
     angle = bearing / _BEARING
     return Message(
         state=_STATES[code],

@@ -137,13 +137,17 @@ class CarrierEyes:
 
 @pytest.fixture
 def carrier_arena() -> Callable[..., tuple[MemoryWorld, LocalSwarm, CarrierEyes]]:
-    """Return a way to put a DOTS robot and a carrier into the DOTS arena."""
+    """Return a way to put a DOTS robot and a carrier into the DOTS arena, and another robot if wanted."""
 
     def make(
-        robot: tuple[float, float, float], carrier: tuple[float, float, float]
+        robot: tuple[float, float, float],
+        carrier: tuple[float, float, float],
+        other: tuple[float, float, float] | None = None,
     ) -> tuple[MemoryWorld, LocalSwarm, CarrierEyes]:
-        world = MemoryWorld.of(["dots"], arena="dots_arena", seed=1)
+        world = MemoryWorld.of(["dots"] * (1 if other is None else 2), arena="dots_arena", seed=1)
         world.teleport("dots1", robot)
+        if other is not None:
+            world.teleport("dots2", other)
         eyes = CarrierEyes(world, "dots1", carrier)
         swarm = LocalSwarm(world)
         swarm.robots[0].onboard = Onboard(replace(world.device("dots1"), cameras=eyes))

@@ -62,9 +62,10 @@ def simulate(seed, drift, start_yaw=0.7, compass_bias=0.0, seconds=40.0):
     began = true.copy()
     for k in range(1, round(seconds * 10) + 1):
         speed, turn = 0.015, 0.02
-        for moved, extra in ((true, 0.0), (odom, drift * 0.1)):
+        for pose, extra in ((true, 0.0), (odom, drift * 0.1)):
+            moved = pose.copy()
             middle = moved[2] + (turn + extra) / 2
-            moved += (speed * math.cos(middle), speed * math.sin(middle), turn + extra)
+            pose[:] = moved + np.array([speed * math.cos(middle), speed * math.sin(middle), turn + extra])
         reckoning.update(senses(3.0 + 0.1 * k))
     dx, dy = true[:2] - began[:2]
     c, s = math.cos(start_yaw), math.sin(start_yaw)

@@ -112,7 +112,7 @@ def test_carriers_beyond_the_border_of_the_drop_zone_are_not_wanted(fake):
 def test_a_carrier_is_put_down_in_the_drop_zone_only_and_where_nothing_is_near(fake, arena):
     controller = reference(fake, inset=0.15)
     board = controller.board
-    for zone, x, expected in ((Zone.NEITHER, 1.2, False), (Zone.DROP, 1.3, False), (Zone.DROP, 1.45, True)):
+    for zone, x, expected in ((Zone.NEITHER, 1.2, False), (Zone.DROP, 1.3, False), (Zone.DROP, 1.5, True)):
         fake.set(zone=zone, pose_odom=np.array([x, 0.5, 0.0]))
         board.begin()
         assert controller._can_lower(board) is expected

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_behaviours.talk import SIZE, Item, Message, State, Status, decode, encode
+from swarmbed_behaviours.talk import OLD, SIZE, Item, Message, State, Status, decode, encode
 from swarmbed_core.spec import RobotSpec
 
 place = st.floats(-150.0, 150.0)
@@ -14,7 +14,7 @@ items = st.builds(
     Item,
     st.integers(0, 254),
     st.sampled_from(list(Status)),
-    st.floats(0.0, 31.0),
+    st.floats(0.0, 60.0),
     place,
     place,
     st.booleans(),
@@ -52,7 +52,8 @@ def test_what_is_told_is_understood(message):
     if message.item is not None:
         assert (heard.item.id, heard.item.status) == (message.item.id, message.item.status)
         assert heard.item.own == message.item.own
-        assert abs(heard.item.age - message.item.age) <= 0.26
+        older = heard.item.age - message.item.age
+        assert 0.0 <= older <= 0.5 or heard.item.age == OLD
         assert math.hypot(heard.item.x - message.item.x, heard.item.y - message.item.y) < 0.005
 
 
@@ -113,3 +114,13 @@ def test_an_unknown_state_is_refused():
 
     data = encode(Message(Later(), False, 0, 0.0, 0.0))
     assert decode(data) is None
+
+
+def test_what_is_told_on_and_on_does_not_get_younger():
+    age = 0.0
+    for _ in range(200):
+        message = Message(State.SEARCH, False, 0, 0.0, 0.0, item=Item(3, Status.FREE, age, 0.0, 0.0))
+        told = decode(encode(message)).item.age
+        assert told >= min(age, OLD)
+        age = told + 0.2
+    assert told == OLD

@@ -208,6 +208,9 @@ def test_what_is_seen_of_carriers_is_kept_for_a_while(fake):
     assert board.carrier.sights == 1
     tick(board, time=1.2, carrier=sight(101, 1.1))
     assert board.carrier.sights == 2
+    # Somewhere else, or not seen: then it is not where it was.
+    tick(board, time=1.3, carrier=sight(101, 1.2, x=2.0))
+    assert board.carrier is None
     tick(board, time=2.0, carrier=None)
     assert board.carrier is None
     assert list(board.carriers) == [101]

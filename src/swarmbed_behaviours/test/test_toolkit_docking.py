@@ -12,6 +12,7 @@ from swarmbed_behaviours.toolkit import (
     pick_up,
 )
 from swarmbed_core.geometry import between
+from swarmbed_core.robot import Command
 
 CARRIER = (-1.0, 0.5, 0.6)
 
@@ -118,33 +119,50 @@ def test_what_takes_too_long_is_given_up(carrier_arena):
     assert tick(NoticesCarrier(docking), docking) is Status.FAILURE
 
 
-@pytest.mark.parametrize("distance", [0.0, 0.1])
-def test_a_carrier_with_a_robot_below_is_taken(carrier_arena, distance):
-    _, swarm, _ = carrier_arena(around(0, 0.5), CARRIER)
+@pytest.mark.parametrize("off", [0.0, 0.08])
+def test_a_carrier_with_a_robot_below_is_taken(carrier_arena, off):
+    other = (CARRIER[0] + off, CARRIER[1], 0.0)
+    world, swarm, _ = carrier_arena(around(0, 0.7), CARRIER, other)
     docking = docking_of(swarm.robots[0])
-    board = docking.board
     assert tick(NoticesCarrier(docking), docking) is Status.SUCCESS
-    # The hull of a robot below it, as the distance sensors have it.
-    centre = board.carrier.pose_odom
-    for k in range(20):
-        grid = board.robot.onboard.collision_map
-        bearing = math.atan2(board.pose[1] - centre[1], board.pose[0] - centre[0])
-        hull = 0.125 - distance
-        points = [
-            between(
-                board.pose,
-                (
-                    centre[0] + hull * math.cos(bearing + turn),
-                    centre[1] + hull * math.sin(bearing + turn),
-                    0.0,
-                ),
-            )[:2]
-            for turn in (-0.3, 0.0, 0.3)
-        ]
-        grid.update(swarm.world.time + 0.001 * k, board.pose, points)
+    assert run(pick_up(docking), docking, swarm, 20.0) is Status.FAILURE
+    assert docking.why in {"taken", "blocked"}
+    assert docking.board.is_given_up(100)
     assert tick(NoticesCarrier(docking), docking) is Status.FAILURE
-    assert docking.why == "taken"
-    assert board.is_given_up(100)
+    gap = np.hypot(*(world.truth()[0, :2] - world.truth()[1, :2])) - 0.25
+    assert gap > 0.1
+
+
+def test_a_robot_that_cannot_reach_the_centre_gives_up_and_comes_out_where_it_came_in(carrier_arena):
+    x, y, _ = around(10, 0.08)
+    world, swarm, eyes = carrier_arena((x, y, 0.0), CARRIER)
+    docking = docking_of(swarm.robots[0])
+    notices, pick = NoticesCarrier(docking), pick_up(docking)
+    assert tick(notices, docking) is Status.SUCCESS
+    # Something holds it: here its own drives.
+    swarm.robots[0].act(Command(motors=False))
+    assert run(pick, docking, swarm, 20.0) is Status.FAILURE
+    swarm.robots[0].act(Command(motors=True))
+    assert docking.why == "stuck"
+    assert tick(notices, docking) is Status.FAILURE
+    least = []
+    out = ComeOut(docking, lambda _: CARRIER[2] + math.pi)
+    assert run(out, docking, swarm, 10.0, lambda: least.append(eyes.clearance())) is Status.SUCCESS
+    assert min(least) > 0.0
+    assert between(CARRIER, world.truth()[0, :3])[0] > 0.35
+    swarm.run(docking.parameters.give_up * 1.5)
+    world.teleport("dots1", CARRIER)
+    swarm.run(0.5)
+    assert tick(notices, docking) is Status.SUCCESS
+
+
+def test_a_robot_behind_a_carrier_does_not_take_it(carrier_arena):
+    # Right in the line of sight, beyond the carrier.
+    x, y, _ = around(180, 0.165 + 0.16)
+    _, swarm, _ = carrier_arena(around(0, 0.7), CARRIER, (x, y, 0.0))
+    docking = docking_of(swarm.robots[0])
+    assert tick(NoticesCarrier(docking), docking) is Status.SUCCESS
+    assert run(pick_up(docking), docking, swarm, 20.0) is Status.SUCCESS
 
 
 @pytest.mark.parametrize("prefer", [-2.0, 0.3, 2.9])

@@ -87,6 +87,16 @@ def test_a_stranger_is_left_out_but_a_carrier_that_moved_is_followed():
     assert estimate.sights == 1
 
 
+def test_after_a_while_without_sight_one_is_enough():
+    robot, moved = (0.0, 0.0, 0.0), (1.0, 0.5, 0.2)
+    estimate = CarrierEstimate(sight((1.0, 0.0, 0.0), 2, robot), LENGTH)
+    assert not estimate.add(sight(moved, 2, robot, 0.1))
+    assert estimate.doubtful
+    assert estimate.add(sight(moved, 2, robot, 2.0))
+    assert not estimate.doubtful
+    assert estimate.pose_odom[:2] == pytest.approx(moved[:2])
+
+
 def test_it_grows_less_sure_with_time():
     carrier, robot = (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)
     old, new = (CarrierEstimate(sight(carrier, 2, robot), LENGTH) for _ in range(2))

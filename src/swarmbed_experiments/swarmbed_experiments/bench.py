@@ -1,7 +1,8 @@
 """The benchmark table: what this machine does, beside what must hold.
 
 Speeds are medians over blocks of repetitions after a warm-up, in one process on one core; accuracies come
-from seeds that nothing was tuned to. The table goes to the terminal, to JSON, and to docs/benchmarks.md.
+from seeds that nothing was tuned to. Whole runs are in `bench_runs`. The table goes to the terminal, to JSON,
+and to docs/benchmarks.md with a plot beside it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from rich.table import Table
@@ -56,6 +57,8 @@ class Row:
     at_most: float | None = None
     at_least: float | None = None
     note: str = ""
+    point: dict[str, Any] | None = None
+    """What a plot of growing cost shows of it."""
 
     @property
     def holds(self) -> bool | None:
@@ -265,6 +268,14 @@ GROUPS: Sequence[tuple[str, Callable[[bool], Iterator[Row]]]] = (
 )
 
 
+def all_groups() -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
+    """Return all groups, those that are whole runs last: they take minutes."""
+    from swarmbed_experiments import bench_runs as runs
+
+    whole = (("speed", runs.speed), ("sweep", runs.sweeps), ("cost", runs.cost), ("tasks", runs.tasks))
+    return [*GROUPS, *whole]
+
+
 def main(
     console: Console,
     *,
@@ -278,9 +289,12 @@ def main(
     Raises:
         RunError: no group is called what was asked for, or a file cannot be written.
     """
-    groups = [group for group in GROUPS if not only or any(part.lower() in group[0].lower() for part in only)]
+    known_groups = all_groups()
+    groups = [
+        group for group in known_groups if not only or any(part.lower() in group[0].lower() for part in only)
+    ]
     if not groups:
-        known = ", ".join(name for name, _ in GROUPS)
+        known = ", ".join(name for name, _ in known_groups)
         message = f"nothing to measure is called {', '.join(only)}: there are {known}"
         raise RunError(message)
     for file in (json_file, markdown_file):
@@ -294,12 +308,23 @@ def main(
             rows.extend(measure(quick))
     console.print(as_table(rows, console.width))
     if json_file is not None:
-        data = {"machine": machine(), "rows": [{**asdict(row), "holds": row.holds} for row in rows]}
+        told = [{**asdict(row), "holds": row.holds} for row in rows]
+        data = {
+            "machine": machine(),
+            "rows": [{k: v for k, v in row.items() if k != "point"} for row in told],
+        }
         write_json(json_file, data)
         console.print(f"written: {json_file}")
     if markdown_file is not None:
-        write_text(markdown_file, as_markdown(rows))
+        points = [row.point for row in rows if row.point is not None]
+        plot = markdown_file.with_name("cost.png") if points else None
+        write_text(markdown_file, as_markdown(rows, plot))
         console.print(f"written: {markdown_file}")
+        if plot is not None:
+            from swarmbed_experiments.plots import draw_cost
+
+            draw_cost(plot, points)
+            console.print(f"written: {plot}")
 
 
 def as_table(rows: Sequence[Row], width: int) -> Table:
@@ -313,14 +338,16 @@ def as_table(rows: Sequence[Row], width: int) -> Table:
     return table
 
 
-def as_markdown(rows: Sequence[Row]) -> str:
+def as_markdown(rows: Sequence[Row], plot: FilePath | None = None) -> str:
     """Return the page docs/benchmarks.md."""
     about = machine()
     lines = [
         "# Benchmarks",
         "",
         f"Measured on {about['date']} on {about['cpu']}, {about['cores']} cores, Python {about['python']},",
-        "by `scripts/bench --markdown docs/benchmarks.md`: one process on one core, after warm-up.",
+        "by `scripts/bench --markdown docs/benchmarks.md`: one process on one core, after warm-up;",
+        "sweeps take all cores.",
+        "What the times of the task mean beside the paper's: [the intralogistics task](intralogistics.md).",
         "",
         "| what | measured | must hold | | |",
         "|---|---|---|---|---|",
@@ -328,6 +355,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
     for row in rows:
         mark = {True: "holds", False: "**missed**", None: ""}[row.holds]
         lines.append(f"| {row.name} | {row.value:.4g} {row.unit} | {row.bound} | {mark} | {row.note} |")
+    if plot is not None:
+        lines += ["", f"![How cost grows with the number of robots]({plot.name})"]
     return "\n".join(lines) + "\n"
 
 

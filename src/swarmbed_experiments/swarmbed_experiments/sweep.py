@@ -282,17 +282,22 @@ def identity_of(scenario: Scenario) -> str:
     for package in DEPENDENCIES:
         with contextlib.suppress(PackageNotFoundError):
             digest.update(f"{package} {version(package)}".encode())
+    for file in files_of(scenario):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def files_of(scenario: Scenario) -> list[Path]:
+    """Return our code and configuration, and the file of a controller of somebody's own."""
     folders = [Path(spec.origin).parent for name in PACKAGES if (spec := find_spec(name)) and spec.origin]
-    files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
-    files += [file for name in ("config", "worlds") for file in sorted((share_dir() / name).rglob("*.yaml"))]
+    files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
+    for folder in (share_dir() / "config", share_dir() / "worlds"):
+        files += [file for file in sorted(folder.rglob("*.yaml")) if file.parent.name != "scenarios"]
     module, colon, _ = scenario.controller.name.partition(":")
     own = find_spec(module) if colon else None
     if own is not None and own.origin is not None:
         files.append(Path(own.origin))
-    for file in files:
-        if file.parent.name != "scenarios":
-            digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()
+    return files
 
 
 # The work

@@ -18,7 +18,7 @@ def test_bounds_decide():
     assert not bench.Row("a", 0.1, "s", at_least=0.5, at_most=2.0).holds
 
 
-@pytest.mark.parametrize("name", [name for name, _ in bench.GROUPS])
+@pytest.mark.parametrize("name", [name for name, _ in bench.all_groups()])
 def test_every_group_measures(name, tmp_path):
     out = io.StringIO()
     files = {"json_file": tmp_path / "b.json", "markdown_file": tmp_path / "b.md"}
@@ -27,6 +27,7 @@ def test_every_group_measures(name, tmp_path):
     assert data["machine"]["cores"] >= 1
     assert data["rows"]
     page = (tmp_path / "b.md").read_text()
+    assert (tmp_path / "cost.png").exists() == (name == "cost") == ("(cost.png)" in page)
     for row in data["rows"]:
         assert row["value"] is not None
         assert row["name"] in page

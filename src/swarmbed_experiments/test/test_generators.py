@@ -64,6 +64,7 @@ def test_two_die_one_of_them_when_it_carries(stage):
     here.world.carried_by[0] = 2 if "dots3" not in here.setting.dead else 1
     carrying = f"dots{here.world.carried_by[0] + 1}"
     generator.tick(here.look(9.0))
+    here.world.carried_by[1] = next(row for row in range(5) if f"dots{row + 1}" not in here.setting.dead)
     generator.tick(here.look(9.1))
     assert carrying in here.setting.dead
     assert {name for _, name in here.world.told} == here.setting.dead

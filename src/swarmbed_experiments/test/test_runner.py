@@ -1,6 +1,9 @@
 """The loop: what is ticked when, how it ends, and what it leaves whatever happens."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,6 +14,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Event
 from swarmbed_experiments.runner import Run, Track, redraw, warm_up
+from swarmbed_experiments.scenarios import load_scenario
 
 
 def run_of(data, **changes):
@@ -99,6 +103,19 @@ def test_one_seed_gives_one_run(scenario_data):
     assert first == again
     assert (poses == same).all()
     assert not (metrics(6)[1] == poses).all()
+
+
+def test_the_seed_is_that_of_the_controllers_too(scenario_data):
+    robots = [{"place": {"poses": [[1, 0, 0]]}}]
+    turns = [run_of(scenario_data, robots=robots, seed=seed).controllers[0].turn for seed in (5, 5, 6)]
+    assert turns[0] == turns[1] != turns[2]
+
+
+def test_of_many_robots_a_pose_a_second_is_kept(scenario_data, monkeypatch):
+    monkeypatch.setattr("swarmbed_experiments.runner.FEW", 1)
+    run = run_of(scenario_data)
+    run.go()
+    assert run.track.times == pytest.approx([1.0, 2.0])
 
 
 def test_pacing_takes_its_time_and_changes_nothing(scenario_data):
@@ -201,3 +218,40 @@ def test_what_is_no_track_is_told(tmp_path, content):
 
 def test_warming_up_leaves_nothing(scenario_data):
     warm_up(check(scenario_data, Scenario, "t"), "t", 0.2)
+
+
+HASH = """
+import hashlib, sys
+from swarmbed_experiments.runner import Run
+from swarmbed_experiments.scenarios import load_scenario
+case = load_scenario("intralogistics_cooperative", ["time_limit=4"], world=sys.argv[1], seed=77)
+run = Run(*case)
+run.go()
+track = run.track
+print(hashlib.sha256(track.poses.tobytes() + track.carrier_poses.tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.parametrize("world", ["mujoco", "planar"])
+def test_two_processes_give_the_same_bits(world):
+    words = [sys.executable, "-c", HASH, world]
+    environments = [{**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2")]
+    first, second = (
+        subprocess.run(words, capture_output=True, text=True, env=environment, timeout=100, check=True)
+        for environment in environments
+    )
+    assert len(first.stdout.strip()) == 64
+    assert first.stdout == second.stdout
+
+
+@pytest.mark.parametrize("world", ["mujoco", "planar"])
+def test_a_second_run_in_one_process_gives_the_same_bits(world):
+    case = load_scenario("intralogistics_cooperative", ["time_limit=4"], world=world, seed=78)
+    tracks = []
+    for _ in range(2):
+        run = Run(*case)
+        run.go()
+        run.close()
+        tracks.append(run.track)
+    assert (tracks[0].poses == tracks[1].poses).all()
+    assert tracks[0].deeds == tracks[1].deeds

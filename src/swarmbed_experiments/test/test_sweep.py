@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -20,7 +21,16 @@ from scipy.stats import binom
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.sweep import Task, aggregate, identity_of, run_task, statistics, sweep, wilson
+from swarmbed_experiments.sweep import (
+    Task,
+    aggregate,
+    files_of,
+    identity_of,
+    run_task,
+    statistics,
+    sweep,
+    wilson,
+)
 
 from swarmbed_experiments import sweep as sweeps
 
@@ -75,6 +85,8 @@ def case(tmp_path, monkeypatch):
     (tmp_path / "sweep_jobs.py").write_text(JOBS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    # Somebody may edit the sources between two sweeps of a test.
+    monkeypatch.setattr(sweeps, "files_of", lambda _: [file])
     note = tmp_path / "note"
     monkeypatch.setenv("SWEPT", str(note))
     sys.modules.pop("sweep_jobs", None)
@@ -173,9 +185,19 @@ def test_a_directory_of_another_scenario_is_refused(case):
 
 
 def test_identity_is_of_all_but_the_seed(tmp_path, monkeypatch):
-    import yaml
-
     data = yaml.safe_load(SCENARIO)
+    files = files_of(Scenario.model_validate(data))
+    names = {file.name for file in files}
+    assert {
+        "onboard.py",
+        "planar_world.py",
+        "reference.py",
+        "board.py",
+        "dots.yaml",
+        "dots_arena.yaml",
+    } <= names
+    assert "intralogistics.yaml" not in names
+    monkeypatch.setattr(sweeps, "files_of", lambda scenario: files_of(scenario)[len(files) :])
     same = [identity_of(Scenario.model_validate({**data, "seed": seed})) for seed in (1, 2)]
     assert same[0] == same[1]
     (tmp_path / "my_program.py").write_text("class Mine: pass\n")
@@ -189,9 +211,11 @@ def test_identity_is_of_all_but_the_seed(tmp_path, monkeypatch):
 def test_a_killed_sweep_goes_on_and_leaves_no_worker(case, tmp_path):
     script = tmp_path / "killed.py"
     script.write_text(
-        "from pathlib import Path\nimport sweep_jobs\nfrom swarmbed_experiments.sweep import sweep\n"
+        "from pathlib import Path\nimport sweep_jobs\nfrom swarmbed_experiments import sweep as sweeps\n"
         "if __name__ == '__main__':\n"
-        f"    sweep({case.name!r}, seeds=6, workers=2, out=Path({str(case.out)!r}), job=sweep_jobs.slow)\n"
+        f"    sweeps.files_of = lambda _: [Path({case.name!r})]\n"
+        f"    out = Path({str(case.out)!r})\n"
+        f"    sweeps.sweep({case.name!r}, seeds=6, workers=2, out=out, job=sweep_jobs.slow)\n"
     )
     process = subprocess.Popen([sys.executable, script])
     wait_for(lambda: len(list(case.out.glob("*/parts/*.json"))) == 3)

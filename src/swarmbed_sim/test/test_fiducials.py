@@ -345,6 +345,16 @@ def test_walls_are_for_robots_that_localise(world):
     assert estimate.pose_map == pytest.approx(poses[0], abs=1e-6)
 
 
+def test_among_robots_only_those_that_localise_look_at_walls(world):
+    groups = [
+        {"kind": "dots", "localised": localised, "place": {"poses": [[0.3, y, 0.8]]}}
+        for localised, y in ((True, -0.4), (False, 0.4))
+    ]
+    w = world(groups, arena="dots_arena")
+    assert look(w, "dots1")
+    assert not look(w, "dots2")
+
+
 def test_a_robot_before_a_wall_marker_hides_it(world):
     groups = [{"kind": "dots", "localised": True, "place": {"poses": [[1.3, 0.0, 0.0], [1.0, 2.0, 0.0]]}}]
     w = world(groups, arena="dots_arena")

@@ -276,6 +276,23 @@ def test_a_box_body_is_its_bounding_disc():
     assert drive.physics.poses[0, 0] == pytest.approx(2.5 - PIONEER.body.bounding_radius, abs=MILLIMETRE)
 
 
+def test_velocities_lose_what_closes_and_keep_the_rest():
+    scene = scene_of([(DOTS, (2.0, 0, 0)), (DOTS, (-1, 0, 0)), (DOTS, (-0.5, 0, 0))])
+    physics = PlanarPhysics(scene)
+    drive = Drive(physics)
+    drive.v_body[0] = (0.5, 0.5, 0)
+    drive.v_body[1] = (1.0, 0, 0)
+    drive.driven[2] = False
+    passed = 0.0
+    for _ in range(100):
+        drive.go(0.01)
+        passed = max(passed, physics.twists[2, 0])
+    # Along the wall.
+    assert physics.twists[0] == pytest.approx([0, 0.5, 0], abs=1e-6)
+    # Two of the same mass that stick together share the momentum of the one.
+    assert passed == pytest.approx(0.5, abs=0.05)
+
+
 def test_contacts_are_told_once_with_their_speed_and_names():
     scene = scene_of(
         [(DOTS, (-1, 0, 0)), (DOTS, (0, 0, 0)), (DOTS, (2.2, 0, 0))],

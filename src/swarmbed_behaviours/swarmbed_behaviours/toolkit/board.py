@@ -116,9 +116,10 @@ class Board:
 
     @property
     def carrier(self) -> CarrierEstimate | None:
-        """Return the carrier whose side the robot sees now, if it sees one."""
+        """Return the carrier whose side the robot sees now, if it sees one and is sure where it stands."""
         sight = self.senses.carrier
-        return None if sight is None else self.carriers.get(sight.id)
+        known = None if sight is None else self.carriers.get(sight.id)
+        return None if known is None or known.doubtful else known
 
     @property
     def overhead(self) -> UndersideSight | None:

@@ -10,7 +10,7 @@ from py_trees.behaviour import Behaviour
 from py_trees.common import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from swarmbed_core.device import RadioPacket, Zone
 
@@ -27,6 +27,16 @@ class Leaf(Behaviour):
         """Name the node and give it the blackboard."""
         super().__init__(name)
         self.board = board
+
+    def tick(self) -> Iterator[Behaviour]:
+        """Do what py_trees' own tick does, without the texts that it formats for its log."""
+        if self.status is not Status.RUNNING:
+            self.initialise()
+        status = self.update()
+        if status is not Status.RUNNING:
+            self.terminate(status)
+        self.status = status
+        yield self
 
 
 class Condition(Leaf):

@@ -10,7 +10,8 @@ paper leaves open is decided here:
 - There is a centimetre to spare on either side between the legs. So the sights are fused
   (`CarrierEstimate`), and the robot drives in only when place and direction are sure enough.
 - Far sides may tell no direction: then the robot first goes nearer, where they do.
-- A carrier with something between its legs is taken: another robot is below it.
+- A carrier with something between its legs is taken: another robot is below it. Where two got under it at
+  once, neither reaches the centre: both give up for a while, of random length, and come out.
 - Where a wall leaves no room for `predock`, the robot stands closer to the side.
 """
 
@@ -49,6 +50,15 @@ STICK = math.radians(55.0)
 LOST_SECONDS = 2.0
 BLIND_SECONDS = 4.0
 """A carrier is lost when no side was seen for so long; the second while driving in."""
+BEAM_OFF = math.sin(math.radians(5.0))
+BEAM_ASIDE = 0.15
+BEAM_REACH = 0.05
+"""A distance sensor looks between the legs if the centre is this near to its axis, and the robot this near to
+the side's normal (as a share of its distance) and to predock."""
+OFF_CENTRE = 0.03
+"""A robot that is further off the centre than this, in metres, comes out by the nearest side."""
+CENTRED = 0.002
+"""Metres off the line out below which it need not go there first."""
 PATIENCE = 2.0
 """Seconds to wait for somebody to get out of the way."""
 APPEAR_SECONDS = 0.7
@@ -71,9 +81,8 @@ class DockingParameters(Part):
         sure_yaw: and its direction, in radians.
         centred: how far off the carrier's centre it is lifted, in metres.
         blocked: likelihood of a collision above which a way is not free.
-        taken: likelihood that something is between the legs above which a carrier is taken.
         time_limit: seconds for the way to the centre.
-        give_up: seconds for which a carrier is left alone that could not be picked up.
+        give_up: seconds, about, for which a carrier is left alone that could not be picked up.
     """
 
     markers: str = CARRIER_MARKERS
@@ -88,7 +97,6 @@ class DockingParameters(Part):
     sure_yaw: Positive = 0.03
     centred: Positive = 0.006
     blocked: Annotated[float, Field(ge=0, le=1)] = 0.05
-    taken: Annotated[float, Field(ge=0, le=1)] = 0.05
     time_limit: Positive = 30.0
     give_up: Positive = 10.0
 
@@ -118,13 +126,12 @@ class Docking:
         self.docking = CarrierMarkers.load(parameters.markers).docking
         carrier = board.spec.carrier
         self.half = 0.0 if carrier is None else carrier.length / 2
-        # Between the legs, clear of what the map smears them to.
-        self.core = 0.6 * self.half
         self.target: int | None = None
         self.why = ""
         self.over = False
         self._accept = accept
         self._outwards: float | None = None
+        self._rests_until = -math.inf
 
     @property
     def estimate(self) -> CarrierEstimate | None:
@@ -134,7 +141,9 @@ class Docking:
     def wants_overhead(self) -> bool:
         """Return whether the carrier above is to be picked up."""
         above = self.board.overhead
-        return above is not None and above.pose_odom is not None and self._accept(self.board, above.pose_odom)
+        if above is None or above.pose_odom is None or self.board.time < self._rests_until:
+            return False
+        return self._accept(self.board, above.pose_odom)
 
     def wants_side(self) -> bool:
         """Return whether a carrier is in sight that is to be picked up; if so, the robot is after it now."""
@@ -162,17 +171,25 @@ class Docking:
     def taken(self, known: CarrierEstimate) -> bool:
         """Return whether something is between the legs of a carrier, as far as the robot can tell.
 
-        It can from near by and right before a side: elsewhere the legs, smeared by the sensors' wide field
-        of view, cover what is between them.
+        It can from before a side, if a distance sensor looks at the centre: the cone of that one passes
+        between the legs. From elsewhere the legs are in the way, and the map smears them over the gap.
         """
         board = self.board
-        if known.yaw_sigma > 0.1:
+        points = board.senses.points_body
+        if points is None or known.yaw_sigma > 0.1:
             return False
-        out, aside, _ = between(known.side(board.pose), board.pose)
-        if not (board.spec.body.bounding_radius < out < self.parameters.near and abs(aside) < 0.3 * out):
+        out, aside, _ = between(known.side(board.pose), board.pose).tolist()
+        near = board.spec.body.bounding_radius < out < self.docking.predock + BEAM_REACH
+        if not near or abs(aside) > BEAM_ASIDE * out:
             return False
         x, y, _ = between(board.pose, known.pose_odom).tolist()
-        return board.likelihood_at(x, y, self.core) > self.parameters.taken
+        far = math.hypot(x, y)
+        for px, py in points.tolist():
+            # The sine of the angle between the sensor's axis and the centre.
+            reach = math.hypot(px, py)
+            if x * px + y * py > 0 and abs(x * py - y * px) < BEAM_OFF * far * reach and reach < far:
+                return True
+        return False
 
     def side(self, known: CarrierEstimate) -> FloatArray:
         """Return the side of the carrier that the robot goes for."""
@@ -194,8 +211,14 @@ class Docking:
 
     def leave(self, _: Board) -> None:
         """Take no interest in the carrier for a while, unless it was only lost from sight."""
-        if self.target is not None and self.why != "lost":
-            self.board.give_up(self.target, self.parameters.give_up)
+        board = self.board
+        if self.why != "lost":
+            # At random, or two robots that are in each other's way would be so again.
+            seconds = self.parameters.give_up * float(board.rng.uniform(0.5, 1.5))
+            if self.target is not None:
+                board.give_up(self.target, seconds)
+            if board.overhead is not None:
+                self._rests_until = board.time + seconds
         self.target = None
         self.over = False
 
@@ -363,6 +386,11 @@ class CentreUnder(Leaf):
         """Go."""
         super().__init__(name, docking.board)
         self._docking = docking
+        self._arrived: float | None = None
+
+    def initialise(self) -> None:
+        """Begin anew."""
+        self._arrived = None
 
     def update(self) -> Status:
         """Go on; succeed when the robot stands there."""
@@ -380,11 +408,17 @@ class CentreUnder(Leaf):
             board.stop()
             return Status.SUCCESS
         status = board.go_to(goal, asked.centre_speed)
-        return self._docking.fail("stuck") if status is Status.FAILURE else Status.RUNNING
+        if status is not Status.SUCCESS:
+            self._arrived = None
+        elif self._arrived is None:
+            self._arrived = board.time
+        # A path is over near its end already, and something may be in the way.
+        held = self._arrived is not None and board.time - self._arrived > APPEAR_SECONDS
+        return self._docking.fail("stuck") if held or status is Status.FAILURE else Status.RUNNING
 
 
 class ComeOut(Leaf):
-    """Come out from under a carrier, through the side that is free and lies best; done where there is none."""
+    """Come out from under a carrier, where a side is free and lies best; done where there is none."""
 
     def __init__(
         self,
@@ -440,21 +474,28 @@ class ComeOut(Leaf):
         yaw = float(board.pose[2])
         prefer = self._prefer(board)
         reach = docking.half + board.spec.body.bounding_radius + self._margin
+        off = board.distance_to(centre)
+        bearing = math.atan2(board.pose[1] - centre[1], board.pose[0] - centre[0])
         ways = []
         for k in range(4):
             out = float(wrap(centre[2] + k * QUARTER))
+            if off > OFF_CENTRE and abs(wrap(out - bearing)) > QUARTER / 2:
+                # What is half way out, or could not get in, goes back to where it came from.
+                continue
             goal = compose((centre[0], centre[1], out), (reach, 0.0, yaw - out))
             x, y, _ = between(board.pose, goal)
             likelihood = board.likelihood_at(x, y, board.spec.body.bounding_radius)
             free = likelihood <= docking.parameters.blocked
             turned = abs(wrap(board.from_odom(out) - prefer))
             ways.append((not free, turned if free else likelihood, k, goal))
-        blocked, _, _, goal = min(ways, key=lambda way: way[:3])
+        blocked, _, k, goal = min(ways, key=lambda way: way[:3])
         if blocked and not last:
             return None
-        off = board.distance_to(centre)
-        middle = compose((centre[0], centre[1], yaw), (0.0, 0.0, 0.0))
-        return [goal] if off < 0.002 else [middle, goal]
+        # Between the legs first: there is no room to come out askew.
+        out = float(centre[2]) + k * QUARTER
+        depth, aside, _ = between((centre[0], centre[1], out), board.pose).tolist()
+        line = compose((centre[0], centre[1], out), (max(depth, 0.0), 0.0, yaw - out))
+        return [goal] if abs(aside) < CENTRED else [line, goal]
 
 
 def pick_up(docking: Docking, name: str = "pick up") -> Behaviour:

@@ -33,6 +33,8 @@ GATE = 25.0
 """A sight whose squared distance from the estimate is above this, in units of its noise, does not fit."""
 STRANGERS = 3
 """After as many sights in a row that do not fit, the carrier has been moved."""
+STALE = 1.0
+"""After so many seconds without a sight, one that does not fit is enough for that."""
 
 
 @kernel
@@ -104,7 +106,15 @@ class CarrierEstimate:
         self._half = length / 2
         self._noise = np.empty((3, 3))
         self._strangers = 0
+        self.stamp = sight.stamp
+        self.yaw_known = sight.yaw_known
+        self.sights = 0
         self._begin(sight)
+
+    @property
+    def doubtful(self) -> bool:
+        """Return whether the newest sight does not fit: then it may no longer be where it was."""
+        return self._strangers > 0
 
     @property
     def yaw_sigma(self) -> float:
@@ -131,7 +141,7 @@ class CarrierEstimate:
         self.stamp = max(self.stamp, sight.stamp)
         if fuse_k(self.pose_odom, cov, seen, self._noise, GATE) > GATE:
             self._strangers += 1
-            if self._strangers < STRANGERS:
+            if self._strangers < STRANGERS and passed < STALE:
                 return False
             self._begin(sight)
             return True

@@ -1,0 +1,236 @@
+"""The benchmark rows that are whole runs: how fast worlds go, how cost grows, how well the tasks are done.
+
+Factors of real time are those of one process with all that runs in it: physics, sensors, Onboards, trees.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from swarmbed_experiments.bench import SEED, Row
+from swarmbed_experiments.runner import Run, warm_up
+from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.sweep import sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PAPER_MEAN = 178.0
+"""Mean completion time of the DOTS paper's Table V, in seconds."""
+TASKS = ("intralogistics", "intralogistics_cooperative")
+FAULTS = (
+    "fault_radio_loss",
+    "fault_dead_sensor",
+    "fault_robot_death",
+    "fault_moved_carrier",
+    "fault_wheel_slip",
+    "fault_under_carrier",
+    "fault_blocked_zone",
+)
+LIVE = (1, 2, 5, 10, 20)
+CROWDS = (100, 300, 1000, 3000, 10000)
+DENSITY = 1000 / 30**2
+"""Robots on a square metre of the crowds: those of random_walk_1000."""
+
+
+def tasks(quick: bool) -> Iterator[Row]:
+    """Run the main task with both controllers, and with each fault, over seeds that nothing was tuned to."""
+    seeds = 1 if quick else 100
+    with tempfile.TemporaryDirectory() as out:
+        for name in TASKS:
+            rows = sweep(name, seeds=seeds, first_seed=SEED, out=Path(out)).rows
+            yield from _task_rows(name, rows)
+        for name in FAULTS[:1] if quick else FAULTS:
+            rows = sweep(name, seeds=max(1, seeds // 10), first_seed=SEED, out=Path(out)).rows
+            done = sum(row["verdict"] == "accepted" for row in rows)
+            yield Row(f"{name}: accepted", 100 * done / len(rows), "%", note=f"{done} of {len(rows)} seeds")
+
+
+def _task_rows(name: str, rows: Sequence[dict[str, Any]]) -> Iterator[Row]:
+    """Sum one sweep up."""
+    reference = name == TASKS[0]
+    done = [row for row in rows if row["verdict"] == "accepted"]
+    yield Row(
+        f"{name}: 5 of 5 carriers within 600 s",
+        100 * len(done) / len(rows),
+        "%",
+        at_least=98 if reference else 100,
+        note=f"{len(done)} of {len(rows)} seeds",
+    )
+    times = [float(row["completion_seconds"]) for row in done]
+    if not times:
+        return
+    yield Row(
+        f"{name}: mean completion",
+        float(np.mean(times)),
+        "s",
+        at_most=None if reference else 90,
+        note=f"{min(times):.0f}-{max(times):.0f} s; Table V: {PAPER_MEAN:.0f} s (99-327 s), five runs",
+    )
+    fastest = max(float(row["max_approach_speed"]) for row in rows)
+    touches = sum(int(row["collisions"]) for row in rows)
+    yield Row(
+        f"{name}: hardest contact of two robots",
+        fastest,
+        "m/s",
+        at_most=None if reference else 0.1,
+        note=f"{touches} contacts of two robots in {len(rows)} runs",
+    )
+    yield Row(
+        f"{name}: median factor in the sweep",
+        float(np.median([row["real_time_factor"] for row in rows])),
+        "x real time",
+        note="all cores at work",
+    )
+
+
+def speed(quick: bool) -> Iterator[Row]:
+    """Time whole runs: five robots, twenty robots, thousands."""
+    for name in TASKS:
+        factors = []
+        for seed in range(1 if quick else 5):
+            summary = _run(name, seed=SEED + seed, sets=["time_limit=10"] if quick else [])
+            factors.append(float(summary["real_time_factor"]))
+        yield Row(
+            f"{name}, 5 robots + 5 carriers, mujoco",
+            float(np.median(factors)),
+            "x real time",
+            at_least=25,
+            note="median of whole runs; 50 is the goal" if not quick else "10 s",
+        )
+    seconds = 5 if quick else 60
+    factor = _factor("intralogistics_20", seconds, [])
+    yield Row("20 robots + 20 carriers, mujoco", factor, "x real time", at_least=5, note=f"first {seconds} s")
+    for count, seconds in ((1000, 2 if quick else 20), (10000, 1 if quick else 5)):
+        factor = _factor(f"random_walk_{count}", seconds, [])
+        yield Row(
+            f"{count:,} robots walk at random, planar",
+            factor,
+            "x real time",
+            at_least=5 if count == 1000 else None,
+            note="16 ranges each at 50 Hz, collision avoidance",
+        )
+
+
+def cost(quick: bool) -> Iterator[Row]:
+    """Measure what a robot costs, the more there are."""
+    with tempfile.TemporaryDirectory() as folder:
+        for point in cost_points(Path(folder), quick=quick):
+            robots, what = point["robots"], point["what"]
+            name = f"cost of {robots:,} robots, {what}"
+            memory = (
+                f"{point['mb']:.0f} MB, {1000 * point['mb'] / robots:.1f} kB a robot"
+                if point.get("mb")
+                else ""
+            )
+            yield Row(
+                name, point["ms_per_second"] / robots, "ms a robot and second", note=memory, point=point
+            )
+
+
+def cost_points(folder: Path, *, quick: bool) -> list[dict[str, Any]]:
+    """Return cost and memory for growing numbers of robots, each in a process of its own."""
+    jobs: list[tuple[str, str, int, list[str], float]] = []
+    for count in LIVE[:2] if quick else LIVE:
+        # As many carriers as robots, and the same room for each.
+        arena = _arena(folder, 5.0 * (count / 5) ** 0.5)
+        sets = [
+            f"arena={arena}",
+            f"robots=[{{kind: dots, count: {count}, place: {{area: {{x_min: 0}}}}}}]",
+            f"carriers=[{{count: {count}, place: {{area: {{x_max: 0}}, gap: 0.1}}}}]",
+            "frame.acceptors=[{name: elapsed}]",
+        ]
+        jobs.append(("whole robots, mujoco", "intralogistics", count, sets, 5.0 if quick else 20.0))
+    for count in CROWDS[:2] if quick else CROWDS:
+        arena = _arena(folder, (count / DENSITY) ** 0.5)
+        sets = [f"arena={arena}", f"robots.0.count={count}"]
+        jobs.append(
+            ("crowd, planar", "random_walk_1000", count, sets, max(1.0, 5000 / count) if not quick else 1.0)
+        )
+    context = multiprocessing.get_context("spawn")
+    points = []
+    for what, name, count, sets, seconds in jobs:
+        with context.Pool(1) as pool:
+            ms, mb = pool.apply(_measure, (name, sets, seconds))
+        points.append({"what": what, "robots": count, "ms_per_second": ms, "mb": mb})
+    return points
+
+
+def sweeps(quick: bool) -> Iterator[Row]:
+    """Compare a sweep on two cores with one on one."""
+    seeds, limit = (4, 5) if quick else (12, 60)
+    spent = []
+    for workers in (2, 1):
+        with tempfile.TemporaryDirectory() as out:
+            started = time.perf_counter()
+            sets = [f"time_limit={limit}", "frame.acceptors=[{name: elapsed}]"]
+            sweep("intralogistics", seeds=seeds, first_seed=SEED, out=Path(out), workers=workers, sets=sets)
+            spent.append(time.perf_counter() - started)
+    yield Row(
+        "sweep: two cores over one",
+        spent[1] / spent[0],
+        "x",
+        at_least=None if quick else 1.7,
+        note=f"{seeds} runs of {limit} s, start of the processes included",
+    )
+
+
+def _run(name: str, *, seed: int, sets: Sequence[str]) -> dict[str, Any]:
+    """Return the summary of a run that writes nothing."""
+    scenario, source = load_scenario(name, sets, seed=seed)
+    warm_up(scenario, source)
+    run = Run(scenario, source)
+    summary = run.go()
+    run.close()
+    return summary
+
+
+def _factor(name: str, seconds: float, sets: Sequence[str]) -> float:
+    """Return how much faster than real time the beginning of a run is."""
+    scenario, source = load_scenario(name, sets, seed=SEED)
+    warm_up(scenario, source)
+    run = Run(scenario, source)
+    spent = _spend(run, seconds)
+    run.close()
+    return seconds / spent
+
+
+def _spend(run: Run, seconds: float) -> float:
+    """Run for so many seconds of the world's time; return those that it took."""
+    started = time.perf_counter()
+    for _ in range(round(seconds * 10)):
+        run.tick()
+    return time.perf_counter() - started
+
+
+def _measure(name: str, sets: Sequence[str], seconds: float) -> tuple[float, float]:
+    """Return milliseconds for a simulated second, and megabytes that the run takes."""
+    small, source = load_scenario(name, [*sets, "robots.0.count=2", "carriers=[]"], seed=SEED)
+    warm_up(small, source)
+    before = _megabytes()
+    scenario, source = load_scenario(name, sets, seed=SEED)
+    run = Run(scenario, source)
+    run.tick()
+    spent = _spend(run, seconds)
+    used = _megabytes() - before
+    run.close()
+    return 1000 * spent / seconds, max(used, 0.0)
+
+
+def _megabytes() -> float:
+    """Return the memory of this process."""
+    resident = int(Path("/proc/self/statm").read_text().split()[1])
+    return resident * 4096 / 1e6
+
+
+def _arena(folder: Path, side: float) -> Path:
+    """Write a square arena and return its file."""
+    file = folder / f"arena{side:.2f}.yaml"
+    file.write_text(f"version: 1\ntitle: a square\nsize: [{side:.2f}, {side:.2f}]\n")
+    return file

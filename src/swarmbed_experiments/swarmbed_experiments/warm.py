@@ -1,0 +1,28 @@
+"""Compile all kernels by running the beginnings of some scenarios: `python -m swarmbed_experiments.warm`.
+
+`scripts/setup` does it once, so that the first run of a stranger is as fast as the second.
+"""
+
+from __future__ import annotations
+
+from swarmbed_experiments.runner import warm_up
+from swarmbed_experiments.scenarios import load_scenario
+
+CASES = (
+    ("intralogistics_cooperative", ["robots.0.localised=true"]),
+    ("intralogistics_cooperative", ["world=planar"]),
+    ("random_walk_1000", ["robots.0.count=20"]),
+)
+SECONDS = 3.0
+"""Of each: by then robots have seen carriers and heard each other."""
+
+
+def main() -> None:
+    """Run them."""
+    for name, sets in CASES:
+        scenario, source = load_scenario(name, sets)
+        warm_up(scenario, source, SECONDS)
+
+
+if __name__ == "__main__":
+    main()
