@@ -75,6 +75,12 @@ WISH: Final = 0.2
 """The speed at which a robot that waits asks whether it could go on."""
 LEG_BLUR: Final = 0.11
 """Metres about a leg within which a distance sensor may believe it to be."""
+KEEP: Final = 0.6
+"""Metres that another place in the drop zone must be nearer to be chosen instead."""
+WALL_SLACK: Final = 0.08
+"""Metres by which a wall may turn out to be nearer to a chosen place than it seemed."""
+PATIENCE: Final = 10.0
+"""Seconds in the drop zone's front after which a robot puts up with less room."""
 HELD: Final = 15
 """Ticks in which something may be in the way before a robot gives a carrier up."""
 NEAR: Final = 3.0
@@ -98,6 +104,7 @@ class CooperativeParameters(Part):
         row: how many carriers make a row: the more are known, the deeper in the first ones are put down.
         least_depth: metres into it where they are put down when there is no more room.
         apart: metres between the centres of carriers put down side by side.
+        least_apart: the same where there is no more room.
         stuck: seconds without progress after which a robot tries something else.
         docking: how carriers are picked up.
     """
@@ -115,6 +122,7 @@ class CooperativeParameters(Part):
     row: Annotated[int, Field(ge=1)] = 8
     least_depth: Annotated[float, Field(ge=0.17, le=5.0)] = 0.22
     apart: Positive = 0.55
+    least_apart: Positive = 0.48
     stuck: Positive = 4.0
     docking: DockingParameters = DockingParameters(approach_speed=0.4)
 
@@ -728,6 +736,7 @@ class Deliver(Leaf):
         self._aside_until = -math.inf
         self._waited = 0.0
         self._banned: list[tuple[float, float]] = []
+        self._near = 0.0
 
     def initialise(self) -> None:
         """Begin anew."""
@@ -736,6 +745,7 @@ class Deliver(Leaf):
         self._chosen = -math.inf
         self._waited = 0.0
         self._banned.clear()
+        self._near = self._robot.knowledge.time
 
     def update(self) -> Result:
         """Carry on."""
@@ -812,6 +822,7 @@ class Deliver(Leaf):
         robot = self._robot
         knowledge, asked = robot.knowledge, robot.parameters
         if not knowledge.edge_known or knowledge.x < -1.0:
+            self._near = knowledge.time
             return None
         occupied = [
             (carrier.x, carrier.y)
@@ -832,21 +843,29 @@ class Deliver(Leaf):
         deepest = self._depth()
         self._banned = [(y, until) for y, until in self._banned if knowledge.time < until]
         best, least = None, math.inf
+        old = None if self._slot is None else self._slot[1]
+        # Who finds no place for long puts up with less room.
+        apart = asked.apart if knowledge.time - self._near < PATIENCE else asked.least_apart
         for k in range(-30, 31):
-            y = knowledge.y + 0.1 * k
-            if not low < y < high or any(abs(y - other) < robot.radius for other, _ in self._banned):
+            y = 0.1 * (round(10.0 * knowledge.y) + k)
+            kept = old is not None and abs(y - old) < 0.06
+            slack = WALL_SLACK if kept else 0.0
+            if not low - slack < y < high + slack:
+                continue
+            if any(abs(y - other) < robot.body for other, _ in self._banned):
                 continue
             room = deepest
             for ox, oy in occupied:
-                if abs(oy - y) < asked.apart:
-                    room = min(room, ox - asked.apart)
+                if abs(oy - y) < apart:
+                    room = min(room, ox - apart)
             if room < asked.least_depth:
                 continue
-            cost = abs(0.1 * k) + 0.5 * (deepest - room)
-            if self._slot is not None and abs(self._slot[1] - y) < 0.06:
-                cost -= 0.15
+            cost = abs(y - knowledge.y) + 0.5 * (deepest - room) - (KEEP if kept else 0.0)
             if cost < least:
                 best, least = (room, y), cost
+        if old is not None and (best is None or abs(best[1] - old) > 0.3):
+            # Two places that look alike from afar are not worth going to and fro.
+            self._banned.append((old, knowledge.time + BAN_SECONDS))
         return best
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Coordinate = Annotated[float, Field(ge=-1000, le=1000)]
 Angle = Annotated[float, Field(ge=-2 * math.pi, le=2 * math.pi)]
 Pose = tuple[Coordinate, Coordinate, Angle]
+Cell = Annotated[int, Field(ge=-100, le=100)]
 Count = Annotated[int, Field(ge=0, le=100_000)]
 
 
@@ -105,12 +106,23 @@ class Carriers(Several):
     """
 
     payload: NotNegative = 0.0
-    joined: tuple[tuple[int, int], ...] | None = None
+    joined: tuple[tuple[Cell, Cell], ...] | None = None
 
     @model_validator(mode="after")
     def _cells_differ(self) -> Carriers:
-        if self.joined is not None and (not self.joined or len(set(self.joined)) != len(self.joined)):
+        if self.joined is None:
+            return self
+        cells = set(self.joined)
+        if not cells or len(cells) != len(self.joined):
             message = "joined: cells [column, row] that differ, at least one"
+            raise ValueError(message)
+        reached, edge = set(), {self.joined[0]}
+        while edge:
+            reached |= edge
+            beside = {(c + dc, r + dr) for c, r in edge for dc, dr in ((1, 0), (-1, 0), (0, 1), (0, -1))}
+            edge = (beside & cells) - reached
+        if reached != cells:
+            message = f"joined: {sorted(cells - reached)} touch none of the others"
             raise ValueError(message)
         return self
 

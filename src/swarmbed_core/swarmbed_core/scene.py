@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from swarmbed_core.arena import Arena
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.heading import Area, Zones
 from swarmbed_core.markers import CarrierMarkers
+from swarmbed_core.raycast import box_segments
 from swarmbed_core.scenario import BoxObstacle
 from swarmbed_core.spec import RobotSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from swarmbed_core import spec
     from swarmbed_core.geometry import FloatArray
@@ -86,8 +87,6 @@ class Scene:
 
     def segments(self) -> FloatArray:
         """Return walls and boxes as rows of x1, y1, x2, y2."""
-        from swarmbed_core.raycast import box_segments
-
         boxes = [
             box_segments(np.array(item.pose), *item.size)
             for item in self.obstacles
@@ -123,125 +122,159 @@ def make_scene(scenario: Scenario, seed: int | None = None, source: str = "scena
 
 
 class _Placer:
-    """Puts one thing after the other into the arena."""
+    """Puts one thing after the other into the arena: first what has a pose, then what is left to chance."""
 
     def __init__(self, scenario: Scenario, seed: int, source: str) -> None:
         self.scenario = scenario
         self.source = source
         self.arena = Arena.load(scenario.arena)
         self.markers = CarrierMarkers.load(scenario.carrier_markers)
+        self.specs = [RobotSpec.load(group.kind) for group in scenario.robots]
+        self.tray = next(
+            (spec.carrier for spec in self.specs if spec.carrier), RobotSpec.load("dots").carrier
+        )
         # A stream of its own: the world's noise does not change with the number of things placed.
         self.rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
-        self.obstacle_gap = self.arena.segments()
-        self.pillars = np.empty((0, 3))
-        self._discs: list[tuple[float, float, float, str]] = []
-        self._grid: dict[tuple[int, int], list[tuple[float, float, float, str]]] = {}
-        self._cell = 1.0
+        scene = Scene(scenario, self.arena, self.markers, (), (), scenario.obstacles)
+        self.segments, self.pillars = scene.segments(), scene.pillars()
+        self._discs = _Discs()
+        self._trays: list[tuple[Pose, str]] = []
 
     def scene(self) -> Scene:
         """Return the scene."""
         scenario = self.scenario
-        scene = Scene(scenario, self.arena, self.markers, (), (), scenario.obstacles)
-        self.obstacle_gap, self.pillars = scene.segments(), scene.pillars()
-        carriers = self._carriers(scenario.carriers)
-        robots = self._robots(scenario.robots)
+        bodies: dict[tuple[int, int], Pose] = {}
+        robots: dict[tuple[int, int], Pose] = {}
+        for at_random in (False, True):
+            for i, load in enumerate(scenario.carriers):
+                if (load.place.poses is None) is at_random:
+                    for k in range(load.number):
+                        bodies[i, k] = self._place_carriers(load, i, k)
+            for i, group in enumerate(scenario.robots):
+                if (group.place.poses is None) is at_random:
+                    for k in range(group.number):
+                        robots[i, k] = self._place_robot(group, i, k)
+        made = self._robots(robots)
+        carriers = self._carriers(bodies)
         crowd = any(group.crowd for group in scenario.robots)
         if crowd and not all(group.crowd for group in scenario.robots):
             self._fail("robots", "all or none of the robots of a scenario are a crowd")
-        if crowd and len({placement.spec.kind for placement in robots}) > 1:
+        if crowd and len({placement.spec.kind for placement in made}) > 1:
             self._fail("robots", "the robots of a crowd are of one kind")
-        return Scene(scenario, self.arena, self.markers, robots, carriers, scenario.obstacles, crowd)
+        self._check_names([item.name for item in made], [item.name for item in carriers])
+        return Scene(scenario, self.arena, self.markers, made, carriers, scenario.obstacles, crowd)
 
-    def _fail(self, field: str, explanation: str) -> None:
+    def _fail(self, field: str, explanation: str) -> NoReturn:
         message = f"{self.source}: {field}: {explanation}"
         raise ConfigError(message)
 
-    def _robots(self, groups: Sequence[Robots]) -> tuple[RobotPlacement, ...]:
-        """Place all robots; numbers go on where groups share a name."""
+    def _check_names(self, robots: Sequence[str], carriers: Sequence[str]) -> None:
+        """Refuse two things of one name: contacts and faults are told by names."""
+        taken = {"wall", *carriers, *(f"obstacle{i + 1}" for i in range(len(self.scenario.obstacles)))}
+        for name in robots:
+            if name in taken:
+                self._fail("robots", f"there are two things called {name}; give a group another name")
+            taken.add(name)
+
+    def _robots(self, poses: Mapping[tuple[int, int], Pose]) -> tuple[RobotPlacement, ...]:
+        """Return all robots; numbers go on where groups share a name."""
         made: list[RobotPlacement] = []
         numbers: dict[str, int] = {}
-        carriers = list(self._discs)
-        self._forget()
-        for i, group in enumerate(groups):
-            spec = RobotSpec.load(group.kind)
+        for i, (group, spec) in enumerate(zip(self.scenario.robots, self.specs, strict=True)):
             stem = group.name or spec.kind
-            radius = spec.body.bounding_radius
             for k in range(group.number):
                 number = numbers[stem] = numbers.get(stem, 0) + 1
-                field = f"robots.{i}"
-                pose = self._pose(group, k, radius, ROBOT_GAP, field, carriers)
-                name = f"{stem}{number}"
-                self._take(pose, radius, name)
-                made.append(RobotPlacement(name, spec, pose, group.localised))
+                made.append(RobotPlacement(f"{stem}{number}", spec, poses[i, k], group.localised))
         if not made:
             self._fail("robots", "a scenario without robots; count at least one")
         return tuple(made)
 
-    def _carriers(self, groups: Sequence[Carriers]) -> tuple[CarrierPlacement, ...]:
-        """Place all carriers; joined ones as one thing."""
+    def _carriers(self, poses: Mapping[tuple[int, int], Pose]) -> tuple[CarrierPlacement, ...]:
+        """Return all carriers, those that are joined with the number of their body."""
         made: list[CarrierPlacement] = []
-        body = 0
-        if not groups:
-            return ()
-        tray = next(
-            (spec.carrier for group in self.scenario.robots if (spec := RobotSpec.load(group.kind)).carrier),
-            RobotSpec.load("dots").carrier,
-        )
-        if tray is None:
-            self._fail("carriers", "no kind of robot has a carrier in its file")
-            return ()
-        for i, group in enumerate(groups):
-            field = f"carriers.{i}"
+        ids = self.markers.side_ids
+        groups = self.scenario.carriers
+        for body, (i, k) in enumerate((i, k) for i, some in enumerate(groups) for k in range(some.number)):
+            group = groups[i]
+            tray = self._tray(f"carriers.{i}")
             if group.payload > tray.max_payload:
-                self._fail(f"{field}.payload", f"{group.payload} kg; a carrier takes {tray.max_payload} kg")
-            cells = np.array(group.joined or ((0, 0),), dtype=np.float64)
-            cells = (cells - cells.mean(axis=0)) * (tray.length, tray.width)
-            reach = math.hypot(tray.length, tray.width) / 2 + float(np.hypot(*cells.T).max())
-            for k in range(group.number):
-                pose = self._pose(group, k, reach, CARRIER_GAP, field, ())
-                self._take(pose, reach, f"carrier{len(made) + 1}")
-                c, s = math.cos(pose[2]), math.sin(pose[2])
-                for x, y in cells.tolist():
-                    marker = self.markers.sides.first_id + len(made)
-                    if marker not in self.markers.side_ids:
-                        most = len(self.markers.side_ids)
-                        self._fail(field, f"more carriers than the {most} marker ids there are")
-                    place = (pose[0] + c * x - s * y, pose[1] + s * x + c * y, pose[2])
-                    made.append(
-                        CarrierPlacement(f"carrier{len(made) + 1}", marker, tray, place, group.payload, body)
-                    )
-                body += 1
+                self._fail(
+                    f"carriers.{i}.payload", f"{group.payload} kg; a carrier takes {tray.max_payload} kg"
+                )
+            for place in self._cells(group, poses[i, k], tray):
+                if len(made) == len(ids):
+                    self._fail(f"carriers.{i}", f"more carriers than the {len(ids)} marker ids there are")
+                name = f"carrier{len(made) + 1}"
+                made.append(CarrierPlacement(name, ids[len(made)], tray, place, group.payload, body))
         return tuple(made)
 
-    def _pose(
-        self,
-        group: Several,
-        k: int,
-        radius: float,
-        gap: float,
-        field: str,
-        others: Sequence[tuple[float, float, float, str]],
-    ) -> Pose:
-        """Return where the k-th thing of a group stands."""
-        place = group.place
-        if place.poses is not None:
-            pose = place.poses[k]
-            # A robot may start under a carrier: that is for the physics to allow.
-            found = self._overlap(pose[0], pose[1], radius, -TOUCH, ())
+    def _tray(self, field: str) -> spec.Carrier:
+        """Return what all carriers are."""
+        if self.tray is None:
+            self._fail(field, "no kind of robot has a carrier in its file")
+        return self.tray
+
+    def _cells(self, group: Carriers, pose: Pose, tray: spec.Carrier) -> list[Pose]:
+        """Return where each carrier of a body is, whose middle is at `pose`."""
+        cells = np.array(group.joined or ((0, 0),), dtype=np.float64)
+        cells = (cells - cells.mean(axis=0)) * (tray.length, tray.width)
+        c, s = math.cos(pose[2]), math.sin(pose[2])
+        return [(pose[0] + c * x - s * y, pose[1] + s * x + c * y, pose[2]) for x, y in cells.tolist()]
+
+    def _place_carriers(self, group: Carriers, i: int, k: int) -> Pose:
+        """Place a carrier, or a body of joined ones."""
+        field = f"carriers.{i}"
+        tray = self._tray(field)
+        corner = math.hypot(tray.length, tray.width) / 2
+        reach = corner + max(math.hypot(x, y) for x, y, _ in self._cells(group, (0.0, 0.0, 0.0), tray))
+        if group.place.poses is None:
+            pose = self._draw(group, reach, CARRIER_GAP, field)
+        else:
+            pose = group.place.poses[k]
+            for cell in self._cells(group, pose, tray):
+                found = self._under_tray(cell, tray)
+                if found:
+                    self._fail(f"{field}.place.poses.{k}", f"{tuple(pose)} overlaps {found}")
+        for cell in self._cells(group, pose, tray):
+            name = f"carrier{len(self._trays) + 1}"
+            self._trays.append((cell, name))
+            self._discs.add((cell[0], cell[1], corner, name), "carrier")
+        return pose
+
+    def _place_robot(self, group: Robots, i: int, k: int) -> Pose:
+        """Place a robot."""
+        radius = self.specs[i].body.bounding_radius
+        if group.place.poses is None:
+            pose = self._draw(group, radius, ROBOT_GAP, f"robots.{i}")
+        else:
+            pose = group.place.poses[k]
+            # A robot may start under a carrier, between its legs.
+            found = self._fixed(pose[0], pose[1], radius, -TOUCH) or self._discs.near(
+                pose[0], pose[1], radius, -TOUCH, {"robot"}
+            )
+            if found is None and self.tray is not None:
+                for tray, name in self._trays:
+                    legs = _turned(legs_of(self.tray), tray)
+                    if np.hypot(*(legs - pose[:2]).T).min() < radius + self.tray.leg_radius - TOUCH:
+                        found = f"a leg of {name}"
             if found:
-                self._fail(f"{field}.place.poses.{k}", f"{tuple(pose)} overlaps {found}")
-            return pose
+                self._fail(f"robots.{i}.place.poses.{k}", f"{tuple(pose)} overlaps {found}")
+        stem = group.name or self.specs[i].kind
+        self._discs.add((pose[0], pose[1], radius, f"another {stem}"), "robot")
+        return pose
+
+    def _draw(self, group: Several, radius: float, gap: float, field: str) -> Pose:
+        """Return a place at random for a disc, clear of everything by the gap."""
+        place = group.place
         area = self._area(group, field)
         gap = gap if place.gap is None else place.gap
         (left, right), (bottom, top) = area.along_x, area.along_y
         for _ in range(TRIES):
             x, y = self.rng.uniform(left, right), self.rng.uniform(bottom, top)
             yaw = self.rng.uniform(-math.pi, math.pi) if place.yaw is None else place.yaw
-            if not self._overlap(x, y, radius, gap, others):
+            if not self._fixed(x, y, radius, gap) and not self._discs.near(x, y, radius, gap):
                 return (float(x), float(y), float(yaw))
-        already = sum(1 for _ in self._discs)
-        self._fail(f"{field}.count", f"{group.number} do not fit: no room after {already} of them")
-        raise AssertionError
+        return self._fail(f"{field}.count", f"{group.number} do not fit: no room found in {TRIES} tries")
 
     def _area(self, group: Several, field: str) -> Area:
         """Return the part of the arena's inside that a group is placed in."""
@@ -252,10 +285,9 @@ class _Placer:
                 self._fail(f"{field}.place.zone", f"arena {self.scenario.arena} has no zones; give an area")
             area = getattr(self.arena.zones, str(place.zone))
         area = area or Area()
-        half = None if self.arena.size is None else (self.arena.size[0] / 2, self.arena.size[1] / 2)
         bounds = {}
         for axis, i, along in (("x", 0, area.along_x), ("y", 1, area.along_y)):
-            room = math.inf if half is None else half[i]
+            room = math.inf if self.arena.size is None else self.arena.size[i] / 2
             low, high = max(along[0], -room), min(along[1], room)
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
                 self._fail(
@@ -264,54 +296,92 @@ class _Placer:
             bounds[f"{axis}_min"], bounds[f"{axis}_max"] = low, high
         return Area(**bounds)
 
-    def _overlap(
-        self,
-        x: float,
-        y: float,
-        radius: float,
-        gap: float,
-        others: Sequence[tuple[float, float, float, str]],
-    ) -> str | None:
-        """Return what a disc would touch, if anything."""
-        half = None if self.arena.size is None else (self.arena.size[0] / 2, self.arena.size[1] / 2)
+    def _fixed(self, x: float, y: float, radius: float, gap: float) -> str | None:
+        """Return what that stands fast a disc would touch, if anything."""
+        room, size = radius + gap, self.arena.size
         # Past the walls is no place either, though no wall is near there.
-        if half is not None and (abs(x) + radius + gap > half[0] or abs(y) + radius + gap > half[1]):
+        if size is not None and (abs(x) + room > size[0] / 2 or abs(y) + room > size[1] / 2):
             return "a wall, or is outside them"
-        if len(self.obstacle_gap) and _distance(self.obstacle_gap, x, y) < radius + gap:
+        if len(self.segments) and _distance(self.segments, x, y) < room:
             return "a wall or an obstacle"
-        for px, py, size in self.pillars:
-            if math.hypot(px - x, py - y) < size + radius + gap:
+        if (
+            len(self.pillars)
+            and (np.hypot(*(self.pillars[:, :2] - (x, y)).T) < self.pillars[:, 2] + room).any()
+        ):
+            return "an obstacle"
+        boxes = (item for item in self.scenario.obstacles if isinstance(item, BoxObstacle))
+        return "an obstacle" if any(_inside(item.pose, item.size, x, y) for item in boxes) else None
+
+    def _under_tray(self, pose: Pose, tray: spec.Carrier) -> str | None:
+        """Return what a carrier would overlap, if anything."""
+        size = (tray.length - 2 * TOUCH, tray.width - 2 * TOUCH)
+        half = np.array(size) / 2
+        corners = _turned(half * [[1, 1], [-1, 1], [-1, -1], [1, -1]], pose)
+        if self.arena.size is not None and (np.abs(corners) > np.array(self.arena.size) / 2).any():
+            return "a wall, or is outside them"
+        for x1, y1, x2, y2 in self.segments.tolist():
+            if _overlap(corners, np.array(((x1, y1), (x2, y2)))):
+                return "a wall or an obstacle"
+        for x, y, radius in self.pillars.tolist():
+            if (
+                _inside(pose, size, x, y)
+                or _distance(np.hstack([corners, np.roll(corners, -1, 0)]), x, y) < radius
+            ):
                 return "an obstacle"
-        for item in self.scenario.obstacles:
-            if isinstance(item, BoxObstacle) and _inside(item, x, y):
-                return "an obstacle"
-        for ox, oy, size, name in (*others, *self._near(x, y)):
-            if math.hypot(ox - x, oy - y) < size + radius + gap:
+        for other, name in self._trays:
+            if _overlap(corners, _turned(half * [[1, 1], [-1, 1], [-1, -1], [1, -1]], other)):
                 return name
         return None
 
-    def _take(self, pose: Pose, radius: float, name: str) -> None:
-        """Remember what stands where."""
-        disc = (pose[0], pose[1], radius, name)
-        self._discs.append(disc)
-        self._cell = max(self._cell, 2 * radius + CARRIER_GAP)
-        self._grid.setdefault((math.floor(pose[0]), math.floor(pose[1])), []).append(disc)
 
-    def _forget(self) -> None:
-        self._discs = []
-        self._grid = {}
-        self._cell = 1.0
+class _Discs:
+    """Circles around what stands already, found by place."""
 
-    def _near(self, x: float, y: float) -> list[tuple[float, float, float, str]]:
-        """Return what stands within reach of a place."""
-        reach = math.ceil(self._cell)
+    def __init__(self) -> None:
+        self._cells: dict[tuple[int, int], list[tuple[float, float, float, str, str]]] = {}
+        self._largest = 0.0
+
+    def add(self, disc: tuple[float, float, float, str], kind: str) -> None:
+        """Remember x, y, radius and name."""
+        self._largest = max(self._largest, disc[2])
+        self._cells.setdefault((math.floor(disc[0]), math.floor(disc[1])), []).append((*disc, kind))
+
+    def near(
+        self, x: float, y: float, radius: float, gap: float, kinds: Container[str] = ("robot", "carrier")
+    ) -> str | None:
+        """Return what a disc would come nearer to than the gap, if anything."""
+        reach = math.ceil(max(radius + gap + self._largest, 0.0))
         column, row = math.floor(x), math.floor(y)
-        return [
-            disc
-            for i in range(column - reach, column + reach + 1)
-            for j in range(row - reach, row + reach + 1)
-            for disc in self._grid.get((i, j), ())
-        ]
+        for i in range(column - reach, column + reach + 1):
+            for j in range(row - reach, row + reach + 1):
+                for ox, oy, size, name, kind in self._cells.get((i, j), ()):
+                    if kind in kinds and math.hypot(ox - x, oy - y) < size + radius + gap:
+                        return name
+        return None
+
+
+def _turned(points: FloatArray, pose: Pose) -> FloatArray:
+    """Return points about a pose in the frame that the pose is in."""
+    c, s = math.cos(pose[2]), math.sin(pose[2])
+    moved: FloatArray = points @ np.array([[c, s], [-s, c]]) + pose[:2]
+    return moved
+
+
+def _overlap(one: FloatArray, other: FloatArray) -> bool:
+    """Return whether two convex figures overlap: no edge of either separates them."""
+    for figure in (one, other):
+        for edge in np.roll(figure, -1, 0) - figure:
+            along_one, along_other = (one @ (-edge[1], edge[0])), (other @ (-edge[1], edge[0]))
+            if along_one.max() <= along_other.min() or along_other.max() <= along_one.min():
+                return False
+    # A segment's ends tell apart what lies beyond them.
+    for figure in (one, other):
+        if len(figure) == 2:
+            along = figure[1] - figure[0]
+            along_one, along_other = one @ along, other @ along
+            if along_one.max() <= along_other.min() or along_other.max() <= along_one.min():
+                return False
+    return True
 
 
 def _distance(segments: FloatArray, x: float, y: float) -> float:
@@ -322,8 +392,8 @@ def _distance(segments: FloatArray, x: float, y: float) -> float:
     return float(np.hypot(*(to - share[:, None] * along).T).min())
 
 
-def _inside(box: BoxObstacle, x: float, y: float) -> bool:
+def _inside(pose: Pose, size: tuple[float, float], x: float, y: float) -> bool:
     """Return whether a point is in a box."""
-    c, s = math.cos(box.pose[2]), math.sin(box.pose[2])
-    dx, dy = x - box.pose[0], y - box.pose[1]
-    return abs(c * dx + s * dy) <= box.size[0] / 2 and abs(c * dy - s * dx) <= box.size[1] / 2
+    c, s = math.cos(pose[2]), math.sin(pose[2])
+    dx, dy = x - pose[0], y - pose[1]
+    return abs(c * dx + s * dy) <= size[0] / 2 and abs(c * dy - s * dx) <= size[1] / 2

@@ -66,6 +66,11 @@ def test_poses_say_how_many():
             {"carriers": [{"count": 1, "place": {"zone": "drop"}, "joined": [[0, 0], [0, 0]]}]},
             "joined: cells",
         ),
+        (
+            {"carriers": [{"count": 1, "place": {"zone": "drop"}, "joined": [[0, 0], [1, 1]]}]},
+            r"joined: \[\(1, 1\)\] touch none",
+        ),
+        ({"carriers": [{"count": 1, "place": {"zone": "drop"}, "joined": [[0, 0], [10**400, 0]]}]}, "joined"),
         ({"version": 2}, "version: "),
     ],
 )

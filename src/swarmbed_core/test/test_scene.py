@@ -77,6 +77,44 @@ def test_a_robot_may_start_under_a_carrier():
     assert made.robots[0].pose == made.carriers[0].pose
 
 
+def test_carriers_may_stand_close():
+    made = scene(carriers=[{"place": {"poses": [[0, 0, 0], [0.4, 0, 0], [0, 0.331, 0]]}}])
+    assert len(made.carriers) == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_has_a_pose_comes_first(seed):
+    """Whatever the seed, things with poses fit, and things left to chance keep clear of them."""
+    robots = [
+        {"count": 4, "place": {"zone": "drop"}},
+        {"place": {"poses": [[1.8, 0.0, 0.0], [-1.0, 0.0, 0.0]]}},
+    ]
+    made = scene(seed, robots=robots)
+    assert [item.name for item in made.robots] == ["dots1", "dots2", "dots3", "dots4", "dots5", "dots6"]
+    assert made.robots[4].pose == (1.8, 0.0, 0.0)
+    assert min(distances([item.pose for item in made.robots])) >= 0.25 + ROBOT_GAP
+    for item in made.carriers:
+        assert math.hypot(item.pose[0] + 1.0, item.pose[1]) > 0.125 + math.hypot(0.33, 0.33) / 2
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_joined_carriers_and_wide_gaps_keep_clear(seed):
+    row = [[i, 0] for i in range(8)]
+    made = scene(
+        seed,
+        robots=[{"count": 1, "place": {"poses": [[2.2, 2.2, 0]]}}],
+        carriers=[
+            {"count": 2, "place": {"zone": "anywhere", "gap": 0.1}},
+            {"count": 1, "joined": row, "place": {"zone": "anywhere", "gap": 0.05}},
+        ],
+    )
+    first = [item.pose for item in made.carriers if item.body < 2]
+    joined = [item.pose for item in made.carriers if item.body == 2]
+    apart = [math.hypot(a[0] - b[0], a[1] - b[1]) for a in first for b in joined]
+    assert min(apart) > 0.33
+    assert len(joined) == 8
+
+
 def test_robots_of_two_groups_go_on_counting():
     group = {"count": 2, "place": {"zone": "drop"}}
     made = scene(robots=[group, {**group, "kind": "epuck2"}, group])
@@ -107,12 +145,44 @@ def test_nothing_is_placed_in_an_obstacle():
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"robots": [{"place": {"poses": [[0, 0, 0], [0.2, 0, 0]]}}]}, r"robots.0.place.poses.1: .*dots1"),
+        (
+            {"robots": [{"place": {"poses": [[0, 0, 0], [0.2, 0, 0]]}}]},
+            r"robots.0.place.poses.1: .*another dots",
+        ),
         ({"robots": [{"place": {"poses": [[2.45, 0, 0]]}}]}, r"poses.0: .*a wall"),
         ({"robots": [{"place": {"poses": [[9.0, 0, 0]]}}]}, r"poses.0: .*outside"),
         ({"robots": [{"count": 500, "place": {"zone": "drop"}}]}, r"robots.0.count: 500 do not fit"),
         ({"robots": [{"count": 0, "place": {"zone": "drop"}}]}, "robots: a scenario without robots"),
         ({"robots": [{"count": 1, "kind": "tank", "place": {"zone": "drop"}}]}, "'tank' is not in"),
+        (
+            {
+                "robots": [
+                    {"count": 11, "name": "a", "place": {"zone": "anywhere"}},
+                    {"count": 1, "name": "a1", "place": {"zone": "drop"}},
+                ]
+            },
+            "two things called a11",
+        ),
+        (
+            {"robots": [{"count": 1, "name": "carrier", "place": {"zone": "drop"}}]},
+            "two things called carrier1",
+        ),
+        (
+            {
+                "robots": [{"place": {"poses": [[-0.9, 0.15, 0]]}}],
+                "carriers": [{"place": {"poses": [[-1.0, 0, 0]]}}],
+            },
+            "robots.0.place.poses.0: .*a leg of carrier1",
+        ),
+        ({"carriers": [{"place": {"poses": [[0, 0, 0], [0.32, 0, 0]]}}]}, "poses.1: .*carrier1"),
+        ({"carriers": [{"place": {"poses": [[0, 2.4, 0]]}}]}, "poses.0: .*outside"),
+        (
+            {
+                "obstacles": [{"shape": "cylinder", "radius": 0.1, "pose": [0.2, 0, 0]}],
+                "carriers": [{"place": {"poses": [[0, 0, 0]]}}],
+            },
+            "carriers.0.place.poses.0: .*an obstacle",
+        ),
         ({"arena": "moon"}, "'moon' is not in worlds"),
         ({"arena": "empty"}, "has no zones"),
         (

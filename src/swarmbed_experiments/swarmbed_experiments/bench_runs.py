@@ -44,10 +44,10 @@ def tasks(quick: bool) -> Iterator[Row]:
     seeds = 1 if quick else 100
     with tempfile.TemporaryDirectory() as out:
         for name in TASKS:
-            rows = sweep(name, seeds=seeds, first_seed=SEED, out=Path(out)).rows
+            rows = sweep(name, seeds=seeds, first_seed=SEED, out=Path(out) / name).rows
             yield from _task_rows(name, rows)
         for name in FAULTS[:1] if quick else FAULTS:
-            rows = sweep(name, seeds=max(1, seeds // 10), first_seed=SEED, out=Path(out)).rows
+            rows = sweep(name, seeds=max(1, seeds // 10), first_seed=SEED, out=Path(out) / name).rows
             done = sum(row["verdict"] == "accepted" for row in rows)
             yield Row(f"{name}: accepted", 100 * done / len(rows), "%", note=f"{done} of {len(rows)} seeds")
 

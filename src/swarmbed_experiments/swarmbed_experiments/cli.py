@@ -12,6 +12,7 @@ from rich.text import Text
 from swarmbed_core.errors import SwarmbedError
 
 from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.files import RUNS
 
 app = typer.Typer(
     name="swarmbed",
@@ -20,7 +21,6 @@ app = typer.Typer(
     help="One swarm program, every reality. Start with [bold]swarmbed run[/bold].",
     rich_markup_mode="rich",
 )
-OUT = Path("runs")
 DEFAULT = "intralogistics_cooperative"
 REJECTED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -38,7 +38,6 @@ Sets = Annotated[
         help="Change a field of the scenario, such as robots.0.count=7; repeatable.",
     ),
 ]
-OutDirectory = Annotated[Path, typer.Option(help="Directory that gets a directory for this.")]
 
 
 def as_speed(text: str) -> float | None:
@@ -66,7 +65,7 @@ def run(
         str, typer.Option(metavar="max|X", help="As fast as it goes, or X times real time.")
     ] = "max",
     sets: Sets = None,
-    out: OutDirectory = OUT,
+    out: Annotated[Path, typer.Option(help="Directory that gets a directory for each run.")] = RUNS,
     no_record: Annotated[
         bool, typer.Option("--no-record", help="Leave out recording.mcap, which Foxglove plays.")
     ] = False,
@@ -121,7 +120,13 @@ def sweep(
     ] = None,
     world: WorldName = None,
     sets: Sets = None,
-    out: OutDirectory = OUT,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory of this sweep alone.",
+            show_default="runs/sweep-SCENARIO-..., another one when the scenario or a program changes",
+        ),
+    ] = None,
 ) -> None:
     """Run a scenario with many seeds, on all cores or a Dask cluster, and sum up with confidence intervals.
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from swarmbed_experiments.errors import RunError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+RUNS = Path("runs")
+"""Where results go that nobody asked to be elsewhere, in the current directory."""
 MOST_RUNS_A_SECOND = 100
 
 

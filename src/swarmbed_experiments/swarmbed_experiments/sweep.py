@@ -2,8 +2,9 @@
 
 Each run becomes one file in `parts/` as soon as it is done, written aside and renamed, so that a sweep which
 is stopped, even by a power cut, has lost nothing but what was under way: the same command continues it. What
-makes a sweep the same is the scenario, but for its seed, and all code and configuration that runs depend on;
-change any of it, and the sweep gets another directory and starts anew.
+makes a sweep the same is the scenario, but for its seed, and all code and configuration that runs depend on:
+change any of it, and the sweep starts anew in another directory; a directory that was asked for by name and
+holds runs of something else is refused.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from swarmbed_core.errors import ConfigError, SwarmbedError
 from swarmbed_core.scenario import Scenario
 
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.files import read_json, write_json, write_text
+from swarmbed_experiments.files import RUNS, read_json, write_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -57,6 +58,8 @@ ONE_THREAD = dict.fromkeys(
 """Every worker has one core to itself."""
 SETTLED = frozenset({"robots", "carriers"})
 """Numbers of a run that the scenario says."""
+IDENTITY, NEW_IDENTITY = "identity.json", "identity.new"
+"""What a sweep is of; the first file in its directory."""
 DASK_TIMEOUT = "10s"
 """How long a scheduler may take to answer."""
 
@@ -131,7 +134,7 @@ def sweep(
     name: str,
     *,
     seeds: int,
-    out: Path,
+    out: Path | None = None,
     first_seed: int = 1,
     workers: int | None = None,
     dask: str | None = None,
@@ -145,7 +148,7 @@ def sweep(
     Args:
         name: of the scenario, or a path to its file.
         seeds: how many runs.
-        out: gets a directory for this sweep, the same whenever it is the same sweep.
+        out: the directory of this sweep; one in `runs/` with a name of its own, if not given.
         first_seed: of the first run; the others count on.
         workers: processes on this machine; one a core, if not given.
         dask: address of a Dask scheduler, whose workers are used instead.
@@ -227,30 +230,39 @@ class Parts:
         self._parts = directory / "parts"
 
     @classmethod
-    def open(cls, out: Path, scenario: Scenario, source: str) -> Parts:
+    def open(cls, out: Path | None, scenario: Scenario, source: str) -> Parts:
         """Make or find the directory of a sweep.
 
         Raises:
-            RunError: it cannot be made, or is of another sweep.
+            RunError: it cannot be made, or holds something else.
         """
         identity = identity_of(scenario)
-        directory = out / f"sweep-{Path(source).stem}-{identity[:8]}"
+        short = hashlib.sha256("".join(identity.values()).encode()).hexdigest()[:8]
+        directory = RUNS / f"sweep-{Path(source).stem}-{short}" if out is None else out
         parts = cls(directory)
+        about = directory / IDENTITY
         try:
-            parts._parts.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True, exist_ok=True)
+            strangers = sorted({path.name for path in directory.iterdir()} - {NEW_IDENTITY})
         except OSError as error:
             message = f"{directory}: cannot be made ({error.strerror}); choose another --out"
             raise RunError(message) from None
-        about = directory / "identity.json"
-        if not about.exists():
-            from swarmbed_experiments.scenarios import to_yaml
-
-            write_text(directory / "scenario.yaml", to_yaml(scenario))
-            write_json(about, {"identity": identity})
-        found = read_json(about)
-        if not isinstance(found, dict) or found.get("identity") != identity:
-            message = f"{directory} holds runs of another scenario or program; choose another --out"
+        if not strangers:
+            aside = directory / NEW_IDENTITY
+            write_json(aside, identity)
+            aside.replace(about)
+        elif IDENTITY not in strangers:
+            message = f"{directory} is no sweep's: {strangers[0]} is in it; --out wants a directory of its own"
             raise RunError(message)
+        _compare(directory, read_json(about), identity)
+        from swarmbed_experiments.scenarios import to_yaml
+
+        write_text(directory / "scenario.yaml", to_yaml(scenario))
+        try:
+            parts._parts.mkdir(exist_ok=True)
+        except OSError as error:
+            message = f"{parts._parts}: cannot be made ({error.strerror}); choose another --out"
+            raise RunError(message) from None
         return parts
 
     def read(self, seed: int) -> dict[str, Any] | None:
@@ -276,15 +288,33 @@ class Parts:
         return self._parts / f"{seed}.json"
 
 
-def identity_of(scenario: Scenario) -> str:
-    """Return a digest of all that the runs of a sweep depend on, but for their seeds."""
-    digest = hashlib.sha256(json.dumps(scenario.model_dump(mode="json", exclude={"seed"})).encode())
+def identity_of(scenario: Scenario) -> dict[str, str]:
+    """Return digests of all that the runs of a sweep depend on, but for their seeds."""
+    settings = json.dumps(scenario.model_dump(mode="json", exclude={"seed"}))
+    programs = hashlib.sha256()
     for package in DEPENDENCIES:
         with contextlib.suppress(PackageNotFoundError):
-            digest.update(f"{package} {version(package)}".encode())
+            programs.update(f"{package} {version(package)}".encode())
     for file in files_of(scenario):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()
+        programs.update(file.name.encode() + b"\0" + file.read_bytes())
+    return {"settings": hashlib.sha256(settings.encode()).hexdigest(), "programs": programs.hexdigest()}
+
+
+def _compare(directory: Path, found: Any, identity: Mapping[str, str]) -> None:
+    """Refuse a directory that holds runs of something else.
+
+    Raises:
+        RunError: it does, and what is different.
+    """
+    about = found if isinstance(found, dict) else {}
+    if about.get("settings") != identity["settings"]:
+        what = "of another scenario or other settings"
+    elif about.get("programs") != identity["programs"]:
+        what = "by earlier programs or other versions of packages"
+    else:
+        return
+    message = f"{directory} holds runs {what}, which cannot be summed up with these; choose another --out"
+    raise RunError(message)
 
 
 def files_of(scenario: Scenario) -> list[Path]:

@@ -169,19 +169,68 @@ def test_a_half_written_part_is_done_again(case):
 
 
 @pytest.mark.usefixtures("inline")
-def test_another_scenario_has_another_directory(case):
-    one = sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick)
-    two = sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick, sets=["time_limit=6"])
-    assert one.directory != two.directory
+def test_another_scenario_has_another_directory(case, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one = sweep(case.name, seeds=1, workers=1, job=case.jobs.quick)
+    two = sweep(case.name, seeds=1, workers=1, job=case.jobs.quick, sets=["time_limit=6"])
+    again = sweep(case.name, seeds=1, workers=1, job=case.jobs.quick)
+    assert one.directory.match("runs/sweep-swept-*")
+    assert one.directory == again.directory != two.directory
     assert len(case.done()) == 2
 
 
 @pytest.mark.usefixtures("inline")
-def test_a_directory_of_another_scenario_is_refused(case):
+def test_the_directory_that_was_asked_for_holds_the_files_itself(case):
     result = sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick)
-    (result.directory / "identity.json").write_text('{"identity": "0"}')
-    with pytest.raises(RunError, match="holds runs of another scenario or program; choose another --out"):
+    assert result.directory == case.out
+    assert {"sweep.json", "sweep.parquet", "sweep.png"} <= {file.name for file in case.out.iterdir()}
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_directory_of_other_settings_is_refused(case):
+    sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick)
+    before = (case.out / "scenario.yaml").read_text()
+    with pytest.raises(RunError, match=r"runs of another scenario or other settings.*choose another --out"):
+        sweep(case.name, seeds=2, workers=1, out=case.out, job=case.jobs.quick, sets=["time_limit=6"])
+    assert (case.out / "scenario.yaml").read_text() == before
+    assert len(case.done()) == 1
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_directory_of_earlier_programs_is_refused(case, tmp_path, monkeypatch):
+    program = tmp_path / "program.py"
+    program.write_text("speed = 1\n")
+    monkeypatch.setattr(sweeps, "files_of", lambda _: [program])
+    sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick)
+    program.write_text("speed = 2\n")
+    with pytest.raises(RunError, match=r"holds runs by earlier programs.*choose another --out"):
         sweep(case.name, seeds=2, workers=1, out=case.out, job=case.jobs.quick)
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_directory_of_something_else_is_left_alone(case, tmp_path):
+    mine = tmp_path / "scenario.yaml"
+    mine.write_text(SCENARIO)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(RunError, match=r"is no sweep's: .* is in it"):
+        sweep(str(mine), seeds=1, workers=1, out=tmp_path, job=case.jobs.quick)
+    assert mine.read_text() == SCENARIO
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_sweep_killed_at_its_first_file_goes_on(case):
+    case.out.mkdir()
+    (case.out / "identity.new").write_text("{")
+    assert sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick).aggregates["runs"] == 1
+
+
+@pytest.mark.usefixtures("inline")
+@pytest.mark.parametrize("out", ["file", "file/below"])
+def test_a_file_in_the_way_is_told(case, tmp_path, out):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"cannot be made .*choose another --out"):
+        sweep(case.name, seeds=1, workers=1, out=tmp_path / out, job=case.jobs.quick)
 
 
 def test_identity_is_of_all_but_the_seed(tmp_path, monkeypatch):
@@ -218,7 +267,7 @@ def test_a_killed_sweep_goes_on_and_leaves_no_worker(case, tmp_path):
         f"    sweeps.sweep({case.name!r}, seeds=6, workers=2, out=out, job=sweep_jobs.slow)\n"
     )
     process = subprocess.Popen([sys.executable, script])
-    wait_for(lambda: len(list(case.out.glob("*/parts/*.json"))) == 3)
+    wait_for(lambda: len(list(case.out.glob("parts/*.json"))) == 3)
     process.kill()
     process.wait()
     workers = {int(worker) for _, worker, _ in case.done()}
@@ -245,7 +294,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(case, tmp_path):
         [sys.executable, script],
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    wait_for(lambda: len(list(case.out.glob("*/parts/*.json"))) == 3)
+    wait_for(lambda: len(list(case.out.glob("parts/*.json"))) == 3)
     started = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     said, errors = process.communicate(timeout=30)
@@ -254,7 +303,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(case, tmp_path):
     assert "the same command does the other 3" in said
     assert said.rstrip().endswith("stopped")
     assert "Traceback" not in errors
-    (found,) = case.out.glob("*/sweep.json")
+    found = case.out / "sweep.json"
     assert json.loads(found.read_text())["runs"] == 3
 
 
@@ -283,7 +332,7 @@ def test_a_worker_that_dies_is_told_and_the_rest_is_kept(case):
     assert [int(seed) for seed, *_ in case.done()] == [1, 2, 3]
 
 
-def test_a_dask_cluster_does_the_same_jobs(case):
+def test_a_dask_cluster_does_the_same_jobs(case, tmp_path):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
@@ -292,7 +341,7 @@ def test_a_dask_cluster_does_the_same_jobs(case):
     workers = {row.pop("worker") for row in there.rows}
     assert 1 <= len(workers) <= 2
     assert os.getpid() not in workers
-    here = sweep(case.name, seeds=8, workers=2, out=case.out / "here", job=case.jobs.far)
+    here = sweep(case.name, seeds=8, workers=2, out=tmp_path / "here", job=case.jobs.far)
     for row in here.rows:
         row.pop("worker")
     assert here.rows == there.rows
@@ -324,7 +373,7 @@ def test_a_sweep_that_has_no_runs_yet_has_no_picture(case):
     # What a worker cannot even be sent is lost, not a crash.
     with pytest.raises(RunError, match="1 runs were lost"):
         sweep(case.name, seeds=1, workers=1, out=case.out, job=never)
-    (found,) = case.out.glob("*/sweep.json")
+    found = case.out / "sweep.json"
     assert json.loads(found.read_text())["runs"] == 0
 
 

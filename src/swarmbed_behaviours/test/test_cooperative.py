@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from swarmbed_behaviours.cooperative import Cooperative
+from swarmbed_behaviours.knowledge import Carrier
+from swarmbed_behaviours.talk import Item, Message, State, Status, decode, encode
+from swarmbed_core.controller import find_controller
+from swarmbed_core.device import RadioPacket, Zone
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.geometry import between
+
+
+def cooperative(robot, seed=0, **parameters):
+    found, checked = find_controller("cooperative", parameters, "test")
+    assert found is Cooperative
+    return found(robot, checked, np.random.default_rng(seed))
+
+
+def packets(name, message, stamp, distance=None):
+    heard = {"ble": (RadioPacket(stamp, name, encode(message)),)}
+    if distance is not None:
+        heard["uwb"] = (RadioPacket(stamp, name, distance=distance),)
+    return heard
+
+
+def run(controller, fake, ticks, **senses):
+    """Tick with the same senses, time passing; return the commands."""
+    for _ in range(ticks):
+        fake.set(time=fake.senses.time + 0.1, **senses)
+        controller.tick()
+    return fake.commands[-ticks:]
+
+
+def known(controller, number, x, y, status=Status.FREE):
+    controller.knowledge.carriers[number] = Carrier(number, status, controller.knowledge.time, x, y)
+
+
+def test_a_carrier_is_found_lifted_brought_and_left_without_any_message(carrier_arena):
+    world, swarm, eyes = carrier_arena((1.6, 0.2, 1.0), (-0.8, 0.3, 0.4))
+    controller = cooperative(swarm.robots[0])
+    done, lifted_at, least = [], None, math.inf
+    for _ in range(700):
+        controller.tick()
+        if not done or done[-1] != controller.doing:
+            done.append(controller.doing)
+        robot = world.truth()[0, :3]
+        if world.device("dots1").lifter.read().height > 0.175:
+            if lifted_at is None:
+                lifted_at = between(robot, eyes.pose)
+            c, s = math.cos(robot[2]), math.sin(robot[2])
+            dx, dy, turn = lifted_at
+            eyes.pose = np.array([robot[0] + c * dx - s * dy, robot[1] + s * dx + c * dy, robot[2] + turn])
+        else:
+            least = min(least, eyes.clearance())
+        swarm.run(0.1)
+        if done[-4:] == ["pick up", "deliver", "come out", "find"]:
+            break
+    assert done[-4:] == ["pick up", "deliver", "come out", "find"]
+    assert least > 0.003
+    assert eyes.pose[0] > 1.25 + 0.165
+    assert controller.knowledge.carriers[100].status is Status.DELIVERED
+    # From here on the carrier is left alone.
+    brought = eyes.pose.copy()
+    for _ in range(100):
+        controller.tick()
+        swarm.run(0.1)
+        assert controller.doing == "find"
+    assert eyes.pose == pytest.approx(brought)
+    assert eyes.clearance() > 0.0
+
+
+def test_it_says_where_it_is_ten_times_a_second(fake):
+    controller = cooperative(fake)
+    commands = run(controller, fake, 5)
+    messages = [decode(command.send["ble"]) for command in commands]
+    assert None not in messages
+    assert [message.counter for message in messages] == [1, 2, 3, 4, 5]
+    assert messages[-1].state is State.SEARCH
+
+
+def test_it_goes_to_the_nearest_carrier_and_claims_it(fake):
+    controller = cooperative(fake)
+    run(controller, fake, 1)
+    known(controller, 101, -3.0, 0.0)
+    known(controller, 102, 0.0, 1.5)
+    command = run(controller, fake, 1)[0]
+    message = decode(command.send["ble"])
+    assert (message.state, message.claim) == (State.APPROACH, 102)
+    assert message.cost == pytest.approx(1.5, abs=0.06)
+    vx, vy, _ = command.velocity_body
+    assert vy > 0.4
+    assert abs(vx) < 0.1
+
+
+@pytest.mark.parametrize("status", [Status.TAKEN, Status.DELIVERED, Status.GONE])
+def test_a_carrier_that_is_not_free_is_left_alone(fake, status):
+    controller = cooperative(fake)
+    run(controller, fake, 1)
+    known(controller, 102, 0.0, 1.5, status)
+    run(controller, fake, 1)
+    assert controller.state is State.SEARCH
+    assert controller.target is None
+
+
+@pytest.mark.parametrize(
+    ("state", "cost", "goes"),
+    [
+        (State.APPROACH, 0.8, False),
+        (State.APPROACH, 1.8, False),
+        (State.APPROACH, 3.0, True),
+        (State.DOCK, 3.0, False),
+        (State.CARRY, 0.0, False),
+    ],
+)
+def test_who_has_the_better_claim_gets_it(fake, state, cost, goes):
+    controller = cooperative(fake)
+    run(controller, fake, 1)
+    known(controller, 102, 0.0, 1.5)
+    rival = Message(state, False, 0, 5.0, 5.0, claim=102, cost=cost)
+    run(controller, fake, 1, heard=packets("dots9", rival, fake.senses.time))
+    assert (controller.target == 102) is goes
+
+
+def test_of_two_that_claim_the_same_exactly_one_keeps_it(fake_of):
+    robots = [fake_of("dots"), fake_of("dots")]
+    robots[1].name = "dots2"
+    controllers = [cooperative(robot) for robot in robots]
+    for controller, robot in zip(controllers, robots, strict=True):
+        run(controller, robot, 1)
+        known(controller, 102, 0.0, 1.5)
+        run(controller, robot, 1)
+        assert controller.target == 102
+    told = [robot.commands[-1].send["ble"] for robot in robots]
+    for k in range(2):
+        message = decode(told[1 - k])
+        run(controllers[k], robots[k], 1, heard=packets(robots[1 - k].name, message, robots[k].senses.time))
+    assert [controller.target for controller in controllers] == [102, None]
+
+
+def test_a_claim_of_a_silent_robot_ends(fake):
+    controller = cooperative(fake)
+    run(controller, fake, 1)
+    known(controller, 102, 0.0, 1.5)
+    rival = Message(State.APPROACH, False, 0, 5.0, 5.0, claim=102, cost=0.5)
+    run(controller, fake, 1, heard=packets("dots9", rival, fake.senses.time))
+    assert controller.target is None
+    run(controller, fake, 40, heard={})
+    assert controller.target == 102
+
+
+def test_a_carrier_that_is_not_where_it_was_is_gone(fake):
+    controller = cooperative(fake)
+    run(controller, fake, 1)
+    known(controller, 102, 0.0, 0.4)
+    run(controller, fake, 25)
+    assert controller.knowledge.carriers[102].status is Status.GONE
+    item = Item(102, Status.GONE, 0.0, 0.0, 0.4)
+    told = [decode(command.send["ble"]).item for command in run(controller, fake, 3)]
+    assert any(one is not None and (one.id, one.status) == (item.id, item.status) for one in told)
+
+
+def test_it_never_drives_into_what_it_sees(fake):
+    controller = cooperative(fake)
+    sweep = np.full(16, 2.5)
+    sweep[7:10] = 0.03
+    run(controller, fake, 1)
+    for command in run(controller, fake, 10, ranges={"tof": sweep}):
+        vx, _, _ = command.velocity_body
+        assert vx > -0.05
+
+
+def test_it_spares_a_robot_that_has_the_right_of_way(fake):
+    controller = cooperative(fake)
+    run(controller, fake, 1, ranges={"tof": np.full(16, 2.5)})
+    carrying = Message(State.CARRY, False, 0, 0.0, 0.0, claim=103)
+    for _ in range(3):
+        run(controller, fake, 1, heard=packets("dots9", carrying, fake.senses.time, distance=0.6))
+    other = controller.knowledge.neighbours["dots9"]
+    for _ in range(5):
+        other.shift.add_place(-0.55, 0.0, 0.05, 0.0)
+    command = run(controller, fake, 1, heard=packets("dots9", carrying, fake.senses.time, distance=0.55))[0]
+    vx, _, _ = command.velocity_body
+    assert vx > -0.2
+
+
+def test_who_starts_with_the_platform_up_lowers_it(fake):
+    controller = cooperative(fake)
+    assert run(controller, fake, 1, lifter_height=0.197)[0].lift is False
+
+
+def test_towards_the_search_zone_first(fake):
+    controller = cooperative(fake)
+    vx, vy, _ = run(controller, fake, 1, zone=Zone.DROP, heading=math.pi / 2)[0].velocity_body
+    # Facing north, the search zone is to the left.
+    assert vy > 0.5
+    assert abs(vx) < 0.1
+
+
+def test_wrong_parameters_are_refused():
+    with pytest.raises(ConfigError, match="depth"):
+        find_controller("cooperative", {"depth": -1.0}, "test")
+    with pytest.raises(ConfigError, match="haste"):
+        find_controller("cooperative", {"haste": 1.0}, "test")
