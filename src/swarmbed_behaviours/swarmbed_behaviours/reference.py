@@ -73,6 +73,8 @@ class ReferenceParameters(Part):
         carry_lookahead: the same with a carrier; assumed.
         collision: likelihood above which a direction is not free; assumed.
         carry_collision: the same with a carrier, whose circle is larger: the same thing weighs less in it.
+        margin: metres that are kept free on the side of the robot towards which it drives; assumed.
+        carry_margin: the same with a carrier.
         escape_speed: in m/s, of the fallback out of tight places (IV-B4); assumed.
         escape_distance: metres of one such move; assumed.
         stuck_distance: metres that a robot with a carrier must come on within `stuck_seconds`; assumed.
@@ -91,6 +93,8 @@ class ReferenceParameters(Part):
     carry_lookahead: Positive = 1.0
     collision: Likelihood = 0.05
     carry_collision: Likelihood = 0.015
+    margin: NotNegative = 0.12
+    carry_margin: NotNegative = 0.0
     escape_speed: Positive = 0.1
     escape_distance: Positive = 0.2
     stuck_distance: Positive = 0.3
@@ -127,6 +131,7 @@ class Reference(TreeController):
             speed=asked.explore_speed,
             lookahead=asked.lookahead,
             threshold=asked.collision,
+            margin=asked.margin,
         )
         # A robot that was put down, or left, with its platform up would catch on the next carrier.
         lowered = Selector(
@@ -156,6 +161,7 @@ class Reference(TreeController):
             speed=asked.carry_speed,
             lookahead=asked.carry_lookahead,
             threshold=asked.carry_collision,
+            margin=asked.carry_margin,
         )
         there = Check("in drop zone, nothing near", board, self._can_lower)
         carry = SuccessIsRunning("carry", Selector("walk", memory=True, children=[walk, self._escape()]))

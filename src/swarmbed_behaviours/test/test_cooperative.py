@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from swarmbed_behaviours.cooperative import Cooperative
+from swarmbed_behaviours.errands import Deliver, Progress
 from swarmbed_behaviours.knowledge import Carrier
 from swarmbed_behaviours.talk import Item, Message, State, Status, decode, encode
 from swarmbed_core.controller import find_controller
@@ -204,3 +205,75 @@ def test_wrong_parameters_are_refused():
         find_controller("cooperative", {"depth": -1.0}, "test")
     with pytest.raises(ConfigError, match="haste"):
         find_controller("cooperative", {"haste": 1.0}, "test")
+
+
+def before_the_drop_zone(fake, *delivered, walls=()):
+    """Return a robot half a metre before the drop zone's edge, and its way into it."""
+    controller = cooperative(fake)
+    run(controller, fake, 1)
+    knowledge = controller.knowledge
+    knowledge.edge_known, knowledge.x = True, -0.5
+    for k, (x, y) in enumerate(delivered):
+        known(controller, 110 + k, x, y, Status.DELIVERED)
+    # Walls are what distance sensors see, and no carrier.
+    for k, (x, y) in enumerate(walls):
+        controller._memory[k] = (x, y, knowledge.time)
+    controller._gathered = -math.inf
+    return controller, Deliver(controller)
+
+
+def test_an_empty_drop_zone_is_entered_straight_ahead(fake):
+    controller, deliver = before_the_drop_zone(fake)
+    depth, y = deliver._find_slot()
+    assert depth == pytest.approx(controller.parameters.depth)
+    assert abs(y) < 0.06
+
+
+def test_carriers_are_put_down_beside_each_other(fake):
+    controller, deliver = before_the_drop_zone(fake, (0.6, 0.0), (0.6, 0.7))
+    _, y = deliver._find_slot()
+    assert -0.7 < y <= -controller.parameters.apart + 1e-9
+
+
+def test_no_carrier_is_taken_into_a_wall(fake):
+    controller, deliver = before_the_drop_zone(
+        fake, (0.6, 0.0), (0.6, 1.2), walls=[(0.3, -0.6), (0.0, -0.6), (0.3, 2.5)]
+    )
+    depth, y = deliver._find_slot()
+    assert y > 0.6
+    assert y < 2.5 - controller.radius
+    # Between the two there is no room.
+    assert abs(y - 1.2) >= controller.parameters.apart - 1e-9
+    assert depth >= controller.parameters.least_depth
+
+
+def test_a_deep_row_leaves_room_for_one_before_it(fake):
+    _, deliver = before_the_drop_zone(fake, *[(1.6, 0.5 * k) for k in range(-9, 10)])
+    depth, _ = deliver._find_slot()
+    assert 0.8 < depth < 1.2
+
+
+def test_it_does_not_go_to_and_fro_between_two_places(fake):
+    controller, deliver = before_the_drop_zone(fake, (0.6, -0.5), (0.6, 0.45))
+    places = []
+    for k in range(40):
+        # A wall that seems nearer from time to time.
+        y = 1.25 if k % 3 else 1.21
+        controller._memory[0] = (0.3, y, controller.knowledge.time)
+        controller._gathered = -math.inf
+        deliver._slot = deliver._find_slot()
+        if deliver._slot is not None:
+            places.append(deliver._slot[1])
+            controller.knowledge.y += 0.05 * np.sign(deliver._slot[1] - controller.knowledge.y)
+    assert (np.abs(np.diff(np.sign(places))) > 0).sum() <= 1
+
+
+def test_getting_on_is_told_from_going_to_and_fro():
+    progress = Progress()
+    progress.start(0.0)
+    assert not any(progress.stuck(0.1 * k, 0.05 * k, 0.0, (5.0, 0.0), 2.0) for k in range(80))
+    progress.start(0.0)
+    assert any(progress.stuck(0.1 * k, 0.04 * (k % 2), 0.0, (5.0, 0.0), 2.0) for k in range(80))
+    progress.start(0.0)
+    # Another goal every second, and none is reached.
+    assert any(progress.stuck(0.1 * k, 0.0, 0.0, (0.0, 3.0 * (-1) ** (k // 10)), 2.0) for k in range(80))

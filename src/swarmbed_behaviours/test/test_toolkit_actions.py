@@ -84,6 +84,24 @@ def test_wander_keeps_its_direction_until_a_collision_is_predicted(fake):
     assert fake.commands[-1].velocity_body == pytest.approx((-0.5, 0.0, 0.0))
 
 
+@pytest.mark.parametrize(("margin", "turned"), [(0.0, False), (0.12, True)])
+def test_wander_with_a_margin_minds_what_is_beside_it_and_ahead(fake, margin, turned):
+    drawn = iter([0.0, math.pi])
+    walk = Wander(
+        "walk",
+        board_of(fake),
+        lambda _: next(drawn),
+        speed=0.5,
+        lookahead=0.8,
+        threshold=0.05,
+        margin=margin,
+    )
+    # The hull of a robot that comes from the right.
+    grid = grid_with(fake.spec, (0.12, -0.2), (0.16, -0.2), (0.2, -0.22))
+    assert tick(walk, collision_map=grid) is Status.RUNNING
+    assert (fake.commands[-1].velocity_body[0] < 0) is turned
+
+
 def test_wander_fails_where_nothing_it_draws_is_free(fake):
     walk = wander(board_of(fake), [0.0, 0.1, -0.1, math.pi])
     assert tick(walk, collision_map=grid_with(fake.spec, (0.45, 0.0))) is Status.FAILURE

@@ -113,6 +113,13 @@ def test_a_path_that_is_never_begun_was_refused(fake):
     fake.set(time=1.0)
     board.begin()
     assert board.go_to((1.0, 0.0, 0.0), 0.3) is Status.FAILURE
+    board.end()
+    # The robot must not go on with whatever path it had before, and the next wish is a new attempt.
+    assert fake.commands[-1].cancel
+    board.begin()
+    assert board.go_to((1.0, 0.0, 0.0), 0.3) is Status.RUNNING
+    board.end()
+    assert fake.commands[-1].path is not None
 
 
 def test_a_path_of_ones_own_is_followed(fake):

@@ -195,3 +195,26 @@ def test_where_there_is_no_carrier_there_is_nothing_to_come_out_from(carrier_are
     assert run(out, docking, swarm, 2.0) is Status.SUCCESS
     assert np.hypot(*world.truth()[0, :2]) < 0.01
     assert eyes.clearance() > 0.5
+
+
+def test_a_load_that_does_not_come_up_is_put_down_again(fake):
+    board = Board(fake, np.random.default_rng(1))
+    docking = Docking(board, DockingParameters(), lambda *_: True)
+    lift = pick_up(docking).decorated.children[-1]
+    docking.begin(board)
+    for k in range(80):
+        fake.set(time=0.1 * k)
+        board.begin()
+        lift.tick_once()
+        board.end()
+        if lift.status is Status.FAILURE:
+            break
+    assert fake.commands[0].carrying
+    assert fake.commands[0].lift
+    assert 4.9 < board.time < 5.3
+    board.begin()
+    docking.leave(board)
+    board.end()
+    assert fake.commands[-1].carrying is False
+    assert fake.commands[-1].lift is False
+    assert not board.carrying

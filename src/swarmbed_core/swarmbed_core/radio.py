@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import Radio
 
+    IntArray = NDArray[np.int64]
+
 # Antennas are never closer than that; it keeps the logarithm finite.
 CLOSEST: Final = 0.01
 # Assumed: what a receiver keeps until it is read; then the oldest go.
@@ -69,6 +71,28 @@ def heard_distance(poses_map: FloatArray, sender: int, receiver: int, range_max:
 
 
 @kernel
+def hearers_k(
+    poses_map: FloatArray,
+    range_max: float,
+    beam: float,
+    senders: IntArray,
+    receivers: IntArray,
+    distances: FloatArray,
+) -> int:
+    """Write who hears whom, sender by sender, and at which distance; return how many pairs there are."""
+    count = 0
+    for sender in range(poses_map.shape[0]):
+        if not math.isfinite(poses_map[sender, 0]):
+            continue
+        for receiver in range(poses_map.shape[0]):
+            distance = heard_distance(poses_map, sender, receiver, range_max, beam)
+            if distance >= 0.0:
+                senders[count], receivers[count], distances[count] = sender, receiver, distance
+                count += 1
+    return count
+
+
+@kernel
 def hear(poses_map: FloatArray, sender: int, range_max: float, beam: float, distances: FloatArray) -> None:
     """Write for every robot the distance at which it hears one sender, -1 if it does not."""
     for receiver in range(poses_map.shape[0]):
@@ -89,14 +113,22 @@ class RadioModel:
 
     BLE and UWB radios are on the air by themselves at the spec's rate. The others send what they are
     given, no more often than that rate; half a period of jitter is forgiven.
+
+    Attributes:
+        sent: how many packets with a payload were on the air.
+        heard: how often one of them was received.
+        lost: how often one of them was not, within reach of its sender.
     """
 
     __slots__ = (
         "_distances",
         "_due",
+        "_loaded",
         "_outbox",
         "_pace",
+        "_pairs",
         "_queues",
+        "_reach",
         "_rng",
         "_sent_at",
         "health",
@@ -151,6 +183,10 @@ class RadioModel:
         self._rng = rng
         self._pace = Pace(radio.rate)
         self._distances = np.empty(len(names))
+        # Room for all who hear each other.
+        self._pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+        self._reach = np.empty(0)
+        self._loaded = np.zeros(len(names), dtype=np.bool_)
         self._queues: list[deque[RadioPacket]] = [deque(maxlen=queue) for _ in names]
         beacon = radio.kind in BEACONS
         self._outbox: list[list[bytes]] = [[b""] if beacon else [] for _ in names]
@@ -191,6 +227,7 @@ class RadioModel:
             return False
         if self.radio.kind in BEACONS:
             self._outbox[sender] = [bytes(payload)]
+            self._loaded[sender] = len(payload) > 0
             return True
         if not self._is_in_time(sender, now):
             return False
@@ -218,8 +255,7 @@ class RadioModel:
                     self._transmit(now, poses, sender, payload)
                 payloads.clear()
         elif self._pace.due(now):
-            for sender, (payload,) in enumerate(self._outbox):
-                self._transmit(now, poses, sender, payload)
+            self._advertise(now, poses)
 
     def read(self, receiver: int) -> list[RadioPacket]:
         """Return what a robot heard and has not read, oldest first."""
@@ -248,25 +284,54 @@ class RadioModel:
         hear(poses, sender, self.radio.range_max, self.radio.beam, self._distances)
         reached = np.flatnonzero(self._distances >= 0)
         kept = reached[self._rng.random(len(reached)) >= self.loss]
-        distances = self._distances[kept]
+        if payload:
+            self.sent += 1
+            self.heard += len(kept)
+            self.lost += len(reached) - len(kept)
+        self._deliver(now, [sender] * len(kept), kept, self._distances[kept], payload)
+
+    def _advertise(self, now: float, poses: FloatArray) -> None:
+        """Let all be on the air at once."""
+        there = np.isfinite(poses[:, 0])
+        room = int(there.sum()) ** 2
+        if room > len(self._reach):
+            self._pairs = (np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64))
+            self._reach = np.empty(room)
+        senders, receivers = self._pairs
+        count = hearers_k(poses, self.radio.range_max, self.radio.beam, senders, receivers, self._reach)
+        kept = np.flatnonzero(self._rng.random(count) >= self.loss)
+        if self._loaded.any():
+            self.sent += int((there & self._loaded).sum())
+            loaded = int(self._loaded[senders[:count]].sum())
+            heard = int(self._loaded[senders[kept]].sum())
+            self.heard += heard
+            self.lost += loaded - heard
+        self._deliver(now, senders[kept].tolist(), receivers[kept], self._reach[kept])
+
+    def _deliver(
+        self,
+        now: float,
+        senders: Sequence[int],
+        receivers: IntArray,
+        distances: FloatArray,
+        payload: bytes | None = None,
+    ) -> None:
+        """Queue what is received, by default what its sender advertises."""
         rssi, ranges = self.rssi(distances), self.ranges(distances)
-        self.sent += 1
-        self.heard += len(kept)
-        self.lost += len(reached) - len(kept)
-        for i, receiver in enumerate(kept):
+        nothing = [None] * len(senders)
+        for sender, receiver, power, distance in zip(
+            senders,
+            receivers.tolist(),
+            nothing if rssi is None else rssi.tolist(),
+            nothing if ranges is None else ranges.tolist(),
+            strict=True,
+        ):
             queue = self._queues[receiver]
             if len(queue) == queue.maxlen:
                 dropped = f"{self._whose(receiver)}: dropped the oldest of {queue.maxlen} packets unread"
                 self.health.refuse("radio.queue_full", dropped)
-            queue.append(
-                RadioPacket(
-                    stamp=now,
-                    sender=self.names[sender],
-                    payload=payload,
-                    rssi=None if rssi is None else float(rssi[i]),
-                    distance=None if ranges is None else float(ranges[i]),
-                )
-            )
+            content = self._outbox[sender][0] if payload is None else payload
+            queue.append(RadioPacket(now, self.names[sender], content, power, distance))
 
     def _is_in_time(self, sender: int, now: float) -> bool:
         """Return whether the rate allows another packet, and if so book it."""

@@ -60,12 +60,14 @@ def range_numbers(ring: RangeRing) -> FloatArray:
 def _bias_k(distance: float, numbers: FloatArray) -> float:
     """Return the mean error at a distance: linear between the table's points, constant outside."""
     count = (numbers.shape[0] - _TABLE) // 2
-    bias: float = numbers[_TABLE + count]
-    for i in range(_TABLE + 1, _TABLE + count):
+    i = _TABLE + count - 1
+    while i > _TABLE and distance <= numbers[i - 1]:
+        i -= 1
+    bias: float = numbers[i + count]
+    if i > _TABLE:
         share = (distance - numbers[i - 1]) / (numbers[i] - numbers[i - 1])
-        if share > 0.0:
-            rise = numbers[i + count] - numbers[i - 1 + count]
-            bias = numbers[i - 1 + count] + min(share, 1.0) * rise
+        rise = numbers[i + count] - numbers[i - 1 + count]
+        bias = numbers[i - 1 + count] + min(share, 1.0) * rise
     return bias
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import Annotated
 
 import typer
@@ -72,8 +72,9 @@ def run(
 ) -> None:
     """Run a scenario: robots with their whole on-board software in a simulated world.
 
-    The run leaves scenario.yaml as it was run, summary.json, metrics.parquet, recording.mcap and pictures in
-    a directory of its own. Ctrl-C ends it early and keeps what there is.
+    The run leaves scenario.yaml as it was run, summary.json, metrics.parquet,
+    recording.mcap and pictures in a directory of its own. Ctrl-C ends it early
+    and keeps what there is.
 
     Exit status: 0 accepted, 1 rejected or failed, 2 bad input, 130 interrupted.
 
@@ -130,10 +131,12 @@ def sweep(
 ) -> None:
     """Run a scenario with many seeds, on all cores or a Dask cluster, and sum up with confidence intervals.
 
-    One row a run goes to sweep.parquet, means and intervals to sweep.json, completion times to a picture.
-    A sweep that was stopped continues where it was when the same command is given again.
+    One row a run goes to sweep.parquet, means and intervals to sweep.json,
+    completion times to a picture. A sweep that was stopped continues where it
+    was when the same command is given again.
 
-    Exit status: 0 all runs were accepted, 1 they were not, 2 bad input, 130 interrupted.
+    Exit status: 0 all runs were accepted, 1 they were not, 2 bad input,
+    130 interrupted.
 
     Examples:
       swarmbed sweep --seeds 100
@@ -191,7 +194,9 @@ def check(
 ) -> None:
     """Check scenarios without running them: fields, names, and whether everything fits into the arena.
 
-    Every fault is told with its file and field. Exit status: 0 they are right, 2 they are not.
+    Every fault is told with its file and field.
+
+    Exit status: 0 they are right, 2 they are not.
 
     Examples:
       swarmbed check my/scenario.yaml
@@ -230,7 +235,7 @@ def tree(
 ) -> None:
     """Show a controller's behaviour tree.
 
-    Parameters that it cannot do without are those of the first scenario with it, if not set.
+    Parameters that are not set are those of the first scenario with it.
 
     Examples:
       swarmbed tree cooperative

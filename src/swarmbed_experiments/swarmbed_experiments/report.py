@@ -9,6 +9,7 @@ from rich.progress import (
     BarColumn,
     Progress,
     ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -45,18 +46,27 @@ METRICS: Mapping[str, tuple[str, str]] = {
 }
 
 
+class _Standing(ProgressColumn):
+    """How a run stands: of all columns the one that gives way where the terminal is narrow."""
+
+    def render(self, task: Task) -> Text:
+        """Return it in one line."""
+        return Text(task.description, no_wrap=True, overflow="ellipsis")
+
+
 class RunProgress:
     """A bar over the world's time, with how it stands and how long it may take at most."""
 
     def __init__(self, console: Console, seconds: float) -> None:
         """Make one for a run of at most so many seconds of the world's time."""
         columns: list[ProgressColumn] = [
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:.0f} of at most {task.total:.0f} s simulated"),
+            _Standing(),
+            BarColumn(bar_width=10),
+            TextColumn("{task.completed:.0f} of {task.total:.0f} s"),
             TimeElapsedColumn(),
             TextColumn("at most"),
             TimeRemainingColumn(),
+            TextColumn("more"),
         ]
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._progress.add_task("running", total=seconds)

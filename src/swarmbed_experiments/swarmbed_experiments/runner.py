@@ -195,7 +195,9 @@ class Run:
         self.now = f"world {scenario.world}"
         self.standing = ""
         self.directory: Path | None = None
-        self.world: TaskWorld = plan.make_world(plan.scene, _stream(scenario.seed, 1))
+        self.world: TaskWorld = _make(
+            self.now, lambda: plan.make_world(plan.scene, _stream(scenario.seed, 1))
+        )
         self.controllers: list[Controller] = []
         self._crowd: tuple[Crowd, CrowdProgram] | None = None
         self._swarm: LocalSwarm | None = None
@@ -207,14 +209,19 @@ class Run:
         self.setting = Setting(plan.scene, self.world, self.robots)
         streams = _stream(scenario.seed, 3).spawn(len(plan.generators))
         self.generators: list[Generator] = [
-            made(parameters, self.setting, np.random.default_rng(stream))
+            _make(
+                f"generator {made.__name__}",
+                lambda m=made, p=parameters, s=stream: m(p, self.setting, np.random.default_rng(s)),  # type: ignore[misc]
+            )
             for (made, parameters), stream in zip(plan.generators, streams, strict=True)
         ]
         self.transducers: list[Transducer] = [
-            made(parameters, self.setting) for made, parameters in plan.transducers
+            _make(f"transducer {made.__name__}", lambda m=made, p=parameters: m(p, self.setting))  # type: ignore[misc]
+            for made, parameters in plan.transducers
         ]
         self.acceptors: list[Acceptor] = [
-            made(parameters, self.setting) for made, parameters in plan.acceptors
+            _make(f"acceptor {made.__name__}", lambda m=made, p=parameters: m(p, self.setting))  # type: ignore[misc]
+            for made, parameters in plan.acceptors
         ]
         names = [placement.name for placement in plan.scene.robots]
         self._tracker = _Tracker(names, [placement.name for placement in plan.scene.carriers])
@@ -288,7 +295,7 @@ class Run:
             verdict, reason = self._loop(recorder, speed, progress)
         except KeyboardInterrupt:
             verdict, reason = "interrupted", f"stopped by Ctrl-C after {self.time:.1f} s"
-        except Exception as error:  # noqa: BLE001 - whatever a program raises, what was recorded is kept
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever happens, what was recorded is kept
             verdict, reason = "failed", f"{self.now}: {_cause(error)}"
             failure = "".join(traceback.format_exception(error))
         compiling.close()
@@ -359,11 +366,17 @@ class Run:
         """Return the truth of now."""
         self.now = f"world {self.scenario.world}"
         dead = self.setting.dead
-        doing = [
-            "dead" if robot.name in dead else controller.doing
-            for robot, controller in zip(self.robots, self.controllers, strict=True)
-        ]
-        world = self.world
+        world, doing = self.world, []
+        for label, robot, controller in zip(self._labels, self.robots, self.controllers, strict=False):
+            if robot.name in dead:
+                doing.append("dead")
+                continue
+            said = getattr(controller, "doing", None)
+            if not isinstance(said, str):
+                self.now = label
+                message = f"its `doing` is {said!r}; a controller says there in a word or two what it does"
+                raise RunError(message)
+            doing.append(said)
         return Look(world.time, world.truth(), world.carriers(), world.contacts(), doing)
 
     def _collect(self, look: Look) -> None:
@@ -490,7 +503,7 @@ def warm_up(scenario: Scenario, source: str, seconds: float = 1.0) -> None:
     """Run a scenario's beginning for nothing, so that everything is compiled, or loaded from the cache."""
     run = Run(scenario, source)
     # What raises here will raise in the run, which tells of it and keeps what was recorded.
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception, SystemExit):
         for _ in range(round(min(seconds, scenario.time_limit) * TICK_RATE)):
             run.tick()
     run.close()
@@ -506,7 +519,7 @@ def _make(who: str, call: Callable[[], T]) -> T:
         return call()
     except SwarmbedError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         message = f"{who} cannot be made: {_cause(error)}"
         raise RunError(message) from error
 
@@ -516,7 +529,7 @@ def _stream(seed: int, part: int) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed, spawn_key=(part,))
 
 
-def _cause(error: Exception) -> str:
+def _cause(error: BaseException) -> str:
     """Return an error with the line that it comes from, which is the last one of a program's own."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "site-packages" not in frame.filename] or list(frames)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import yaml
+from swarmbed_core.arena import Arena
 from swarmbed_core.config import check, find, names, read
 from swarmbed_core.controller import ControllerType, find_controller
 from swarmbed_core.errors import ConfigError
@@ -15,6 +16,7 @@ from swarmbed_core.memory import MemoryWorld
 from swarmbed_core.plugins import ACCEPTORS, GENERATORS, TRANSDUCERS, WORLDS, find_plugin
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import Scene, make_scene
+from swarmbed_core.spec import RobotSpec
 
 from swarmbed_experiments.frame import find_part
 
@@ -67,7 +69,8 @@ def apply_set(data: Any, change: str) -> None:
         raise ConfigError(message)
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError, ValueError):
+        # ValueError: what looks like a date or a number to YAML but is none, such as 2024-13-45.
         message = f"--set {change}: '{text}' is not a YAML value; put texts with special characters in quotes"
         raise ConfigError(message) from None
     here = data
@@ -153,8 +156,10 @@ def make_plan(scenario: Scenario, source: str) -> Plan:
         try:
             return call()
         except ConfigError as error:
-            said = str(error).splitlines()
-            faults.extend(line if line.startswith(source) else f"{source}: {field}: {line}" for line in said)
+            where = f"{source}: {field}: " if field else f"{source}: "
+            faults.extend(
+                line if line.startswith(source) else f"{where}{line}" for line in str(error).splitlines()
+            )
             return None
 
     def parts(group: str, field: str, named: Sequence[Named]) -> tuple[Any, ...]:
@@ -169,10 +174,14 @@ def make_plan(scenario: Scenario, source: str) -> Plan:
     generators = parts(GENERATORS, "frame.generators", frame.generators)
     transducers = parts(TRANSDUCERS, "frame.transducers", frame.transducers)
     acceptors = parts(ACCEPTORS, "frame.acceptors", frame.acceptors)
-    scene = ask("", lambda: make_scene(scenario, source=source))
+    before = len(faults)
+    ask("arena", lambda: Arena.load(scenario.arena))
+    for i, group in enumerate(scenario.robots):
+        ask(f"robots.{i}.kind", lambda group=group: RobotSpec.load(group.kind))  # type: ignore[misc]
+    scene = ask("", lambda: make_scene(scenario, source=source)) if len(faults) == before else None
     if scene is not None and scene.crowd and found is not None and not hasattr(found[0], "crowd"):
         faults.append(f"{source}: robots: controller {named.name} has no form for a crowd; leave out crowd")
-    if faults:
+    if faults or scene is None:
         raise ConfigError("\n".join(faults))
     controller, parameters = found
     return Plan(scenario, source, scene, world, controller, parameters, generators, transducers, acceptors)

@@ -252,7 +252,7 @@ class Parts:
             write_json(aside, identity)
             aside.replace(about)
         elif IDENTITY not in strangers:
-            message = f"{directory} is no sweep's: {strangers[0]} is in it; --out wants a directory of its own"
+            message = f"{directory} is no sweep's: {strangers[0]} is in it; give --out one of its own"
             raise RunError(message)
         _compare(directory, read_json(about), identity)
         from swarmbed_experiments.scenarios import to_yaml

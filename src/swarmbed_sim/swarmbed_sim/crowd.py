@@ -3,7 +3,8 @@
 A crowd has a program that reads all robots' senses at once and writes what all of them shall do. Their range
 sensors have the rays and the errors of the robots' file, and sweep at its rate. What is left out is
 wheels (the bodies do what is asked within the robots' limits; no slip of their own, only `set_slip`'s),
-cameras and radios.
+cameras and radios. What they sense are discs, as if all were as high as the sensors: robots (rectangular ones
+as large as they collide), and carriers' legs, but no trays.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ def expose_k(
     eyes: FloatArray,
     eye_of: IntArray,
     eye_places: FloatArray,
-    alive: BoolArray,
+    on: BoolArray,
     localised: BoolArray,
     poses: FloatArray,
     heights: FloatArray,
@@ -298,7 +298,7 @@ def expose_k(
         eye_of: rows of the robot's row, the row of its noise, and 1 for a camera on the lifter.
         eye_places: rows of the camera's height, the lifter's height at which that holds, and the depth
             up to which a carrier's side can be seen, see `deepest`.
-        alive: which robots are.
+        on: which robots have power.
         localised: which robots look for the markers on the walls.
         poses: of the robots.
         heights: of their platforms.
@@ -328,7 +328,7 @@ def expose_k(
     total = 0
     for e in range(count):
         row, owner, up = eye_of[e, 0], eye_of[e, 1], eye_of[e, 2] == 1
-        if not alive[row]:
+        if not on[row]:
             continue
         camera, pose = eyes[e], poses[row]
         first = total
@@ -455,7 +455,9 @@ class Cameras:
     def read(self) -> Sequence[CornerReading]:
         """Return the detections that have arrived by now, oldest first."""
         pending = self._pending
-        if not pending or not self._robot.alive:
+        if not self._robot.on:
+            pending.clear()
+        if not pending:
             return ()
         now = self._world.time
         if pending[0][0] > now:
@@ -540,7 +542,7 @@ class Eyes:
             self._numbers,
             self._of,
             self._places,
-            bodies.alive,
+            bodies.on,
             bodies.localised,
             physics.poses,
             physics.heights,
@@ -570,10 +572,8 @@ class Eyes:
         ids, pixels = self._ids[:total].copy(), self._pixels[:total].copy()
         for (e, first, last), lateness in zip(images, self._lateness[:taken].tolist(), strict=True):
             part = self._parts[e]
-            delay = 0.0
-            if self._noisy:
-                mean, sigma = part.latency
-                delay = max(0.0, mean + sigma * lateness)
+            mean, sigma = part.latency
+            delay = max(0.0, mean + sigma * lateness)
             part.deliver(now + delay, CornerReading(now, self._names[e], ids[first:last], pixels[first:last]))
 
 

@@ -38,6 +38,8 @@ SIDE_GRIP: Final = 8.0
 """m/s² at which the wheels of a differential robot slip sideways: rubber's 0.8 g, assumed."""
 QUIET: Final = 0.5
 """Seconds without touching after which a contact begins anew."""
+APART: Final = 0.05
+"""Seconds without touching after which a contact that comes in faster than what was told is told again."""
 LIFTED: Final = 0.002
 """Metres of all feet above the floor that make a carrier lifted."""
 NEAR: Final = 0.004
@@ -60,10 +62,14 @@ def drive_k(
     v_body: FloatArray,
     driven: BoolArray,
     platforms: FloatArray,
+    pushes: FloatArray,
     force: FloatArray,
     ctrl: FloatArray,
 ) -> None:
-    """Write the forces of the drives and the set-points of the platforms, and keep the velocities."""
+    """Write the forces of the drives and the set-points of the platforms, and keep the velocities.
+
+    To `pushes` it adds this substep's share of the mean over the step.
+    """
     before[:] = qvel
     keep = math.exp(-SUBSTEP / DRIVE_TIME)
     for i in range(robots.shape[0]):
@@ -92,9 +98,13 @@ def drive_k(
             if size > most:
                 push_ahead *= most / size
                 push_left *= most / size
+            across = push_left
         else:
             push_ahead = min(max(push_ahead, -most), most)
             push_left = min(max(push_left, -SIDE_GRIP), SIDE_GRIP)
+            # Of what holds it sideways only the share that its own way round takes is its drive's.
+            across = ahead * omega
+        pushes[i] += math.sqrt(push_ahead * push_ahead + across * across) / SUBSTEPS
         most = constants[i, _YAW_ACCELERATION]
         turn = min(max((1.0 - keep) * (want_omega - omega) / SUBSTEP, -most), most)
         mass = constants[i, _MASS]
@@ -219,7 +229,7 @@ def touch_k(
 ) -> int:
     """Write the contacts that began to `begun`, rows of thing, thing, speed, and return how many there are.
 
-    `latest` is when each two things touched last.
+    `latest` is when each two things touched last, and the speed that was told of them.
     """
     count = 0
     moving = robots.shape[0]
@@ -232,23 +242,30 @@ def touch_k(
             one, other, sign = other, one, -1.0
         if one < moving <= other < moving + body_of.shape[0]:
             if lifting[one] >= 0 and lifting[one] == body_of[other - moving]:
-                latest[one, other] = time
+                latest[one, other, 0], latest[one, other, 1] = time, 0.0
                 continue
             if abs(frames[k, 2]) > FLAT and (pads[geoms[k, 0]] or pads[geoms[k, 1]]):
                 continue
-        fresh = time - latest[one, other] > QUIET
-        if fresh and count == begun.shape[0]:
+        since = time - latest[one, other, 0]
+        if since > APART and count == begun.shape[0]:
             continue
-        latest[one, other] = time
-        if not fresh:
+        latest[one, other, 0] = time
+        if since <= APART:
             continue
         x, y = places[k, 0], places[k, 1]
         ux, uy = _velocity_k(one, x, y, qpos, before, robots, bodies, body_of)
         wx, wy = _velocity_k(other, x, y, qpos, before, robots, bodies, body_of)
-        closing = sign * ((ux - wx) * frames[k, 0] + (uy - wy) * frames[k, 1])
-        begun[count, 0], begun[count, 1], begun[count, 2] = one, other, max(closing, 0.0)
+        closing = max(sign * ((ux - wx) * frames[k, 0] + (uy - wy) * frames[k, 1]), 0.0)
+        if since <= QUIET and closing <= latest[one, other, 1]:
+            continue
+        latest[one, other, 1] = closing
+        begun[count, 0], begun[count, 1], begun[count, 2] = one, other, closing
         count += 1
     return count
+
+
+# The engine would write its warnings to a file in the working directory; what they are about is told here.
+mujoco.set_mju_user_warning(lambda _: None)
 
 
 class MujocoPhysics:
@@ -261,6 +278,7 @@ class MujocoPhysics:
         robots, carriers = scene.robots, scene.carriers
         self.poses = np.zeros((len(robots), 3))
         self.twists = np.zeros((len(robots), 3))
+        self.pushes = np.zeros(len(robots))
         self.heights = np.zeros(len(robots))
         self.carrier_poses = np.zeros((len(carriers), 3))
         self.carrier_lifts = np.zeros(len(carriers))
@@ -307,6 +325,7 @@ class MujocoPhysics:
     def advance(self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray) -> None:
         """Let one time step pass."""
         model, data, indices = self._model, self._data, self._indices
+        self.pushes.fill(0.0)
         for _ in range(SUBSTEPS):
             drive_k(
                 self._qpos,
@@ -318,6 +337,7 @@ class MujocoPhysics:
                 v_body,
                 driven,
                 platforms,
+                self.pushes,
                 self._force,
                 self._ctrl,
             )
@@ -337,6 +357,7 @@ class MujocoPhysics:
         at = self._indices.robots[row]
         self._qpos[at : at + 3] = pose
         self._qvel[at : at + 3] = 0.0
+        self._wake()
         self._read()
 
     def move_carrier(self, row: int, pose: tuple[float, float, float]) -> None:
@@ -347,6 +368,7 @@ class MujocoPhysics:
         self._qpos[q : q + 3] = pose[0] - c * x + s * y, pose[1] - s * x - c * y, 0.0
         self._qpos[q + 3 : q + 7] = math.cos(pose[2] / 2), 0.0, 0.0, math.sin(pose[2] / 2)
         self._qvel[v : v + 6] = 0.0
+        self._wake()
         self._read()
 
     def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
@@ -378,7 +400,7 @@ class MujocoPhysics:
         """Give back what the engine holds: nothing but memory, which goes with this object."""
 
     def _build(self) -> None:
-        """Compile the model, and hold on to the arrays of its data, which stay where they are."""
+        """Compile the model, all of it awake, and hold on to its data's arrays, which stay where they are."""
         self._indices = compile_scene(self.scene, tuple(self._boxes.values()))
         self._model = self._indices.model
         self._data = mujoco.MjData(self._model)
@@ -386,7 +408,14 @@ class MujocoPhysics:
         self._force, self._ctrl = self._data.qfrc_applied, self._data.ctrl
         self._before = np.zeros_like(self._qvel)
         things = len(self._indices.names)
-        self._latest = np.full((things, things), -np.inf)
+        self._latest = np.full((things, things, 2), -np.inf)
+
+    def _wake(self) -> None:
+        """Let all be moved by what holds it or no longer does: a hand changes what the engine does not see.
+
+        Below 0 a tree of bodies is awake, and counts up towards sleep.
+        """
+        self._data.tree_asleep[:] = -1 - mujoco.mjMINAWAKE
 
     def _rebuild(self) -> None:
         """Go on with other boxes."""

@@ -4,8 +4,10 @@ What many robots have is kept in arrays, one row a robot, and moved on by one co
 them; each robot's parts (`swarmbed_core.device`) are thin views of these rows. Random numbers are drawn in
 blocks, from a generator of each robot's and part's own.
 
-The models are those of `swarmbed_core.memory`, with two differences that come from bodies that push back:
-encoders and inertial sensors tell what the body really did, and not what its wheels were asked to do.
+The models are those of `swarmbed_core.memory`, with differences that come from bodies that push back:
+encoders and inertial sensors tell what the body really did, and not what its wheels were asked to do. So a
+wheel that pushes against a wall stands and does not spin, with its motor at work: the effort is that of the
+force that the drives push with.
 """
 
 from __future__ import annotations
@@ -30,12 +32,13 @@ from swarmbed_core.kinematics import Kinematics, body_k, limit_k
 from swarmbed_core.leds import LedBar
 from swarmbed_core.memory import GRAVITY
 from swarmbed_core.power import BatteryModel, PowerModel
-from swarmbed_core.radio import BEACONS, RadioModel, heard_distance
+from swarmbed_core.radio import BEACONS, RadioModel
 from swarmbed_core.ranges import measure_one_k, range_numbers
+from swarmbed_core.raycast import box_segments_k
 from swarmbed_core.watchdog import Pace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -71,35 +74,43 @@ FELT_NUMBERS = 5
 
 
 class Life:
-    """What all parts of a robot know: which one it is, and whether it lives and has power."""
+    """What all parts of a robot know: which one it is, and whether it lives and has power.
 
-    __slots__ = ("alive", "died", "name", "row", "supplied")
+    Attributes:
+        name: the robot's.
+        row: the robot's.
+        alive: whether it has not died.
+        supplied: whether its switch and its battery let power out.
+        on: both.
+        off_since: the time at which it went off, if it is.
+    """
+
+    __slots__ = ("alive", "name", "off_since", "on", "row", "supplied")
 
     def __init__(self, name: str, row: int) -> None:
         """Make a robot that lives."""
         self.name = name
         self.row = row
-        self.alive = True
-        self.supplied = True
-        self.died = math.inf
+        self.alive = self.supplied = self.on = True
+        self.off_since = math.inf
 
 
 class Furniture:
     """What does not change of the things in a scene, one row each.
 
     Attributes:
-        sizes: radius and height of the robots.
-        alive: which robots are.
+        sizes: radius, height, length and width of the robots; of round ones the last two are 0.
+        on: which robots live and have power.
         localised: which robots look for markers on walls.
         carriers: numbers of the carriers, see `fiducials`.
     """
 
-    __slots__ = ("alive", "carriers", "localised", "sizes")
+    __slots__ = ("carriers", "localised", "on", "sizes")
 
     def __init__(self, sizes: FloatArray, localised: BoolArray, carriers: FloatArray) -> None:
         """Take what a scene holds."""
         self.sizes = sizes
-        self.alive = np.ones(len(sizes), dtype=np.bool_)
+        self.on = np.ones(len(sizes), dtype=np.bool_)
         self.localised = localised
         self.carriers = carriers
 
@@ -192,7 +203,7 @@ def feel_k(
     count: int,
     dt: float,
     rows: IntArray,
-    alive: BoolArray,
+    on: BoolArray,
     drives: BoolArray,
     numbers: FloatArray,
     matrix: FloatArray,
@@ -204,6 +215,7 @@ def feel_k(
     at: int,
     poses: FloatArray,
     twists: FloatArray,
+    pushes: FloatArray,
     last_poses: FloatArray,
     last_twists: FloatArray,
     bias: FloatArray,
@@ -216,8 +228,8 @@ def feel_k(
     Args:
         count: of the robots.
         dt: the step.
-        rows: of the robots in `alive`, `poses` and `twists`.
-        alive: the dead feel nothing.
+        rows: of the robots in `on`, `poses`, `twists` and `pushes`.
+        on: those without power feel nothing.
         drives: which of them drive.
         numbers: of their bodies.
         matrix: their kinematics.
@@ -229,6 +241,7 @@ def feel_k(
         at: which step.
         poses: now.
         twists: now.
+        pushes: of the drives, m/s².
         last_poses: before, moved on; NaN for a robot that was put somewhere else, whose wheels did not roll.
         last_twists: before, moved on.
         bias: of the gyroscopes, moved on.
@@ -241,7 +254,7 @@ def feel_k(
     for i in range(count):
         row = rows[i]
         pose, twist, pose0, twist0 = poses[row], twists[row], last_poses[i], last_twists[i]
-        if alive[row]:
+        if on[row]:
             if math.isfinite(pose0[0]):
                 turn = wrap(pose[2] - pose0[2])
                 half = 0.5 * turn
@@ -264,9 +277,7 @@ def feel_k(
             ax = (twist[0] - twist0[0]) / dt - twist[1] * twist[2]
             ay = (twist[1] - twist0[1]) / dt + twist[0] * twist[2]
             felt[i, FELT_GYRO], felt[i, FELT_X], felt[i, FELT_Y] = twist[2], ax, ay
-            felt[i, FELT_EFFORT] = (
-                min(1.0, math.sqrt(ax * ax + ay * ay) / numbers[i, AVAILABLE]) if drives[i] else 0.0
-            )
+            felt[i, FELT_EFFORT] = min(1.0, pushes[row] / numbers[i, AVAILABLE]) if drives[i] else 0.0
             felt[i, FELT_HEADING] = pose[2]
             if noisy:
                 bias[i] += numbers[i, WALK] * imu_noise[i, at, 0]
@@ -382,13 +393,13 @@ class Bodies:
             driven,
         )
 
-    def feel(self, physics: Physics, alive: BoolArray) -> None:
+    def feel(self, physics: Physics, on: BoolArray) -> None:
         """Sense what the bodies did."""
         feel_k(
             self.count,
             self._dt,
             self.rows,
-            alive,
+            on,
             self.drives,
             self.numbers,
             self.matrix,
@@ -400,6 +411,7 @@ class Bodies:
             self._at,
             physics.poses,
             physics.twists,
+            physics.pushes,
             self.last_poses,
             self.last_twists,
             self.bias,
@@ -446,8 +458,7 @@ class Motors:
 
     def update(self) -> None:
         """Take notice of power and life."""
-        robot = self._robot
-        self._bodies.drives[self._slot] = self._enabled and robot.supplied and robot.alive
+        self._bodies.drives[self._slot] = self._enabled and self._robot.on
 
     def drive(self, speeds: FloatArray) -> None:
         """Ask for wheel speeds in m/s."""
@@ -456,7 +467,7 @@ class Motors:
     def read(self) -> MotorReading:
         """Return what the encoders counted."""
         robot = self._robot
-        stamp = self._world.time if robot.alive else robot.died
+        stamp = self._world.time if robot.on else robot.off_since
         effort = self._bodies.felt_now[self._slot][FELT_EFFORT]
         return MotorReading(stamp, self._travel.copy(), self._speeds.copy(), effort)
 
@@ -476,7 +487,7 @@ class Imu:
     def read(self) -> ImuReading:
         """Return rates of turn and specific force now."""
         felt = self._bodies.felt_now[self._slot]
-        stamp = self._world.time if self._robot.alive else self._robot.died
+        stamp = self._world.time if self._robot.on else self._robot.off_since
         return ImuReading(stamp, (0.0, 0.0, felt[FELT_GYRO]), (felt[FELT_X], felt[FELT_Y], GRAVITY))
 
 
@@ -496,9 +507,10 @@ class Compass:
     def read(self) -> CompassReading | None:
         """Return a reading that was not handed out yet."""
         beat = self._beat
-        if self._seen == beat.count or not self._robot.alive:
-            return None
+        fresh = self._seen != beat.count and self._robot.on
         self._seen = beat.count
+        if not fresh:
+            return None
         return CompassReading(beat.stamp, self._bodies.felt_now[self._slot][FELT_HEADING])
 
 
@@ -514,8 +526,8 @@ class ZoneSense:
         self._zones = zones
 
     def read(self) -> Zone:
-        """Return the zone the robot is in; a dead one is in neither."""
-        if self._zones is None or not self._robot.alive:
+        """Return the zone the robot is in; one without power is in neither."""
+        if self._zones is None or not self._robot.on:
             return Zone.NEITHER
         return zone_of(self._physics.poses[self._robot.row], self._zones)
 
@@ -533,12 +545,12 @@ def discs_k(
 ) -> int:
     """Write what is round at a height: robots, carriers' legs, pillars; return how many.
 
-    The robots keep their rows: those that are lower get radius 0 and are nowhere.
+    The robots keep their rows: those that are lower, or not round, get radius 0 and are nowhere.
     """
     count: int = poses.shape[0]
     for i in range(count):
         discs[i, 0], discs[i, 1], discs[i, 2] = poses[i, 0], poses[i, 1], sizes[i, 0]
-        if sizes[i, 1] <= height:
+        if sizes[i, 1] <= height or sizes[i, 2] > 0.0:
             discs[i, 0], discs[i, 1], discs[i, 2] = math.inf, math.inf, 0.0
     for i in range(carrier_poses.shape[0]):
         if carrier_lifts[i] >= height or carrier_lifts[i] + carriers[i, CLEARANCE] <= height:
@@ -557,6 +569,49 @@ def discs_k(
         discs[count, 0], discs[count, 1], discs[count, 2] = pillars[i, 0], pillars[i, 1], pillars[i, 2]
         count += 1
     return count
+
+
+@kernel
+def sides_k(
+    height: float,
+    poses: FloatArray,
+    sizes: FloatArray,
+    carrier_poses: FloatArray,
+    carrier_lifts: FloatArray,
+    carriers: FloatArray,
+    segments: FloatArray,
+    own: IntArray,
+) -> FloatArray:
+    """Return the segments that stand fast and the sides of what is rectangular at a height: robots, trays.
+
+    `own` is filled with the first row of each robot's sides, -1 if it has none there.
+    """
+    count = 0
+    for i in range(poses.shape[0]):
+        own[i] = -1
+        if sizes[i, 2] > 0.0 and sizes[i, 1] > height:
+            own[i] = segments.shape[0] + 4 * count
+            count += 1
+    for i in range(carrier_poses.shape[0]):
+        above = height - carrier_lifts[i] - carriers[i, CLEARANCE]
+        if 0.0 <= above < carriers[i, THICKNESS]:
+            count += 1
+    if count == 0:
+        return segments
+    sides = np.empty((segments.shape[0] + 4 * count, 4))
+    at = segments.shape[0]
+    sides[:at] = segments
+    for i in range(poses.shape[0]):
+        if own[i] >= 0:
+            box_segments_k(poses[i, 0], poses[i, 1], poses[i, 2], sizes[i, 2], sizes[i, 3], sides[at:])
+            at += 4
+    for i in range(carrier_poses.shape[0]):
+        above = height - carrier_lifts[i] - carriers[i, CLEARANCE]
+        if 0.0 <= above < carriers[i, THICKNESS]:
+            x, y, yaw = carrier_poses[i, 0], carrier_poses[i, 1], carrier_poses[i, 2]
+            box_segments_k(x, y, yaw, carriers[i, LENGTH], carriers[i, WIDTH], sides[at:])
+            at += 4
+    return sides
 
 
 @kernel
@@ -594,6 +649,7 @@ def _wall_on_ray_k(
 def sweep_ring_k(
     pose: FloatArray,
     own: int,
+    own_sides: int,
     angles: FloatArray,
     mount_radius: float,
     field_of_view: float,
@@ -614,12 +670,13 @@ def sweep_ring_k(
     Args:
         pose: of the robot.
         own: the row of its disc.
+        own_sides: the first row of its own four sides among the segments, -1 if there are none.
         angles: of the sensors.
         mount_radius: of their faces.
         field_of_view: of each.
         rays: of each.
         range_max: of each.
-        segments: of walls and boxes.
+        segments: of walls, boxes and what else has sides.
         discs: that stand around.
         disc_count: how many of them.
         axes: room for the direction and the place of each sensor.
@@ -648,6 +705,8 @@ def sweep_ring_k(
             at_x, at_y, reach = discs[j, 0], discs[j, 1], discs[j, 2]
             to_x, to_y = at_x - x, at_y - y
         else:
+            if 0 <= own_sides <= m < own_sides + 4:
+                continue
             at_x, at_y = segments[m, 0], segments[m, 1]
             wall_x, wall_y = segments[m, 2] - at_x, segments[m, 3] - at_y
             to_x, to_y = at_x + 0.5 * wall_x - x, at_y + 0.5 * wall_y - y
@@ -691,7 +750,7 @@ def sweep_ring_k(
 def sweep_k(
     count: int,
     rows: IntArray,
-    alive: BoolArray,
+    on: BoolArray,
     geometry: FloatArray,
     angles: FloatArray,
     numbers: FloatArray,
@@ -713,7 +772,7 @@ def sweep_k(
     Args:
         count: of the rings.
         rows: of the robots that carry them.
-        alive: which robots are.
+        on: which robots have power.
         geometry: height and radius at which the sensors sit, field of view, rays, range.
         angles: of the sensors.
         numbers: of their errors, from `range_numbers`.
@@ -722,7 +781,7 @@ def sweep_k(
         uniforms: likewise.
         at: which sweep.
         poses: of all robots.
-        sizes: their radius and height.
+        sizes: their radius, height, length and width.
         carrier_poses: of the carriers.
         carrier_lifts: of their feet.
         carriers: their numbers.
@@ -734,22 +793,25 @@ def sweep_k(
     discs = np.empty((poses.shape[0] + 4 * carrier_poses.shape[0] + pillars.shape[0], 3))
     axes, beams = np.empty((sensors, 4)), np.empty((sensors, rays, 2))
     disc_count = discs_k(geometry[0], poses, sizes, carrier_poses, carrier_lifts, carriers, pillars, discs)
+    own_sides = np.empty(poses.shape[0], np.int64)
+    sides = sides_k(geometry[0], poses, sizes, carrier_poses, carrier_lifts, carriers, segments, own_sides)
     noisy = gaussians.shape[1] > 0
     for i in range(count):
         row = rows[i]
-        if not alive[row]:
+        if not on[row]:
             for k in range(sensors):
                 out[i, k] = math.nan
             continue
         sweep_ring_k(
             poses[row],
             row,
+            own_sides[row],
             angles,
             geometry[1],
             geometry[2],
             rays,
             geometry[4],
-            segments,
+            sides,
             discs,
             disc_count,
             axes,
@@ -815,7 +877,7 @@ class Rings:
         sweep_k(
             self._count,
             self._rows,
-            furniture.alive,
+            furniture.on,
             self._geometry,
             self._angles,
             self._numbers,
@@ -851,9 +913,10 @@ class Ranges:
         """Return a sweep that was not handed out yet."""
         rings = self._rings
         beat = rings.beat
-        if self._seen == beat.count or not self._robot.alive:
-            return None
+        fresh = self._seen != beat.count and self._robot.on
         self._seen = beat.count
+        if not fresh:
+            return None
         return RangeReading(beat.stamp, rings.distances[self._k])
 
     def kill(self, sensor: int) -> None:
@@ -895,7 +958,7 @@ class Lifter:
     def step(self, now: float, load: float) -> float:
         """Move for the time that passed, with a load in kg; return the set-point."""
         robot, lifter = self._robot, self.model.lifter
-        self.model.step(now, load, powered=robot.supplied and robot.alive)
+        self.model.step(now, load, powered=robot.on)
         height = self.model.read().height
         self.moving = height != min(max(self._asked, lifter.lowered), lifter.raised)
         return height
@@ -903,21 +966,23 @@ class Lifter:
     def read(self) -> LifterReading:
         """Return where the platform is."""
         robot = self._robot
-        stamp = self._world.time if robot.alive else robot.died
+        stamp = self._world.time if robot.on else robot.off_since
         return LifterReading(stamp, self._physics.heights.item(robot.row))
 
 
 class Power:
     """The battery and the switch of one robot: a `PowerPart`."""
 
-    __slots__ = ("_motors", "_on", "_robot", "_world", "battery")
+    __slots__ = ("_on", "_robot", "_switch", "_world", "battery")
 
-    def __init__(self, world: Clock, robot: Life, battery: BatteryModel, motors: Motors) -> None:
-        """Draw from `battery`."""
+    def __init__(
+        self, world: Clock, robot: Life, battery: BatteryModel, switch: Callable[[Life], None]
+    ) -> None:
+        """Draw from `battery`; `switch` is told when a robot's supplies come or go."""
         self.battery = battery
         self._world = world
         self._robot = robot
-        self._motors = motors
+        self._switch = switch
         self._on = True
 
     def enable(self, on: bool) -> None:
@@ -930,11 +995,11 @@ class Power:
         supplied = self._on and self.battery.powered
         if supplied != self._robot.supplied:
             self._robot.supplied = supplied
-            self._motors.update()
+            self._switch(self._robot)
 
     def draw(self, watts: float, seconds: float) -> float:
         """Supply power for a time; return the Wh that were drawn."""
-        if not (self._robot.supplied and self._robot.alive):
+        if not self._robot.on:
             return 0.0
         supplied = self.battery.discharge(watts, seconds)
         self.update()
@@ -943,92 +1008,33 @@ class Power:
     def read(self) -> PowerReading:
         """Return what the battery monitor measures."""
         robot = self._robot
-        return self.battery.reading(self._world.time if robot.alive else robot.died)
+        return self.battery.reading(self._world.time if robot.alive else robot.off_since)
 
 
 @kernel
 def watts_k(
-    models: FloatArray, twists: FloatArray, alive: BoolArray, efforts: FloatArray, out: FloatArray
+    models: FloatArray,
+    twists: FloatArray,
+    pushes: FloatArray,
+    on: BoolArray,
+    driven: BoolArray,
+    out: FloatArray,
 ) -> None:
-    """Write what robots draw: rows of what is always on, watts a m/s, watts at full torque."""
+    """Write what robots draw; rows of `models` are their `power_numbers`."""
     for i in range(models.shape[0]):
         out[i] = 0.0
-        if alive[i]:
+        if on[i]:
             speed = math.hypot(twists[i, 0], twists[i, 1])
-            motors = models[i, 1] * speed + models[i, 2] * efforts[i] * efforts[i]
+            effort = min(1.0, pushes[i] / models[i, 3]) if driven[i] else 0.0
+            motors = models[i, 1] * speed + models[i, 2] * effort * effort
             out[i] = models[i, 0] + min(motors, models[i, 2])
 
 
-def power_numbers(spec: RobotSpec) -> tuple[float, float, float]:
-    """Return what is always on, watts a m/s and watts at full torque of a kind of robot."""
+def power_numbers(spec: RobotSpec) -> tuple[float, float, float, float]:
+    """Return what is always on, watts a m/s, watts at full torque and its m/s² of a kind of robot."""
     model = PowerModel(spec)
-    return model.watts(cameras=1.0 if spec.cameras else 0.0), model.travel_watts, model.torque_watts
-
-
-@kernel
-def hearers_k(
-    poses_map: FloatArray,
-    range_max: float,
-    beam: float,
-    senders: IntArray,
-    receivers: IntArray,
-    distances: FloatArray,
-) -> int:
-    """Write who hears whom, sender by sender, and at which distance; return how many pairs there are."""
-    count = 0
-    for sender in range(poses_map.shape[0]):
-        if not math.isfinite(poses_map[sender, 0]):
-            continue
-        for receiver in range(poses_map.shape[0]):
-            distance = heard_distance(poses_map, sender, receiver, range_max, beam)
-            if distance >= 0.0:
-                senders[count], receivers[count], distances[count] = sender, receiver, distance
-                count += 1
-    return count
-
-
-class Beacons(RadioModel):
-    """A medium on which all advertise at once: what `RadioModel` does, in one go for all of them."""
-
-    __slots__ = ("_pairs", "_reach")
-
-    def __init__(
-        self, radio: RadioSpec, rng: np.random.Generator, names: Sequence[str], loss: float | None
-    ) -> None:
-        """Give each robot a radio, as `RadioModel` does."""
-        super().__init__(radio, rng, names, loss=loss)
-        self._pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-        self._reach = np.empty(0)
-
-    def step(self, now: float, poses_map: FloatArray) -> None:
-        """Deliver what is on the air, if it is time, to whoever hears it; a robot with a NaN is not there."""
-        if not self._pace.due(now):
-            return
-        radio, rng = self.radio, self._rng
-        there = int(np.isfinite(poses_map[:, 0]).sum())
-        if there * there > len(self._reach):
-            self._pairs = (np.empty(there * there, np.int64), np.empty(there * there, np.int64))
-            self._reach = np.empty(there * there)
-        count = hearers_k(poses_map, radio.range_max, radio.beam, *self._pairs, self._reach)
-        kept = np.flatnonzero(rng.random(count) >= self.loss)
-        distances = self._reach[kept]
-        rssi, ranges = self.rssi(distances), self.ranges(distances)
-        self.sent += there
-        self.heard += len(kept)
-        self.lost += count - len(kept)
-        nothing = [None] * len(kept)
-        for sender, receiver, power, distance in zip(
-            self._pairs[0][kept].tolist(),
-            self._pairs[1][kept].tolist(),
-            nothing if rssi is None else rssi.tolist(),
-            nothing if ranges is None else ranges.tolist(),
-            strict=True,
-        ):
-            queue = self._queues[receiver]
-            if len(queue) == queue.maxlen:
-                dropped = f"{self._whose(receiver)}: dropped the oldest of {queue.maxlen} packets unread"
-                self.health.refuse("radio.queue_full", dropped)
-            queue.append(RadioPacket(now, self.names[sender], self._outbox[sender][0], power, distance))
+    always = model.watts(cameras=1.0 if spec.cameras else 0.0)
+    return always, model.travel_watts, model.torque_watts, spec.limits.acceleration_available
 
 
 class Radio:
@@ -1045,14 +1051,14 @@ class Radio:
 
     def send(self, payload: bytes) -> bool:
         """Broadcast bytes to whoever hears; return whether they will be sent."""
-        if not self._robot.alive:
+        if not self._robot.on:
             return False
         self._air.loaded = True
         return self._air.model.send(self._index, payload, self._world.time)
 
     def read(self) -> Sequence[RadioPacket]:
         """Return what was heard and not handed out yet, oldest first."""
-        return self._air.model.read(self._index) if self._robot.alive else ()
+        return self._air.model.read(self._index) if self._robot.on else ()
 
 
 class Air:
@@ -1074,13 +1080,12 @@ class Air:
         loss: float | None,
     ) -> None:
         """Share a medium among the robots of these names and rows."""
-        beacon = radio.kind in BEACONS
-        self.model = Beacons(radio, rng, names, loss) if beacon else RadioModel(radio, rng, names, loss=loss)
+        self.model = RadioModel(radio, rng, names, loss=loss)
         self.loaded = False
         self._rows = np.array(rows, dtype=np.int64)
         self._on = np.full((len(rows), 1), math.nan)
         # The model's own pace is the same; this one spares it the calls in between.
-        self._beat = Beat(radio.rate) if beacon else None
+        self._beat = Beat(radio.rate) if radio.kind in BEACONS else None
 
     def add(self, world: Clock, robot: Life) -> Radio:
         """Put a robot on the air."""
@@ -1088,9 +1093,11 @@ class Air:
         self._on[index] = 0.0
         return Radio(world, robot, self, index)
 
-    def silence(self, row: int) -> None:
-        """Take a robot off the air."""
-        self._on[self._rows == row] = math.nan
+    def switch(self, row: int, *, on: bool) -> None:
+        """Put a robot on the air again, or take it off; then it forgets what it has not read."""
+        for index in np.flatnonzero(self._rows == row).tolist():
+            self._on[index] = 0.0 if on else math.nan
+            self.model.read(index)
 
     def step(self, now: float, physics: Physics) -> None:
         """Deliver what is on the air."""
@@ -1115,5 +1122,5 @@ class Leds:
 
     def show(self, colours: Sequence[int]) -> None:
         """Show one packed colour a light."""
-        if self._robot.alive:
+        if self._robot.on:
             self.bar.show(colours)

@@ -26,6 +26,7 @@ class Physics(Protocol):
         timestep: seconds that one `advance` takes.
         poses: rows x, y, yaw of the robots in `map`.
         twists: rows vx, vy along the robots' bodies, omega.
+        pushes: m/s² that the robots' drives push with, along the floor: their force over the robot's mass.
         heights: of the robots' lifting platforms above the floor (0 where there is none).
         carrier_poses: rows x, y, yaw of the carriers in `map`.
         carrier_lifts: metres of the carriers' feet above the floor.
@@ -37,6 +38,7 @@ class Physics(Protocol):
     timestep: float
     poses: FloatArray
     twists: FloatArray
+    pushes: FloatArray
     heights: FloatArray
     carrier_poses: FloatArray
     carrier_lifts: FloatArray
@@ -59,7 +61,8 @@ class Physics(Protocol):
 
         Names are those of robots and carriers in the scene, `wall`, `obstacle<n>` and those given to
         `add_box`; robot first. A robot and the carrier that it lifts are no contact worth telling, nor
-        are a carrier and the floor. What touched within the last 0.5 s does not begin anew.
+        are a carrier and the floor. What touched within the last 0.5 s does not begin anew, unless it was
+        apart for 0.05 s and comes in faster than what was told.
         """
         ...
 

@@ -37,6 +37,9 @@ ROBOT, LEG, RIM = 0, 1, 2
 LOCAL_X, LOCAL_Y, DISC_RADIUS = 0, 1, 2
 # Columns of `trays`: length, width, clearance, place and yaw in the body's frame.
 LENGTH, WIDTH, CLEARANCE, TRAY_X, TRAY_Y = 0, 1, 2, 3, 4
+# Columns of each slot of `touch`: what is touched, the step at which it was last, the speed that was told.
+OTHER, LATEST, TOLD = 0, 1, 2
+TOUCH_COLUMNS = 3
 # Columns of `own`: mass and moment of inertia of a body by itself.
 OWN_MASS, OWN_INERTIA = 0, 1
 # Entries of `numbers`: time step, listed gap, way since the list was made, gap needed for a step, and the
@@ -64,6 +67,8 @@ FRICTION = 0.5
 GRAVITY = 9.81
 FORGET = 50
 """Steps without touching after which a contact is a new one: 0.5 s."""
+APART = 5
+"""Steps without touching after which a contact that comes in faster than what was told is told again."""
 CENTRED = 0.8
 """Share of a robot's radius that it may stand off the middle of a tray and still lift it."""
 
@@ -303,6 +308,7 @@ def _drive_k(
     driven: BoolArray,
     dt: float,
     speeds: FloatArray,
+    pushes: FloatArray,
 ) -> None:
     """Let the drives of the robots that hold nothing change their velocities."""
     for i in range(robots.shape[0]):
@@ -327,9 +333,13 @@ def _drive_k(
                 change_y *= share
             state[i, VX] += change_x
             state[i, VY] += change_y
+            pushes[i] = math.sqrt(change_x * change_x + change_y * change_y) / dt
         else:
             along = c * state[i, VX] + s * state[i, VY]
-            along += _limit_k(ahead - along, most)
+            change = _limit_k(ahead - along, most)
+            along += change
+            # What its own way round takes besides; who holds it sideways is not its drive.
+            pushes[i] = math.hypot(change / dt, along * state[i, OMEGA])
             state[i, VX], state[i, VY] = c * along, s * along
         speeds[i] = math.sqrt(state[i, VX] * state[i, VX] + state[i, VY] * state[i, VY])
 
@@ -343,8 +353,10 @@ def _carry_k(
     v_body: FloatArray,
     driven: BoolArray,
     reaches: FloatArray,
+    inverse: FloatArray,
     dt: float,
     speeds: FloatArray,
+    pushes: FloatArray,
 ) -> None:
     """Change the velocities of carriers: the lifted ones' by their lifters, the others' by friction.
 
@@ -402,6 +414,10 @@ def _carry_k(
             share = min(1.0, accel * dt / size) if size > 0.0 else 0.0
             state[body, VX] += share * change_x
             state[body, VY] += share * change_y
+            force = share * size / (dt * inverse[body, 0] * lifters)
+            for i in range(n):
+                if group[i] == body:
+                    pushes[i] = force / robots[i, MASS]
         turn = abs(state[body, OMEGA]) * reaches[body - n]
         speeds[body] = math.hypot(state[body, VX], state[body, VY]) + turn
 
@@ -412,29 +428,27 @@ def _begin_k(
     other: int,
     began: bool,
     speed: float,
-    touch: IntArray,
+    touch: FloatArray,
     counts: IntArray,
     events: FloatArray,
 ) -> None:
-    """Remember that two things touch, and note it if that is new."""
+    """Remember that two things touch, and note it if that is new, or a harder hit after a gap."""
     step = counts[STEP]
-    slots = touch.shape[1] // 2
     oldest = 0
-    for k in range(slots):
-        if touch[one, 2 * k] == other:
-            fresh = step - touch[one, 2 * k + 1] <= FORGET
-            if fresh or began:
-                touch[one, 2 * k + 1] = step
-            if fresh or not began:
+    for k in range(0, touch.shape[1], TOUCH_COLUMNS):
+        if touch[one, k + OTHER] == other:
+            since = step - touch[one, k + LATEST]
+            if since <= FORGET or began:
+                touch[one, k + LATEST] = step
+            if not began or since <= APART or (since <= FORGET and speed <= touch[one, k + TOLD]):
                 return
             oldest = k
             break
-        if touch[one, 2 * k + 1] < touch[one, 2 * oldest + 1]:
+        if touch[one, k + LATEST] < touch[one, oldest + LATEST]:
             oldest = k
     if not began:
         return
-    touch[one, 2 * oldest] = other
-    touch[one, 2 * oldest + 1] = step
+    touch[one, oldest + OTHER], touch[one, oldest + LATEST], touch[one, oldest + TOLD] = other, step, speed
     at = counts[EVENTS]
     if at < events.shape[0]:
         events[at, 0], events[at, 1], events[at, 2] = one, other, speed
@@ -459,7 +473,7 @@ def _gather_k(
     dt: float,
     contact_i: IntArray,
     contact_f: FloatArray,
-    touch: IntArray,
+    touch: FloatArray,
     counts: IntArray,
     events: FloatArray,
 ) -> int:
@@ -704,20 +718,21 @@ def step_k(
     pair_count: int,
     contact_i: IntArray,
     contact_f: FloatArray,
-    touch: IntArray,
+    touch: FloatArray,
     counts: IntArray,
     events: FloatArray,
     numbers: FloatArray,
     poses: FloatArray,
     twists: FloatArray,
+    pushes: FloatArray,
 ) -> None:
     """Let one step pass; see the module's text. `pairs` are fresh enough unless `counts[STALE]`."""
     dt = numbers[DT]
     n = robots.shape[0]
     counts[STEP] += 1
-    _drive_k(state, group, robots, v_body, driven, dt, speeds)
+    _drive_k(state, group, robots, v_body, driven, dt, speeds, pushes)
     if state.shape[0] > n:
-        _carry_k(state, group, relative, robots, v_body, driven, reaches, dt, speeds)
+        _carry_k(state, group, relative, robots, v_body, driven, reaches, inverse, dt, speeds, pushes)
         for i in range(n):
             tops[i] = max(robots[i, TOP], heights[i])
     fastest = 0.0

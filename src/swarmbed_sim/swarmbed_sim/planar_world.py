@@ -1,8 +1,8 @@
 """A flat world for thousands of robots: discs among walls, boxes and cylinders, seen from above.
 
 All that stands fast is taken to be as high as the robots' sensors and carriers' trays. Robots with
-rectangular bodies are their bounding discs here. Carriers stand on their legs: low robots drive in between,
-push them at the legs, lift them with their platforms and put them down elsewhere.
+rectangular bodies collide as their bounding discs here. Carriers stand on their legs: low robots drive in
+between, push them at the legs, lift them with their platforms and put them down elsewhere.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ class PlanarPhysics:
         self._robots = np.array(rows, dtype=np.float64).reshape(n, k.ROBOT_COLUMNS)
         self.poses = np.zeros((n, 3))
         self.twists = np.zeros((n, 3))
+        self.pushes = np.zeros(n)
         self.heights = np.array([robot.spec.lifter.lowered if robot.spec.lifter else 0.0 for robot in robots])
         self.carrier_poses = np.array([item.pose for item in carriers], dtype=np.float64).reshape(c, 3)
         self.carrier_lifts = np.zeros(c)
@@ -132,6 +133,7 @@ class PlanarPhysics:
         self._things += [f"obstacle{i + 1}" for i in range(len(scene.obstacles))]
         self._segment_things = [self._wall] * walls + [first + i for i, _ in boxes for _ in range(4)]
         self._pillar_things = [first + i for i in pillars]
+        self._scene_things = len(self._things)
         self._boxes: dict[str, int] = {}
         self.segments = scene.segments()
         self.pillars = scene.pillars()
@@ -145,7 +147,7 @@ class PlanarPhysics:
         self._contact_i = np.zeros((0, 4), dtype=np.int64)
         self._contact_f = np.zeros((0, 7))
         self._pair_count = 0
-        self._touch = np.full((n + c, 2 * SLOTS), -(10**6), dtype=np.int64)
+        self._touch = np.full((n + c, k.TOUCH_COLUMNS * SLOTS), -1e6)
         self._counts = np.zeros(3, dtype=np.int64)
         self._events = np.zeros((max(64, n), 3))
         self._noted: list[tuple[str, str, float]] = []
@@ -218,6 +220,7 @@ class PlanarPhysics:
             self._numbers,
             self.poses,
             self.twists,
+            self.pushes,
         )
         if carriers:
             self._tell_carriers()
@@ -253,7 +256,7 @@ class PlanarPhysics:
         Raises:
             SimError: there is something of this name.
         """
-        if name in self._boxes or name in self._things[: len(self._things) - len(self._boxes)]:
+        if name in self._boxes or name in self._things[: self._scene_things]:
             message = f"box '{name}': there is something of this name already"
             raise SimError(message)
         if name in self._things:

@@ -6,27 +6,33 @@ that a crowd that nobody asks for costs nothing but its bodies.
 
 All chance comes from one seed: each part of each robot has a generator of its own, so that what one robot
 does to its noise changes no other's.
+
+Without noise nothing errs: wheels, inertial sensors, rings, cameras, signal strengths, measured distances.
+Radios lose packets as the scenario has it, and images are as late as they are on average.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 from swarmbed_core.device import Device
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.geometry import between, compose
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.lifter import LifterModel
 from swarmbed_core.memory import BATTERY_PERIOD
 from swarmbed_core.power import BatteryModel
+from swarmbed_core.scenario import BoxObstacle
+from swarmbed_core.scene import legs_of
+from swarmbed_core.spec import BoxBody
 from swarmbed_core.world import CarrierTruth, Contact
 
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.fiducials import Cameras, Eyes, latency_of
+from swarmbed_sim.footprint import TOUCH, Footprint, box_print, disc_print, overlap
 from swarmbed_sim.parts import (
     CARRIER_NUMBERS,
-    FELT_EFFORT,
     Air,
     Beat,
     Bodies,
@@ -46,17 +52,20 @@ from swarmbed_sim.parts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import Scene
+    from swarmbed_core.spec import Body, Radio, RangeRing, RobotSpec
     from swarmbed_core.spec import Compass as CompassSpec
-    from swarmbed_core.spec import Radio, RangeRing, RobotSpec
 
     from swarmbed_sim.parts import Radio as RadioPort
     from swarmbed_sim.physics import Physics
 
 Pose = tuple[float, float, float]
+
+FARTHEST = 1000.0
+"""Metres from the origin within which a hand can put things."""
 
 # Which of a robot's generators is whose; its rings' follow.
 _WHEELS, _IMU, _COMPASS, _CAMERAS, _RINGS = range(5)
@@ -103,7 +112,12 @@ class SimWorld:
         thickness = sides.rise + sides.size / 2
         self._loads = [item.carrier.mass + item.payload for item in scene.carriers]
         self._furniture = Furniture(
-            np.array([(r.spec.body.bounding_radius, r.spec.body.height) for r in robots]),
+            np.array(
+                [
+                    (body.bounding_radius, body.height, *_sides_of(body))
+                    for body in (robot.spec.body for robot in robots)
+                ]
+            ),
             np.array([robot.localised for robot in robots], dtype=np.bool_),
             np.array(
                 [
@@ -129,14 +143,21 @@ class SimWorld:
         self._lifters: list[tuple[int, Lifter]] = []
         self._powers: list[tuple[int, Power]] = []
         powers = {key: power_numbers(spec) for key, spec in kinds.items()}
-        self._power_numbers = np.array([powers[id(robot.spec)] for robot in robots]).reshape(-1, 3)
+        self._power_numbers = np.array([powers[id(robot.spec)] for robot in robots])
         self._metered = np.zeros(len(robots), dtype=np.bool_)
         self._energy = np.zeros(len(robots))
-        self._efforts = np.zeros(len(robots))
         self._watts = np.zeros(len(robots))
         self._power_beat = Beat(1.0 / BATTERY_PERIOD)
         self._power_beat.due(0.0)
         self._contacts: list[Contact] = []
+        self._dead: set[str] = set()
+        self._standing = [Footprint(segment.reshape(2, 2)) for segment in scene.arena.segments()]
+        self._boxes = {
+            f"obstacle{i}": box_print(item.pose, *item.size)
+            if isinstance(item, BoxObstacle)
+            else disc_print(*item.pose[:2], item.radius)
+            for i, item in enumerate(scene.obstacles, start=1)
+        }
 
     @property
     def names(self) -> Sequence[str]:
@@ -155,7 +176,7 @@ class SimWorld:
                 self.platforms[row] = lifter.step(now, self._load_of(row))
         physics.advance(self.v_body, self.driven, self.platforms)
         if bodies.count:
-            bodies.feel(physics, furniture.alive)
+            bodies.feel(physics, furniture.on)
         for beat in self._compasses.values():
             beat.due(now)
         for rings in self._rings.values():
@@ -179,9 +200,8 @@ class SimWorld:
 
     def _draw_power(self) -> None:
         """Drain the batteries for the time since the last call."""
-        bodies = self._bodies
-        self._efforts[bodies.rows[: bodies.count]] = bodies.felt[: bodies.count, FELT_EFFORT]
-        watts_k(self._power_numbers, self.physics.twists, self._furniture.alive, self._efforts, self._watts)
+        physics, on = self.physics, self._furniture.on
+        watts_k(self._power_numbers, physics.twists, physics.pushes, on, self.driven, self._watts)
         self._energy += np.where(self._metered, 0.0, self._watts * (BATTERY_PERIOD / 3600.0))
         watts = self._watts
         for row, power in self._powers:
@@ -214,8 +234,8 @@ class SimWorld:
         return self._energy.copy()
 
     def messages(self) -> Mapping[str, int]:
-        """Return how many packets were `sent`, `heard` and `lost` on the radios that carry payloads."""
-        models = [air.model for radio, air in self._airs.items() if radio.payload_bytes]
+        """Return how many packets with a payload were `sent`, `heard` and `lost`."""
+        models = [air.model for air in self._airs.values()]
         return {
             "sent": sum(model.sent for model in models),
             "heard": sum(model.heard for model in models),
@@ -227,14 +247,23 @@ class SimWorld:
     def teleport(self, name: str, pose: Pose) -> None:
         """Put a robot or a carrier somewhere else, as a hand would: a robot's senses do not notice the way.
 
+        A carrier may be put over robots that fit between its legs, and such robots below carriers.
+
         Raises:
-            SimError: there is none of this name, or the pose is none.
+            SimError: there is none of this name, or the pose is none, or something else is there.
         """
-        if len(pose) != 3 or not all(math.isfinite(value) for value in pose):
-            message = f"teleport {name} to {pose}: three finite numbers x, y, yaw are right"
+        if len(pose) != 3 or not _within_reach(pose):
+            message = (
+                f"teleport {name} to {pose}: three finite numbers x, y, yaw, up to {FARTHEST}, are right"
+            )
             raise SimError(message)
-        if name in self._carrier_rows:
-            self.physics.move_carrier(self._carrier_rows[name], pose)
+        carrier = self._carrier_rows.get(name)
+        there = self._at_robot(self._row(name), pose) if carrier is None else self._at_carrier(carrier, pose)
+        if there is not None:
+            message = f"teleport {name} to {pose}: {there} is there; a free place is right"
+            raise SimError(message)
+        if carrier is not None:
+            self.physics.move_carrier(carrier, pose)
             return
         self.physics.move_robot(self._row(name), pose)
         if name in self._slots:
@@ -247,25 +276,30 @@ class SimWorld:
             SimError: there is none of this name.
         """
         row = self._row(name)
-        if not self._furniture.alive[row]:
+        if name in self._dead:
             return
-        self._furniture.alive[row] = False
+        self._dead.add(name)
+        self._furniture.on[row] = False
         self.v_body[row] = 0.0
         self.driven[row] = False
         life = self._lives.get(name)
         if life is not None:
-            self._bury(life)
+            life.alive = False
+            self._switch(life)
 
-    def _bury(self, life: Life) -> None:
-        """Stop the parts of a dead robot."""
-        life.alive = False
-        life.died = self.time
-        self._bodies.drives[self._slots[life.name]] = False
+    def _switch(self, life: Life) -> None:
+        """Stop the parts of a robot that is dead or without power, or let them go on."""
+        device = self._devices[life.name]
+        on = life.alive and life.supplied
+        if life.on and not on:
+            life.off_since = self.time
+        life.on = self._furniture.on[life.row] = on
+        if isinstance(device.motors, Motors):
+            device.motors.update()
         for air in self._airs.values():
-            air.silence(life.row)
-        leds = self._devices[life.name].leds
-        if isinstance(leds, Leds):
-            leds.bar.fill(0)
+            air.switch(life.row, on=on)
+        if isinstance(device.leds, Leds) and not on:
+            device.leds.bar.fill(0)
 
     def kill_sensor(self, name: str, ring: str, sensor: int) -> None:
         """Let one distance sensor return nothing from now on.
@@ -315,14 +349,22 @@ class SimWorld:
         """Put a box on the floor; `pose` is of its middle.
 
         Raises:
-            SimError: there is one of this name, or it has no place or size.
+            SimError: there is one of this name, or it has no place or size, or would stand on a robot or a
+                carrier.
         """
-        if not (all(map(math.isfinite, pose)) and all(0 < side < math.inf for side in size)):
+        if not (_within_reach(pose) and all(0 < side <= FARTHEST for side in size)):
             message = (
-                f"obstacle {name}: pose {pose}, size {size}: finite numbers, and sizes above 0, are right"
+                f"obstacle {name}: pose {pose}, size {size}: "
+                f"finite numbers up to {FARTHEST}, and sizes above 0, are right"
             )
             raise SimError(message)
+        box = box_print(pose, *size)
+        there = self._first_robot(box) or _first(box, self._tray_prints())
+        if there is not None:
+            message = f"obstacle {name}: pose {pose}, size {size}: {there} is there; a free place is right"
+            raise SimError(message)
         self.physics.add_box(name, pose, size)
+        self._boxes[name] = box
 
     def remove_obstacle(self, name: str) -> None:
         """Take a box away again.
@@ -331,10 +373,82 @@ class SimWorld:
             SimError: there is none of this name.
         """
         self.physics.remove_box(name)
+        del self._boxes[name]
 
     def close(self) -> None:
         """Give back what the physics holds."""
         self.physics.close()
+
+    # What is where
+
+    def _robot_print(self, row: int, pose: Sequence[float]) -> Footprint:
+        """Return what a robot at a pose covers."""
+        radius, _, length, width = self._furniture.sizes[row].tolist()
+        x, y, yaw = pose
+        return box_print((x, y, yaw), length, width) if length else disc_print(x, y, radius)
+
+    def _first_robot(self, thing: Footprint, *, without: int = -1, above: float = 0.0) -> str | None:
+        """Return a robot that a thing would overlap and that is higher than `above`, platform and all."""
+        sizes, poses = self._furniture.sizes, self.physics.poses
+        near = np.hypot(*(poses[:, :2] - thing.middle).T) < thing.reach + sizes[:, 0]
+        rows = np.flatnonzero(near & (np.maximum(sizes[:, 1], self.physics.heights) > above)).tolist()
+        prints = (
+            (self._names[row], self._robot_print(row, poses[row].tolist())) for row in rows if row != without
+        )
+        return _first(thing, prints)
+
+    def _tray_prints(self, without: Sequence[int] = ()) -> Iterable[tuple[str, Footprint]]:
+        """Return what the carriers cover."""
+        for row, (name, pose) in enumerate(
+            zip(self._carrier_rows, self.physics.carrier_poses.tolist(), strict=True)
+        ):
+            if row not in without:
+                carrier = self.scene.carriers[row].carrier
+                yield name, box_print(pose, carrier.length, carrier.width)
+
+    def _leg_prints(self, row: int, pose: Sequence[float]) -> Iterable[Footprint]:
+        """Return what the legs of a carrier at a pose cover."""
+        carrier = self.scene.carriers[row].carrier
+        for leg in legs_of(carrier).tolist():
+            x, y, _ = compose(pose, (*leg, 0.0)).tolist()
+            yield disc_print(x, y, carrier.leg_radius)
+
+    def _fixed_prints(self, thing: Footprint) -> str | None:
+        """Return what stands fast that a thing would overlap, if anything."""
+        size = self.scene.arena.size
+        x, y = thing.middle
+        if size is not None and (abs(x) > size[0] / 2 or abs(y) > size[1] / 2):
+            return "the outside of the walls"
+        return _first(thing, [*(("wall", wall) for wall in self._standing), *self._boxes.items()])
+
+    def _at_robot(self, row: int, pose: Sequence[float]) -> str | None:
+        """Return what is in the way of a robot at a pose, if anything."""
+        thing, physics = self._robot_print(row, pose), self.physics
+        there = self._fixed_prints(thing) or self._first_robot(thing, without=row)
+        top = max(self._furniture.sizes[row, 1], physics.heights[row])
+        for i, (name, tray) in enumerate(self._tray_prints()):
+            carrier, lift = self.scene.carriers[i].carrier, physics.carrier_lifts[i]
+            legs = self._leg_prints(i, physics.carrier_poses[i].tolist())
+            parts = [tray] if top > lift + carrier.clearance + TOUCH else legs
+            there = there or _first(thing, ((name, part) for part in parts))
+        return there
+
+    def _at_carrier(self, row: int, pose: Sequence[float]) -> str | None:
+        """Return what is in the way of a carrier, with those joined to it, at a pose, if anything."""
+        body = self.scene.carriers[row].body
+        joined = [i for i, item in enumerate(self.scene.carriers) if item.body == body]
+        poses = self.physics.carrier_poses
+        for i in joined:
+            carrier = self.scene.carriers[i].carrier
+            x, y, yaw = compose(pose, between(poses[row], poses[i])).tolist()
+            tray = box_print((x, y, yaw), carrier.length, carrier.width)
+            there = self._fixed_prints(tray) or _first(tray, self._tray_prints(joined))
+            there = there or self._first_robot(tray, above=carrier.clearance + TOUCH)
+            for leg in self._leg_prints(i, (x, y, yaw)):
+                there = there or self._first_robot(leg)
+            if there is not None:
+                return there
+        return None
 
     def _row(self, name: str) -> int:
         row = self._rows.get(name)
@@ -379,7 +493,7 @@ class SimWorld:
             lifter = Lifter(self, life, physics, LifterModel(spec.lifter))
             self._lifters.append((row, lifter))
         if spec.battery is not None:
-            power = Power(self, life, BatteryModel(spec.battery), motors)
+            power = Power(self, life, BatteryModel(spec.battery), self._switch)
             self._powers.append((row, power))
             self._metered[row] = True
         device = self._devices[name] = Device(
@@ -400,8 +514,9 @@ class SimWorld:
             radios={radio.name: self._radio(radio, life) for radio in spec.radios},
             leds=None if spec.leds is None else Leds(life, spec.leds),
         )
-        if not self._furniture.alive[row]:
-            self._bury(life)
+        if name in self._dead:
+            life.alive = False
+            self._switch(life)
         return device
 
     def _compass(self, compass: CompassSpec, life: Life, slot: int) -> Compass:
@@ -438,5 +553,22 @@ class SimWorld:
             members = self._members[radio]
             names = [self._names[row] for row in members]
             rng = self._rng(len(self._names), list(self._members).index(radio))
-            air = self._airs[radio] = Air(radio, rng, names, members, self._loss)
+            exact = {"rssi_sigma": 0.0, "range_sigma": None if radio.range_sigma is None else 0.0}
+            medium = radio if self._noise else radio.model_copy(update=exact)
+            air = self._airs[radio] = Air(medium, rng, names, members, self._loss)
         return air.add(self, life)
+
+
+def _sides_of(body: Body) -> tuple[float, float]:
+    """Return length and width of a body that has them, else 0."""
+    return (body.length, body.width) if isinstance(body, BoxBody) else (0.0, 0.0)
+
+
+def _within_reach(pose: Sequence[float]) -> bool:
+    """Return whether all numbers of a pose are finite and such that a hand gets there."""
+    return all(abs(value) <= FARTHEST for value in pose)
+
+
+def _first(thing: Footprint, others: Iterable[tuple[str, Footprint]]) -> str | None:
+    """Return the name of the first of others that a thing overlaps, if any."""
+    return next((name for name, other in others if overlap(thing, other)), None)

@@ -27,6 +27,7 @@ class KinematicPhysics:
         self.timestep = timestep
         self.poses = np.array([robot.pose for robot in scene.robots], dtype=np.float64).reshape(-1, 3)
         self.twists = np.zeros_like(self.poses)
+        self.pushes = np.zeros(len(self.poses))
         self.heights = np.array([_lowered(robot.spec) for robot in scene.robots])
         self.carrier_poses = np.array([item.pose for item in scene.carriers], dtype=np.float64).reshape(-1, 3)
         self.carrier_lifts = np.zeros(len(scene.carriers))
@@ -40,8 +41,11 @@ class KinematicPhysics:
 
     def advance(self, v_body, driven, platforms) -> None:
         for i in range(len(self.poses)):
+            vx0, vy0, _ = self.twists[i]
             self.twists[i] = v_body[i] if driven[i] else 0.0
             vx, vy, omega = self.twists[i]
+            dt = self.timestep
+            self.pushes[i] = math.hypot((vx - vx0) / dt - vy * omega, (vy - vy0) / dt + vx * omega)
             x, y, yaw = self.poses[i]
             half = 0.5 * omega * self.timestep
             reach = self.timestep * (math.sin(half) / half if half else 1.0)

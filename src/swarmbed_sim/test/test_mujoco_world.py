@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import os
@@ -256,6 +257,51 @@ def test_contacts_begin_anew_only_after_half_a_second():
     assert speed == pytest.approx(0.3, abs=0.01)
 
 
+def test_a_harder_hit_within_half_a_second_is_told():
+    bodies = physics([(2.34, 0.0, 0.0)])
+    run = Run(bodies)
+    run.go(1.5, (0.03, 0, 0))
+    assert bodies.contacts() == [("dots1", "wall", pytest.approx(0.03, abs=0.005))]
+    # It rests, then pushes harder: that is no contact.
+    run.go(0.3, (0.3, 0, 0))
+    assert not bodies.contacts()
+    run.go(0.1, (-0.1, 0, 0))
+    assert 2.5 - RADIUS - bodies.poses[0, 0] > 0.005
+    fastest = [0.0]
+
+    def watch():
+        fastest[0] = max(fastest[0], bodies.twists[0, 0])
+
+    run.go(0.33, (0.25, 0, 0), watch)
+    assert fastest[0] > 0.1
+    assert bodies.contacts() == [("dots1", "wall", pytest.approx(fastest[0], abs=0.02))]
+    # And back again, but more slowly than that.
+    run.go(0.1, (-0.2, 0, 0))
+    run.go(0.35, (0.1, 0, 0))
+    assert not bodies.contacts()
+
+
+def test_drives_push_with_what_they_have_also_against_a_wall():
+    bodies = physics([(2.2, 0.0, 0.0), (0.0, 0.0, 0.0)])
+    run = Run(bodies)
+    run.go(0.02, (1.0, 0, 0))
+    most = DOTS.limits.acceleration
+    assert bodies.pushes == pytest.approx([most, most])
+    run.go(1.5, [(1.0, 0, 0), (0.5, 0, 1.0)])
+    # The one still pushes, of the other only its way round takes something.
+    assert bodies.pushes == pytest.approx([most, 0.5], abs=0.01)
+
+
+def test_drives_of_two_wheels_do_not_hold_them_sideways():
+    bodies = physics([(0.0, 0.0, 0.0)], kind="pioneer3dx")
+    run = Run(bodies)
+    run.go(0.5)
+    bodies._qvel[1] = 0.5
+    run.go(0.01)
+    assert bodies.twists[0, 1] < 0.45
+    assert bodies.pushes[0] == pytest.approx(0.0, abs=1e-6)
+
+
 def test_a_robot_against_a_wall_stays_there():
     bodies = physics([(2.0, 0.0, 0.4)])
     run, least = Run(bodies), [1.0]
@@ -365,7 +411,7 @@ def test_a_loaded_robot_accelerates_less():
 
 def test_a_platform_does_not_raise_what_is_too_heavy():
     bodies = physics(
-        [(0.0, 0.0, 0.0)], [(0, 0, 0)], payload=1.8, joined=[(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)]
+        [(1.5, 1.5, 0.0)], [(0, 0, 0)], payload=1.8, joined=[(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)]
     )
     run = Run(bodies)
     bodies.move_robot(0, tuple(bodies.carrier_poses[0]))
@@ -447,6 +493,32 @@ def test_a_carrier_taken_off_a_robot_is_carried_no_more():
     run.go(0.5)
     assert bodies.carrier_lifts[0] == pytest.approx(0.0, abs=1e-3)
     assert bodies.carrier_poses[0] == pytest.approx((1.0, 1.0, 0.0), abs=1e-4)
+
+
+def test_a_lifted_carrier_falls_when_its_robot_is_taken_away():
+    bodies = physics([(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)], [(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)])
+    run = Run(bodies)
+    run.lift(True)
+    # All of it falls asleep.
+    run.go(3.0)
+    bodies.move_robot(0, (-1.0, -1.0, 0.0))
+    run.go(0.5)
+    assert bodies.carried_by.tolist() == [-1, 1]
+    assert bodies.carrier_lifts == pytest.approx([0.0, LIFT], abs=1e-3)
+    run.go(3.0)
+    bodies.add_box("crate", (-2.0, 2.0, 0.0), (0.2, 0.2))
+    bodies.move_robot(1, (-1.0, 1.0, 0.0))
+    run.go(0.5)
+    assert bodies.carrier_lifts == pytest.approx(0.0, abs=1e-3)
+
+
+def test_the_engine_writes_no_file_of_warnings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bodies = physics([(0.0, 0.0, 0.0)])
+    bodies._qvel[0] = 1e12
+    with contextlib.suppress(SimError):
+        Run(bodies).go(0.05)
+    assert not list(tmp_path.iterdir())
 
 
 def test_boxes_come_stop_robots_and_go():

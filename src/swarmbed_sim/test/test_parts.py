@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_core.radio import RadioModel
+from swarmbed_core.device import Zone
 from swarmbed_core.raycast import cast_ring_k
 from swarmbed_core.spec import RobotSpec
-from swarmbed_sim.parts import Beacons, Beat, roomy, sweep_ring_k
+from swarmbed_sim.parts import Beat, roomy, sweep_ring_k
 from swarmbed_sim.sim_world import SimWorld
 
 DOTS = RobotSpec.load("dots")
+PIONEER = RobotSpec.load("pioneer3dx")
 RING = DOTS.ranges[0]
+MEASURED = {"ble": "rssi", "uwb": "distance"}
+POSTS = [{"shape": "box", "size": [0.2, 0.2], "pose": [x + 0.6, x, 0.0]} for x in (0.0, 2.0)]
 
 
 @pytest.fixture
@@ -145,6 +148,26 @@ def test_drives_that_are_off_push_nothing(world):
     assert w.truth()[0, 3] == pytest.approx(0.3)
 
 
+def test_what_pushes_draws_power_though_it_stands(world, monkeypatch):
+    w = world([(0.0, 0.0, 0.0), (0.0, 1.0, 0.0)], noise=False)
+    device = w.device("dots1")
+
+    def hold(*_):
+        w.physics.pushes[:] = 0.5 * DOTS.limits.acceleration_available
+
+    monkeypatch.setattr(w.physics, "advance", hold)
+    drive(w, "dots1", (1.0, 0.0, 0.0))
+    w.step()
+    assert device.motors.read().effort == 0.5
+    run(w, 1.0)
+    # 12 W always, and a quarter of what full torque takes; those without devices count too.
+    full = DOTS.consumption.motors_full_torque
+    assert w.energy_wh() * 3600 == pytest.approx(np.full(2, 12.0 + 0.25 * full))
+    device.motors.enable(False)
+    w.step()
+    assert device.motors.read().effort == 0.0
+
+
 def test_effort_is_the_share_of_the_acceleration_that_there_is(world):
     w = world([(0.0, 0.0, 0.0)], noise=False)
     drive(w, "dots1", (0.01, 0.0, 0.0))
@@ -209,6 +232,7 @@ def ring_of(pose, segments, discs, own, ring=RING):
     sweep_ring_k(
         np.array(pose),
         own,
+        -1,
         angles,
         ring.mount_radius,
         ring.field_of_view,
@@ -326,6 +350,74 @@ def test_feet_above_a_sensor_and_low_robots_are_not_seen(world):
     assert device.ranges["tof"].read().distances[0] == pytest.approx(2.5 - RING.mount_radius)
 
 
+def middle_ray(ring, sensor, gap):
+    """Return what a sensor of many rays that looks straight at a flat side measures."""
+    # An even number of rays: the two in the middle are as far off the axis.
+    return gap / math.cos(0.5 * ring.field_of_view / (ring.rays - 1))
+
+
+def test_sensors_as_high_as_trays_see_their_sides_also_of_what_is_lifted(world):
+    sonar = PIONEER.ranges[0]
+    assert DOTS.carrier.clearance < sonar.mount_height < DOTS.carrier.clearance + 0.04
+    groups = [{"kind": "pioneer3dx", "place": {"poses": [[0.0, 0.0, 0.0]]}}]
+    # Straight to the left is what sensors 0 and 15 look at.
+    w = world(groups, [(0.0, 1.0, 0.0)], noise=False)
+    part = w.device("pioneer3dx1").ranges["sonar"]
+
+    def ahead():
+        run(w, 0.1)
+        return part.read().distances[0]
+
+    side = middle_ray(sonar, 0, 1.0 - DOTS.carrier.width / 2 - sonar.mount_radius)
+    wall = middle_ray(sonar, 0, 2.5 - sonar.mount_radius)
+    assert ahead() == pytest.approx(side)
+    # Lifted as far as that the tray is still there, then what is there are its legs, between which rays pass.
+    w.physics.carrier_lifts[0] = sonar.mount_height - DOTS.carrier.clearance - 0.001
+    assert ahead() == pytest.approx(side)
+    w.physics.carrier_lifts[0] = sonar.mount_height - DOTS.carrier.clearance + 0.001
+    assert ahead() == pytest.approx(wall)
+    w.physics.carrier_lifts[0] = sonar.mount_height + 0.001
+    assert ahead() == pytest.approx(wall)
+
+
+def test_robots_with_sides_are_seen_by_their_sides_and_not_by_themselves(world):
+    groups = [
+        {"kind": "dots", "place": {"poses": [[-2.0, -2.0, 0.0]]}},
+        {"kind": "pioneer3dx", "place": {"poses": [[0.0, 0.0, 0.0], [-1.0, 1.5, 0.0]]}},
+    ]
+    w = world(groups, noise=False)
+    # Beside the side of a robot whose corners are farther off than the sensor's face.
+    w.teleport("dots1", (0.0, -0.40, math.pi / 2))
+    w.teleport("pioneer3dx2", (0.0, 0.40, 0.0))
+    dots, one, two = (w.device(name) for name in w.names)
+    w.step()
+    run(w, 0.1)
+    gap = 0.40 - PIONEER.body.width / 2
+    assert dots.ranges["tof"].read().distances[0] == pytest.approx(gap - RING.mount_radius)
+    sonar = PIONEER.ranges[0]
+    assert one.ranges["sonar"].read().distances[0] == pytest.approx(
+        middle_ray(sonar, 0, gap - sonar.mount_radius)
+    )
+    away = two.ranges["sonar"].read().distances
+    assert away[[0, 15]] == pytest.approx(middle_ray(sonar, 0, 2.5 - 0.40 - sonar.mount_radius))
+    assert np.nanmin(away) > 0.0
+
+
+def test_no_two_robots_share_the_noise_of_their_rings(world):
+    # Each in the middle of the same view: without noise they measure the same.
+    w = world([(0.0, 0.0, 0.0), (2.0, 2.0, 0.0)], arena="empty", obstacles=POSTS)
+    parts = [w.device(name).ranges["tof"] for name in w.names]
+    errors = []
+    for _ in range(200):
+        w.step()
+        readings = [part.read() for part in parts]
+        if readings[0] is not None:
+            errors.append([reading.distances[0] - (0.5 - RING.mount_radius) for reading in readings])
+    errors = np.array(errors)
+    assert errors.std(axis=0) == pytest.approx(np.full(2, RING.error.sigma), rel=0.5)
+    assert abs(np.corrcoef(errors.T)[0, 1]) < 0.5
+
+
 def test_sweeps_come_at_the_ring_s_rate_and_err_as_its_model_does(world):
     w = world([(1.0, 0.0, 0.0)])
     part = w.device("dots1").ranges["tof"]
@@ -426,6 +518,47 @@ def test_a_switched_off_robot_draws_nothing_and_stands(world):
     assert w.truth()[0, 3] == pytest.approx(0.5, rel=0.05)
 
 
+def test_a_switched_off_robot_is_silent_until_it_is_switched_on(world):
+    w = world([(1.6, 0.0, 0.0), (2.2, 0.0, math.pi)], [(1.9, 0.8, 0.5)], noise=False)
+    device, other = w.device("dots1"), w.device("dots2")
+
+    def senses():
+        zone = device.zone.read() is not Zone.NEITHER
+        read = [device.ranges["tof"].read(), device.cameras.read(), device.motors.read().stamp == w.time]
+        read += [device.imu.read().stamp == w.time, *(radio.read() for radio in device.radios.values())]
+        return [zone, *map(bool, read)]
+
+    def heard():
+        return {packet.sender for radio in other.radios.values() for packet in radio.read()}
+
+    device.leds.show([255] * 16)
+    run(w, 0.5)
+    assert all(senses())
+    assert heard() == {"dots1"}
+    device.power.enable(False)
+    went_off = w.time
+    assert device.leds.bar.values == (0,) * 16
+    run(w, 0.5)
+    assert not any(senses())
+    assert device.imu.read().stamp == went_off
+    assert heard() == set()
+    assert not device.radios["ble"].send(b"help")
+    assert device.power.read().stamp == w.time
+    device.power.enable(True)
+    # Nothing of what was before is left over.
+    assert not any((device.ranges["tof"].read(), device.cameras.read(), device.radios["ble"].read()))
+    run(w, 0.5)
+    assert all(senses())
+    assert heard() == {"dots1"}
+    # The dead cannot be switched on.
+    w.kill("dots1")
+    device.power.enable(False)
+    device.power.enable(True)
+    run(w, 0.5)
+    assert not any(senses())
+    assert heard() == set()
+
+
 def test_an_empty_battery_stops_the_robot(world):
     w = world([(-2.0, 0.0, 0.0)])
     device = w.device("dots1")
@@ -442,51 +575,14 @@ def test_an_empty_battery_stops_the_robot(world):
 # Radios
 
 
-def test_beacons_are_heard_as_core_s_model_has_it():
-    for radio in DOTS.radios:
-        poses = np.column_stack([np.random.default_rng(3).uniform(-6, 6, (6, 2)), np.zeros(6)])
-        poses[4] = math.nan
-        names = [f"r{i}" for i in range(6)]
-        ours = Beacons(radio, np.random.default_rng(1), names, None)
-        plain = RadioModel(radio, np.random.default_rng(1), names)
-        heard = ([], [])
-        for k in range(400):
-            for model, into in zip((ours, plain), heard, strict=True):
-                model.step(0.1 * k, poses)
-                for receiver in range(6):
-                    into.extend((receiver, packet) for packet in model.read(receiver))
-        pairs = [sorted((receiver, p.sender, p.stamp, p.payload) for receiver, p in into) for into in heard]
-        assert pairs[0] == pairs[1]
-        assert not any("r4" in (names[r], p.sender) for r, p in heard[0])
-        for field in ("rssi", "distance"):
-            values = [np.array([getattr(p, field) for r, p in into if r == 0], dtype=float) for into in heard]
-            assert np.isnan(values[0]).all() == np.isnan(values[1]).all()
-            if not np.isnan(values[0]).all():
-                assert values[0].mean() == pytest.approx(values[1].mean(), abs=0.5)
-                assert values[0].std() == pytest.approx(values[1].std(), rel=0.1)
-
-
-def test_a_share_of_the_beacons_is_lost():
-    radio = DOTS.radios[0]
-    model = Beacons(radio, np.random.default_rng(1), ["a", "b", "c"], 0.3)
-    model.send(0, b"hi", 0.0)
-    for k in range(1000):
-        model.step(0.1 * k, np.zeros((3, 3)))
-        for receiver in range(3):
-            assert all(p.payload == (b"hi" if p.sender == "a" else b"") for p in model.read(receiver))
-    assert model.sent == 3000
-    assert model.heard + model.lost == 6000
-    assert model.lost / 6000 == pytest.approx(0.3, abs=0.03)
-
-
-def test_who_never_reads_keeps_the_newest_packets():
-    model = Beacons(DOTS.radios[0], np.random.default_rng(1), ["a", "b"], 0.0)
-    for k in range(100):
-        model.step(0.1 * k, np.zeros((2, 3)))
-    packets = model.read(0)
-    assert len(packets) == 64
-    assert packets[-1].stamp == pytest.approx(9.9)
-    assert model.health.counts["radio.queue_full"] == 2 * 36
+def test_without_noise_radios_measure_exactly(world):
+    for noise in (True, False):
+        w = world([(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)], noise=noise)
+        radios = [w.device(name).radios for name in w.names][0]
+        run(w, 1.0)
+        ble, uwb = ({getattr(p, field) for p in radios[name].read()} for name, field in MEASURED.items())
+        assert (ble == {DOTS.radios[0].rssi_at_1m}) != noise
+        assert (uwb == {1.0}) != noise
 
 
 # Small things

@@ -324,6 +324,59 @@ def test_contacts_are_told_once_with_their_speed_and_names():
     assert sorted(item[:2] for item in physics.contacts()) == [("robot3", "obstacle1"), ("robot3", "wall")]
 
 
+def test_a_harder_hit_within_half_a_second_is_told():
+    physics = PlanarPhysics(scene_of([(DOTS, (2.34, 0, 0))]))
+    drive = Drive(physics)
+
+    def told():
+        return [item[2] for item in physics.contacts() if item[:2] == ("robot1", "wall")]
+
+    drive.v_body[0, 0] = 0.03
+    drive.go(1.5)
+    assert told() == [pytest.approx(0.03, abs=0.005)]
+    # It rests, then pushes harder: that is no contact.
+    drive.v_body[0, 0] = 0.3
+    drive.go(0.3)
+    assert told() == []
+    drive.v_body[0, 0] = -0.25
+    drive.go(0.12)
+    assert 2.375 - physics.poses[0, 0] > 0.005
+    drive.v_body[0, 0] = 0.25
+    drive.go(0.3)
+    assert told() == [pytest.approx(0.25, abs=0.02)]
+    # And back again, but more slowly than that.
+    drive.v_body[0, 0] = -0.2
+    drive.go(0.1)
+    drive.v_body[0, 0] = 0.1
+    drive.go(0.35)
+    assert told() == []
+
+
+def test_drives_push_with_what_they_have_also_against_a_wall():
+    scene = scene_of(
+        [(DOTS, (2.2, 0, 0)), (DOTS, (-1, 1, 0)), (EPUCK, (0, 0, 0)), (DOTS, (0, -1, 0))], [((0, -1, 0), 0)]
+    )
+    physics = PlanarPhysics(scene)
+    drive = Drive(physics)
+    drive.platforms[:] = UP
+    drive.go(1.0)
+    drive.v_body[:2] = (0.5, 0.0, 1.0), (0.5, 0.0, 1.0)
+    drive.v_body[1] = (0.5, 0.0, 1.0)
+    drive.v_body[2] = (0.1, 0.0, 1.0)
+    drive.v_body[0] = (1.0, 0.0, 0.0)
+    drive.v_body[3] = (0.04, 0.0, 0.0)
+    drive.go(0.01)
+    # Two thirds more mass than its own.
+    loaded = 1 + TRAY.mass / DOTS.body.mass
+    available = DOTS.limits.acceleration_available
+    assert physics.pushes == pytest.approx(
+        [available, available, EPUCK.limits.acceleration_available, available * loaded], rel=1e-4
+    )
+    drive.go(1.5)
+    # The one still pushes, of the others only the way round takes something.
+    assert physics.pushes == pytest.approx([available, 0.5, 0.1, 0.0], abs=1e-3)
+
+
 def test_a_low_robot_enters_a_carrier_and_leaves_it_where_it_is():
     scene = scene_of([(DOTS, (-0.6, 0, 0))], [((0, 0, 0), 0)])
     physics = PlanarPhysics(scene)
@@ -509,6 +562,13 @@ def test_boxes_come_and_go():
         physics.remove_box("gate")
     drive.go(4.0)
     assert physics.poses[0, 0] > 0.6
+    # It may come back, and another one then.
+    physics.add_box("gate", (-1.0, 0, 0), (0.1, 1.0))
+    physics.add_box("another", (-1.5, 0, 0), (0.1, 1.0))
+    drive.v_body[:] = (-0.5, 0, 0)
+    drive.go(9.0)
+    assert physics.poses[0, 0] == pytest.approx(-0.95 + DOTS.body.radius, abs=MILLIMETRE)
+    assert ("robot1", "gate") in [item[:2] for item in physics.contacts()]
     with pytest.raises(SimError, match="robot1"):
         physics.add_box("robot1", (0.5, 0, 0), (0.1, 1.0))
 

@@ -303,10 +303,14 @@ def test_radio_losses_and_counts(world):
     for name in w.names:
         w.device(name)
     run(w, 1.05)
-    assert w.messages() == {"sent": 33, "heard": 0, "lost": 66}
+    # On the air are advertisements only, which carry nothing.
+    assert w.messages() == {"sent": 0, "heard": 0, "lost": 0}
+    w.device("dots1").radios["ble"].send(b"hi")
+    run(w, 1.0)
+    assert w.messages() == {"sent": 10, "heard": 0, "lost": 20}
     w.set_radio_loss(0.0)
     run(w, 1.0)
-    assert w.messages() == {"sent": 63, "heard": 60, "lost": 66}
+    assert w.messages() == {"sent": 20, "heard": 20, "lost": 20}
     assert len(w.device("dots1").radios["ble"].read()) == 20
     assert len(w.device("dots1").radios["uwb"].read()) == 20
 
@@ -315,8 +319,9 @@ def test_losses_set_early_hold_for_radios_that_are_made_late(world):
     w = world()
     w.set_radio_loss(1.0)
     for name in w.names:
-        w.device(name)
+        w.device(name).radios["ble"].send(b"hi")
     run(w, 0.5)
+    assert w.messages()["sent"] > 0
     assert w.messages()["heard"] == 0
 
 
@@ -357,6 +362,8 @@ def test_obstacles_come_and_go(world):
     [
         (lambda w: w.teleport("nobody", (0.0, 0.0, 0.0)), "no robot 'nobody'.*dots1.*carrier1"),
         (lambda w: w.teleport("dots1", (0.0, math.nan, 0.0)), "teleport dots1 to .*three finite numbers"),
+        (lambda w: w.teleport("dots1", (1e9, 0.0, 0.0)), "teleport dots1 to .*up to 1000"),
+        (lambda w: w.add_obstacle("b", (1e9, 0.0, 0.0), (1.0, 1.0)), "obstacle b: .*up to 1000"),
         (lambda w: w.kill("carrier1"), "no robot 'carrier1'"),
         (lambda w: w.kill_sensor("dots1", "sonar", 0), "dots1 has no ring 'sonar': there are tof"),
         (lambda w: w.kill_sensor("dots1", "tof", 16), "sensor 16 of ring 'tof' of dots1: 0 to 15"),
@@ -371,6 +378,79 @@ def test_what_cannot_be_done_is_said(world, what, message):
     w = world()
     with pytest.raises(SimError, match=message):
         what(w)
+
+
+BOX = {"shape": "box", "size": [0.4, 0.4], "pose": [0.0, 2.0, 0.0]}
+POST = {"shape": "cylinder", "radius": 0.1, "pose": [-1.0, -2.0, 0.0]}
+HALF = DOTS.carrier.length / 2 - DOTS.carrier.leg_radius
+
+
+@pytest.mark.parametrize(
+    ("name", "pose", "there"),
+    [
+        ("dots1", (1.5, 0.2, 0.0), "dots2"),
+        ("dots1", (1.5, 0.26, 0.0), None),
+        ("dots1", (2.3765, 0.0, 0.0), "wall"),
+        ("dots1", (2.375, 0.0, 0.0), None),
+        ("dots1", (2.7, 0.0, 0.0), "the outside of the walls"),
+        ("dots1", (0.0, 2.0, 0.0), "obstacle1"),
+        ("dots1", (-1.0, -1.8, 0.0), "obstacle2"),
+        ("dots1", (0.8 + HALF, -1.0, 0.0), None),
+        ("dots1", (0.8 + HALF, -1.0 + HALF, 0.0), "carrier1"),
+        ("dots1", (0.8, -1.0, 0.0), None),
+        ("carrier1", (1.5, 0.0, 2.0), None),
+        ("carrier1", (1.5 + HALF, HALF, 0.0), "dots2"),
+        ("carrier1", (-1.0, 1.2, 0.0), "carrier2"),
+        ("carrier1", (2.4, -1.0, 0.0), "wall"),
+        ("carrier1", (0.3, 2.0, 0.0), "obstacle1"),
+    ],
+)
+def test_a_hand_puts_nothing_onto_something_else(world, name, pose, there):
+    w = world(obstacles=[BOX, POST])
+    if there is None:
+        w.teleport(name, pose)
+        return
+    before = w.truth().tobytes(), w.carriers().poses.tobytes()
+    with pytest.raises(SimError, match=f"teleport {name} to .*: {there} is there"):
+        w.teleport(name, pose)
+    assert before == (w.truth().tobytes(), w.carriers().poses.tobytes())
+
+
+def test_a_hand_puts_nothing_tall_under_a_tray(world):
+    groups = [
+        {"kind": kind, "place": {"poses": [[x, 0.0, 0.0]]}}
+        for x, kind in ((-1.0, "dots"), (1.0, "pioneer3dx"))
+    ]
+    w = world(groups, LOADS)
+    with pytest.raises(SimError, match="carrier1 is there"):
+        w.teleport("pioneer3dx1", (0.5, -1.0, 0.0))
+    with pytest.raises(SimError, match="pioneer3dx1 is there"):
+        w.teleport("carrier1", (1.3, 0.0, 0.0))
+    w.teleport("dots1", (0.8, -1.0, 0.0))
+    w.teleport("dots1", (-1.0, 0.0, 0.0))
+    w.physics.heights[0] = DOTS.lifter.raised
+    with pytest.raises(SimError, match="carrier1 is there"):
+        w.teleport("dots1", (0.8, -1.0, 0.0))
+
+
+def test_joined_carriers_are_put_where_all_of_them_fit(world):
+    joined = {"place": {"poses": [[0.0, 0.0, 0.0]]}, "joined": [[0, 0], [1, 0], [2, 0]]}
+    w = world([(2.0, -2.0, 0.0)], (), carriers_too=[joined])
+    w.teleport("carrier2", (0.1, 0.0, 0.0))
+    with pytest.raises(SimError, match="outside of the walls is there"):
+        w.teleport("carrier1", (1.9, 0.0, 0.0))
+
+
+def test_obstacles_are_put_onto_nobody(world):
+    w = world()
+    for pose, there in (((1.5, 0.1, 0.0), "dots2"), ((0.8, -1.1, 0.0), "carrier1")):
+        with pytest.raises(SimError, match=f"obstacle b: .*{there} is there"):
+            w.add_obstacle("b", pose, (0.1, 0.1))
+    w.add_obstacle("b", (0.0, 0.0, 0.0), (0.4, 0.4))
+    with pytest.raises(SimError, match="b is there"):
+        w.teleport("dots1", (0.0, 0.0, 0.0))
+    w.remove_obstacle("b")
+    w.teleport("dots1", (0.0, 0.0, 0.0))
 
 
 def test_closing_closes_the_physics(world):

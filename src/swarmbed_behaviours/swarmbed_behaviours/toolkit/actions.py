@@ -80,6 +80,7 @@ class Wander(Leaf):
         speed: float,
         lookahead: float,
         threshold: float,
+        margin: float = 0.0,
         tries: int = 10,
     ) -> None:
         """Walk.
@@ -91,11 +92,14 @@ class Wander(Leaf):
             speed: in m/s.
             lookahead: seconds for which collisions are predicted.
             threshold: the likelihood of one above which the direction is not free.
+            margin: metres that are kept free beside the robot too, on the half towards which it drives:
+                robots on converging ways meet where neither looks.
             tries: directions drawn in one tick before it fails.
         """
         super().__init__(name, board)
         self._draw = draw
         self._speed, self._lookahead, self._threshold = speed, lookahead, threshold
+        self._margin = margin
         self._tries = tries
         self._direction: float | None = None
 
@@ -116,7 +120,18 @@ class Wander(Leaf):
         return Status.RUNNING
 
     def _free(self, direction: float) -> bool:
-        return self.board.likelihood(direction, self._speed, self._lookahead) <= self._threshold
+        board = self.board
+        if board.likelihood(direction, self._speed, self._lookahead) > self._threshold:
+            return False
+        grid = board.senses.collision_map
+        if self._margin == 0.0 or grid is None:
+            return True
+        # The same thing weighs less in a larger disc.
+        radius = grid.footprint + self._margin
+        share = (grid.footprint / radius) ** 2
+        angle, ahead = board.to_body(direction), 1.2 * self._margin
+        beside = board.likelihood_at(ahead * math.cos(angle), ahead * math.sin(angle), radius)
+        return beside <= share * self._threshold
 
 
 class Escape(Leaf):

@@ -338,7 +338,13 @@ class Board:
         """Return what has become of the path that was sent."""
         motion = self.senses.motion
         if motion.path < going.number:
-            return Status.FAILURE if self.time - going.since > PATH_PATIENCE else Status.RUNNING
+            if self.time - going.since <= PATH_PATIENCE:
+                return Status.RUNNING
+            # It was refused: the robot must not go on with the one before, and the next wish asks anew.
+            self.stop()
+            self._going = None
+            self._driven = True
+            return Status.FAILURE
         if motion.path > going.number or motion.outcome in {Outcome.FAILED, Outcome.CANCELLED}:
             # Somebody else's wish, or no way: the next one asks anew.
             self._going = None

@@ -29,7 +29,7 @@ from swarmbed_core.markers import CarrierMarkers
 from swarmbed_core.onboard import CARRIER_MARKERS
 from swarmbed_core.spec import Positive
 
-from swarmbed_behaviours.toolkit.actions import Lift, way_likelihood
+from swarmbed_behaviours.toolkit.actions import Do, Lift, way_likelihood
 from swarmbed_behaviours.toolkit.conditions import Condition, Leaf
 from swarmbed_behaviours.toolkit.decorators import OnFailure, TimeLimit
 from swarmbed_behaviours.toolkit.estimate import QUARTER
@@ -61,6 +61,8 @@ CENTRED = 0.002
 """Metres off the line out below which it need not go there first."""
 PATIENCE = 2.0
 """Seconds to wait for somebody to get out of the way."""
+LIFT_SECONDS = 5.0
+"""Seconds within which a carrier must have come up: full travel takes one."""
 APPEAR_SECONDS = 0.7
 """Seconds after which the markermap must have been seen, from where it can be."""
 
@@ -209,9 +211,17 @@ class Docking:
         self.over = True
         return Status.FAILURE
 
+    def begin(self, _: Board) -> None:
+        """Start an attempt, of which nothing has gone wrong yet."""
+        self.why = ""
+
     def leave(self, _: Board) -> None:
         """Take no interest in the carrier for a while, unless it was only lost from sight."""
         board = self.board
+        if board.carrying:
+            # It could not be lifted: whatever is on the platform stands on its legs again.
+            board.carry(False)
+            board.lift(False)
         if self.why != "lost":
             # At random, or two robots that are in each other's way would be so again.
             seconds = self.parameters.give_up * float(board.rng.uniform(0.5, 1.5))
@@ -511,5 +521,8 @@ def pick_up(docking: Docking, name: str = "pick up") -> Behaviour:
     predock = Sequence("predock", memory=False, children=[CarrierInSight(docking), GoToPredock(docking)])
     under = Selector("get under", memory=False, children=[centre, dock, predock])
     limited = TimeLimit(docking.board, under, asked.time_limit)
-    both = Sequence(name, memory=True, children=[limited, Lift(docking.board)])
+    # A load that is too heavy, or held by others, never comes up.
+    lift = TimeLimit(docking.board, Lift(docking.board), LIFT_SECONDS)
+    begin = Do("begin", docking.board, docking.begin)
+    both = Sequence(name, memory=True, children=[begin, limited, lift])
     return OnFailure(docking.board, both, docking.leave, name)
