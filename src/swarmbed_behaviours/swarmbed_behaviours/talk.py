@@ -16,6 +16,7 @@ import struct
 from binascii import crc_hqx
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 VERSION: Final = 1
@@ -169,6 +170,7 @@ def encode(message: Message) -> bytes:
     return body + crc_hqx(body, 0).to_bytes(2, "little")
 
 
+@lru_cache(maxsize=256)  # all receivers of one process decode the same bytes
 def decode(payload: bytes) -> Message | None:
     """Return what the bytes say, None if they are no message of this version."""
     if len(payload) != SIZE or payload[0] != PREFIX:

@@ -1,4 +1,4 @@
-"""Where the robot was lately, for what comes late: an image is of some hundredths of a second ago (Table II)."""
+"""Where the robot was lately, for what comes late: an image is some hundredths of a second old (Table II)."""
 
 from __future__ import annotations
 

@@ -100,11 +100,11 @@ class TaskWorld(World, Protocol):
         ...
 
     def messages(self) -> Mapping[str, int]:
-        """Return how many packets were `sent`, `heard` and `lost` on the radios that carry payloads."""
+        """Return how many packets with a payload were `sent`, `heard` and `lost`."""
         ...
 
     def teleport(self, name: str, pose: tuple[float, float, float]) -> None:
-        """Put a robot or a carrier somewhere else, as a hand would."""
+        """Put a robot or a carrier somewhere else, as a hand would: not onto something else."""
         ...
 
     def kill(self, name: str) -> None:

@@ -249,6 +249,45 @@ def test_uwb_ranges_by_itself_and_carries_nothing() -> None:
     assert medium.health.counts == {"radio.too_long": 1}
 
 
+def test_what_carries_nothing_is_no_message() -> None:
+    ble = spec_radio("dots", "ble")
+    medium = model(ble, robots=3, loss=0.3)
+    poses_map = row(0.0, 1.0, 2.0)
+    poses_map[2] = math.nan
+    for tick in range(100):
+        medium.step(0.1 * tick, poses_map)
+    assert len(medium.read(0)) > 0
+    assert (medium.sent, medium.heard, medium.lost) == (0, 0, 0)
+    # Of the three that advertise something one is off the air, and the second takes it back.
+    for sender in range(3):
+        medium.send(sender, b"hi", 0.0)
+    medium.step(10.0, poses_map)
+    medium.send(1, b"", 0.0)
+    medium.step(10.1, poses_map)
+    assert medium.sent == 3
+    assert medium.heard + medium.lost == 3
+    packets = model(packet())
+    packets.send(0, b"", 0.0)
+    packets.step(0.0, row(0.0, 1.0))
+    assert [item.payload for item in packets.read(1)] == [b""]
+    assert (packets.sent, packets.heard, packets.lost) == (0, 0, 0)
+
+
+def test_a_share_of_the_advertisements_is_lost_and_who_never_reads_keeps_the_newest() -> None:
+    medium = model(spec_radio("dots", "ble"), robots=3, seed=1, loss=0.3)
+    medium.send(0, b"hi", 0.0)
+    for tick in range(1000):
+        medium.step(0.1 * tick, row(0.0, 0.0, 0.0))
+        for receiver in range(2):
+            assert all(p.payload == (b"hi" if p.sender == "r0" else b"") for p in medium.read(receiver))
+    assert medium.sent == 1000
+    assert medium.heard + medium.lost == 2000
+    assert medium.lost / 2000 == pytest.approx(0.3, abs=5 * math.sqrt(0.3 * 0.7 / 2000))
+    kept = medium.read(2)
+    assert len(kept) == 64
+    assert kept[-1].stamp == pytest.approx(99.9, abs=0.5)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_share_that_is_lost_is_the_specs(seed: int) -> None:
     medium = model(packet(loss=0.3), robots=21, seed=seed, queue=1000)

@@ -147,6 +147,9 @@ def sweep(
     """
     from swarmbed_experiments import sweep as sweeps
 
+    if workers is not None and dask is not None:
+        message = "not with --dask"
+        raise typer.BadParameter(message, param_hint="--workers")
     result = sweeps.sweep(
         scenario,
         seeds=seeds,
@@ -192,7 +195,7 @@ def check(
         list[str], typer.Argument(metavar="FILE...", help="Scenario files, or names from config/scenarios.")
     ],
 ) -> None:
-    """Check scenarios without running them: fields, names, and whether everything fits into the arena.
+    """Check scenarios without running them: fields, names, places, and whether all of it can be made.
 
     Every fault is told with its file and field.
 
@@ -203,22 +206,28 @@ def check(
 
       swarmbed check config/scenarios/*.yaml
     """
-    from swarmbed_core.errors import ConfigError
-
-    from swarmbed_experiments.scenarios import load_scenario, make_plan
+    from swarmbed_experiments.runner import Run
+    from swarmbed_experiments.scenarios import load_scenario
 
     console = Console()
     faults = []
     for file in files:
         try:
-            scene = make_plan(*load_scenario(file)).scene
-        except ConfigError as error:
-            faults.append(str(error))
+            ready = Run(*load_scenario(file))
+        except SwarmbedError as error:
+            faults.append("\n".join(_of_file(file, line) for line in str(error).splitlines()))
         else:
+            ready.close()
+            scene = ready.scene
             what = f"{len(scene.robots)} robots, {len(scene.carriers)} carriers, {scene.scenario.arena}"
             console.print(f"{file}: right ({what})", markup=False, highlight=False, soft_wrap=True)
     if faults:
-        raise ConfigError("\n".join(faults))
+        raise RunError("\n".join(faults))
+
+
+def _of_file(file: str, fault: str) -> str:
+    """Return a fault with the file that it is in: of several files it must be told."""
+    return fault if file in fault else f"{file}: {fault}"
 
 
 @app.command()
@@ -249,6 +258,7 @@ def tree(
     console = Console()
     console.print(trees.as_text(root), markup=False, highlight=False, soft_wrap=True, end="")
     if out is not None:
+        out = out if out.suffix else out.with_name(f"{out.name}.png")
         try:
             trees.draw(root, out)
         except (OSError, ValueError) as error:

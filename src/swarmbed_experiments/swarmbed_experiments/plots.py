@@ -110,7 +110,7 @@ def draw_timeline(file: Path, scene: Scene, track: Track, summary: Mapping[str, 
     """
     count = len(track.robots)
     rows = count if count <= ROWS else 12
-    counted = bool(scene.carriers)
+    counted = bool(scene.carriers) and "carriers_retrieved" in summary["metrics"]
     heights = [max(0.32 * rows, 1.4), *([1.3] if counted else [])]
     figure = Figure(figsize=(11.0, sum(heights) + 1.4), layout="constrained")
     panels = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
@@ -543,6 +543,7 @@ _STAR: dict[str, Any] = {
     "markeredgecolor": INK,
     "markersize": 11,
     "markeredgewidth": 0.9,
+    "clip_on": False,
 }
 
 

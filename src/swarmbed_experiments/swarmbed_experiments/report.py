@@ -112,6 +112,8 @@ def result_table(summary: Mapping[str, Any]) -> Table:
                 continue
             shown += f" of {metrics['carriers']}"
         table.add_row(text, f"{shown} {unit}".strip())
+    for reason, count in summary.get("refused", {}).items():
+        table.add_row("refused by robots", Text(f"{reason}, {count:,} times", style="yellow"))
     return table
 
 

@@ -11,18 +11,21 @@ import itertools
 import json
 import time
 import traceback
+import zlib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
+from zipfile import BadZipFile
 
 import numpy as np
 from numba.core.event import install_timer
 from swarmbed_core.controller import TICK_RATE
-from swarmbed_core.errors import ConfigError, SwarmbedError
+from swarmbed_core.errors import ConfigError
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.scene import make_scene
 
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import RunError, cause_of, make
 from swarmbed_experiments.files import new_directory, read_json, write_json, write_text
 from swarmbed_experiments.frame import Event, Look, Setting, Stand
 from swarmbed_experiments.scenarios import load_scenario, make_plan, to_yaml
@@ -44,10 +47,11 @@ if TYPE_CHECKING:
 
 ROW_PERIOD = 0.5
 """Seconds between two rows of the time series."""
+SUMMARY = frozenset({"scenario", "world", "controller", "seed", "verdict", "sim_seconds", "metrics"})
+"""What a summary at least has."""
 FEW = 100
 """Robots that are tracked at every tick; of more, the track has one pose a second."""
 
-T = TypeVar("T")
 Verdict = Literal["accepted", "rejected", "failed", "interrupted"]
 
 
@@ -124,7 +128,7 @@ class Track:
                     carried_by=data["carried_by"].astype(np.int64),
                     events=tuple(Event(*item) for item in texts["events"]),
                 )
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error) as error:
             message = f"{file}: cannot be read as a run's track ({error})"
             raise RunError(message) from None
 
@@ -195,9 +199,7 @@ class Run:
         self.now = f"world {scenario.world}"
         self.standing = ""
         self.directory: Path | None = None
-        self.world: TaskWorld = _make(
-            self.now, lambda: plan.make_world(plan.scene, _stream(scenario.seed, 1))
-        )
+        self.world: TaskWorld = make(self.now, lambda: plan.make_world(plan.scene, _stream(scenario.seed, 1)))
         self.controllers: list[Controller] = []
         self._crowd: tuple[Crowd, CrowdProgram] | None = None
         self._swarm: LocalSwarm | None = None
@@ -209,18 +211,18 @@ class Run:
         self.setting = Setting(plan.scene, self.world, self.robots)
         streams = _stream(scenario.seed, 3).spawn(len(plan.generators))
         self.generators: list[Generator] = [
-            _make(
+            make(
                 f"generator {made.__name__}",
                 lambda m=made, p=parameters, s=stream: m(p, self.setting, np.random.default_rng(s)),  # type: ignore[misc]
             )
             for (made, parameters), stream in zip(plan.generators, streams, strict=True)
         ]
         self.transducers: list[Transducer] = [
-            _make(f"transducer {made.__name__}", lambda m=made, p=parameters: m(p, self.setting))  # type: ignore[misc]
+            make(f"transducer {made.__name__}", lambda m=made, p=parameters: m(p, self.setting))  # type: ignore[misc]
             for made, parameters in plan.transducers
         ]
         self.acceptors: list[Acceptor] = [
-            _make(f"acceptor {made.__name__}", lambda m=made, p=parameters: m(p, self.setting))  # type: ignore[misc]
+            make(f"acceptor {made.__name__}", lambda m=made, p=parameters: m(p, self.setting))  # type: ignore[misc]
             for made, parameters in plan.acceptors
         ]
         names = [placement.name for placement in plan.scene.robots]
@@ -253,7 +255,7 @@ class Run:
                 robot.onboard.place(localised[robot.name])
             rng = np.random.default_rng(stream)
             who = f"{robot.name}: controller {self.scenario.controller.name}"
-            self.controllers.append(_make(who, lambda r=robot, g=rng: plan.controller(r, plan.parameters, g)))  # type: ignore[misc]
+            self.controllers.append(make(who, lambda r=robot, g=rng: plan.controller(r, plan.parameters, g)))  # type: ignore[misc]
 
     @property
     def time(self) -> float:
@@ -296,7 +298,7 @@ class Run:
         except KeyboardInterrupt:
             verdict, reason = "interrupted", f"stopped by Ctrl-C after {self.time:.1f} s"
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever happens, what was recorded is kept
-            verdict, reason = "failed", f"{self.now}: {_cause(error)}"
+            verdict, reason = "failed", f"{self.now}: {cause_of(error)}"
             failure = "".join(traceback.format_exception(error))
         compiling.close()
         # What is compiled, or loaded from the cache, at its first use says nothing about the run.
@@ -438,8 +440,17 @@ class Run:
             "sim_seconds": self.time,
             "wall_seconds": wall,
             "real_time_factor": self.time / wall if wall > 0 else None,
+            "refused": self._refused(),
             "metrics": metrics,
         }
+
+    def _refused(self) -> dict[str, int]:
+        """Return how many commands robots refused, by reason: a program that is wrong seldom raises."""
+        counts: Counter[str] = Counter()
+        for robot in self.robots:
+            if robot.name not in self.setting.dead:
+                counts.update(robot.onboard.health.counts)
+        return {reason: counts[reason] for reason in sorted(counts) if reason.startswith("command.")}
 
     def _write(self, directory: Path, summary: dict[str, Any], failure: str | None) -> None:
         """Write everything but the recording, the summary first."""
@@ -495,8 +506,17 @@ def redraw(directory: Path) -> list[Path]:
         RunError: its other files cannot.
     """
     summary = read_json(directory / "summary.json")
+    if not (isinstance(summary, dict) and summary.keys() >= SUMMARY and isinstance(summary["metrics"], dict)):
+        message = f"{directory / 'summary.json'}: is no run's summary"
+        raise RunError(message)
     scenario, source = load_scenario(str(directory / "scenario.yaml"))
-    return draw(directory, make_scene(scenario, source=source), Track.load(directory / "track.npz"), summary)
+    scene, track = make_scene(scenario, source=source), Track.load(directory / "track.npz")
+    robots = tuple(placement.name for placement in scene.robots)
+    carriers = tuple(placement.name for placement in scene.carriers)
+    if (track.robots, track.carriers) != (robots, carriers):
+        message = f"{directory}: scenario.yaml and track.npz are not of the same run"
+        raise RunError(message)
+    return draw(directory, scene, track, summary)
 
 
 def warm_up(scenario: Scenario, source: str, seconds: float = 1.0) -> None:
@@ -509,29 +529,6 @@ def warm_up(scenario: Scenario, source: str, seconds: float = 1.0) -> None:
     run.close()
 
 
-def _make(who: str, call: Callable[[], T]) -> T:
-    """Return what a program's constructor gives.
-
-    Raises:
-        RunError: it raises what is no error of ours.
-    """
-    try:
-        return call()
-    except SwarmbedError:
-        raise
-    except (Exception, SystemExit) as error:
-        message = f"{who} cannot be made: {_cause(error)}"
-        raise RunError(message) from error
-
-
 def _stream(seed: int, part: int) -> np.random.SeedSequence:
     """Return the source of chance of one part of a run; `swarmbed_core.scene` has part 0."""
     return np.random.SeedSequence(seed, spawn_key=(part,))
-
-
-def _cause(error: BaseException) -> str:
-    """Return an error with the line that it comes from, which is the last one of a program's own."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "site-packages" not in frame.filename] or list(frames)
-    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
-    return f"{type(error).__name__}: {error}{where}"

@@ -18,6 +18,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import Scene, make_scene
 from swarmbed_core.spec import RobotSpec
 
+from swarmbed_experiments.errors import make
 from swarmbed_experiments.frame import find_part
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def root_of(controller: str, sets: Sequence[str], kind: str) -> Behaviour:
 
     Raises:
         ConfigError: there is no such controller or kind, or it has no tree.
+        RunError: it cannot be made.
     """
     cases = (Scenario.load(name) for name in names(Scenario.FOLDER))
     parameters: dict[str, Any] = next(
@@ -115,7 +117,8 @@ def root_of(controller: str, sets: Sequence[str], kind: str) -> Behaviour:
         apply_set(parameters, item)
     made, checked = find_controller(controller, parameters, "tree")
     robot = LocalSwarm(MemoryWorld.of([kind])).robots[0]
-    root = getattr(made(robot, checked, np.random.default_rng(0)), "root", None)
+    program = make(f"controller {controller}", lambda: made(robot, checked, np.random.default_rng(0)))
+    root = getattr(program, "root", None)
     if root is None:
         message = f"controller '{controller}' has no behaviour tree: a py_trees behaviour called root is one"
         raise ConfigError(message)

@@ -15,6 +15,7 @@ import json
 import math
 import multiprocessing
 import os
+import re
 import signal
 import threading
 import time
@@ -60,6 +61,8 @@ SETTLED = frozenset({"robots", "carriers"})
 """Numbers of a run that the scenario says."""
 IDENTITY, NEW_IDENTITY = "identity.json", "identity.new"
 """What a sweep is of; the first file in its directory."""
+ADDRESS = r"(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s/:]+):\d+"
+"""What a scheduler's address looks like."""
 DASK_TIMEOUT = "10s"
 """How long a scheduler may take to answer."""
 
@@ -374,6 +377,10 @@ def _work_there(
     """Do all tasks on a Dask cluster."""
     import distributed
 
+    if re.fullmatch(ADDRESS, address) is None:
+        # Dask tries such addresses for half a minute, and ends with a traceback.
+        message = f"--dask {address}: not an address; tcp://HOST:8786 is usual"
+        raise RunError(message)
     try:
         client = distributed.Client(address, timeout=DASK_TIMEOUT, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TypeError) as error:
@@ -588,7 +595,7 @@ def _tell(console: Console, result: Result, ran: int, seconds: float) -> None:
         table.add_row(key, f"{numbers['mean']:.4g}", spread, *ends)
     console.print(table)
     for item in found["not_accepted"][:5]:
-        text = f"seed {item['seed']} was {item['verdict']}: {item['reason']}"
+        text = f"seed {item['seed']} {item['verdict']}: {item['reason']}"
         console.print(text, markup=False, highlight=False, soft_wrap=True)
     if len(found["not_accepted"]) > 5:
         console.print(f"and {len(found['not_accepted']) - 5} more, in sweep.json", highlight=False)

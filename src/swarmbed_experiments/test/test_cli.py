@@ -106,12 +106,14 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_writes_the_summary(tmp_path):
         (["run", "--world", "atlantis"], "world: no world 'atlantis': there are mujoco, planar"),
         (
             ["run", "--set", "robots.0.kind=r2d2"],
-            "'r2d2' is not in config/robots: there are convoy_car, dots",
+            "robots.0.kind: 'r2d2' is not in config/robots: there are convoy_car, dots",
         ),
         (["run", "--set", "robots.0.count=300"], "robots.0.count: 300 do not fit"),
         (["run", "--set", "time_limit=-1"], "time_limit: Input should be greater than 0"),
         (["run", "--set", "controller.name=nobody"], "no controller 'nobody': there are"),
         (["run", "--set", "nonsense"], "write field=value"),
+        (["run", "--set", "arena=moon"], "intralogistics_cooperative.yaml: arena: 'moon' is not in worlds"),
+        (["run", "--set", "title=2024-13-45"], "'2024-13-45' is not a YAML value"),
         (["run", "--out", "a" * 5000], "choose another --out"),
         (["run", "--seed", "-1"], "--seed"),
         (["run", "--speed", "fast"], "neither max nor a number above 0"),
@@ -119,6 +121,11 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_writes_the_summary(tmp_path):
         (["run", "--speed", "nan"], "neither max nor a number above 0"),
         (["run", "--nonsense"], "No such option"),
         (["plot", "nowhere"], "summary.json: cannot be read"),
+        (["sweep", "--workers", "2", "--dask", "tcp://h:1"], "not with --dask"),
+        (
+            ["tree", "fake_controllers:Broken"],
+            "fake_controllers:Broken cannot be made: ValueError",
+        ),
         (["tree", "nobody"], "no controller 'nobody'"),
         (["tree", "random_walk", "--out", "no/such/tree.png"], "no/such/tree.png: cannot be drawn"),
         (["check", "moon.yaml"], "moon.yaml: no such file"),
@@ -156,11 +163,27 @@ def test_all_faults_of_a_file_are_told(tmp_path, monkeypatch, capsys, scenario_d
     assert "time_limit: Input should be a valid number" in complaint
 
 
+def test_what_cannot_be_made_is_a_fault_of_its_file(scenario, tmp_path, monkeypatch, capsys, scenario_data):
+    deadly = tmp_path / "deadly.yaml"
+    frame = {"generators": [{"name": "robot_death", "count": 9}]}
+    deadly.write_text(yaml.safe_dump({**scenario_data, "frame": frame}))
+    monkeypatch.setattr(sys, "argv", ["swarmbed", "check", scenario, str(deadly)])
+    with pytest.raises(SystemExit) as raised:
+        cli.main()
+    assert raised.value.code == 2
+    said = capsys.readouterr()
+    assert f"{scenario}: right" in said.out
+    assert f"{deadly}: generator robot_death: 9 shall die of 2 robots" in said.err
+
+
 def test_the_tree_is_shown_and_drawn(tmp_path):
     result = runner.invoke(cli.app, ["tree", "random_walk", "--out", str(tmp_path / "t.png")])
     assert result.exit_code == 0
     assert "random walk" in result.output
     assert (tmp_path / "t.png").stat().st_size > 1000
+    result = runner.invoke(cli.app, ["tree", "random_walk", "--out", str(tmp_path / "u")])
+    assert result.output.splitlines()[-1] == f"picture: {tmp_path / 'u.png'}"
+    assert (tmp_path / "u.png").exists()
 
 
 def test_scenarios_are_listed():

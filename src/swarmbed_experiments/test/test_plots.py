@@ -25,6 +25,7 @@ SUMMARY = {
     "seed": 3,
     "verdict": "accepted",
     "sim_seconds": 20.0,
+    "metrics": {"carriers_retrieved": 2},
 }
 
 
@@ -260,6 +261,13 @@ def test_what_is_done_rarely_shares_a_colour(tmp_path, figures):
     assert "other" in names
     assert "dead" in names
     assert bars(figures[0].axes[0])[plots.INK] == [(19.0, 20.0)]
+
+
+def test_carriers_are_counted_on_the_timeline_where_they_were_counted(tmp_path, figures):
+    scene, track = a_run()
+    plots.draw_timeline(tmp_path / "timeline.png", scene, track, {**SUMMARY, "metrics": {}})
+    (axes,) = figures[0].axes
+    assert axes.get_xlabel() == "time (s)"
 
 
 def test_many_robots_have_shares_on_the_timeline(tmp_path, figures):

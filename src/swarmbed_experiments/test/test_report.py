@@ -74,4 +74,25 @@ def test_progress_does_not_get_in_the_way(scenario_data):
     with RunProgress(console, 2.0) as progress:
         run.go(progress=progress)
         progress._progress.refresh()
-    assert "2 of at most 2 s simulated" in console.file.getvalue()
+    assert "2 of 2 s" in console.file.getvalue()
+
+
+def test_what_robots_refused_is_told():
+    text = shown(result_table({**summary(), "refused": {"command.type": 1200}}))
+    assert "command.type, 1,200 times" in text
+
+
+def test_progress_fits_into_80_columns():
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
+    progress = RunProgress(console, 600.0)
+    progress._progress.update(progress._task, completed=128.0, description="4 of 20 carriers " * 4)
+    line = shown_by(console, progress._progress.get_renderable())
+    assert line.startswith("4 of 20")
+    assert "128 of 600 s 0:00:0" in line
+    assert line.rstrip().endswith("more")
+
+
+def shown_by(console, what):
+    console.print(what)
+    (line,) = console.file.getvalue().splitlines()
+    return line

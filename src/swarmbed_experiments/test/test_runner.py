@@ -78,6 +78,79 @@ def test_a_controller_that_raises_fails_the_run_and_keeps_what_was_recorded(scen
         assert (run.directory / name).exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Exits", "dots1: controller fake_controllers:Exits: SystemExit: 0 (test_runner.py"),
+        ("Silent", "dots1: controller fake_controllers:Silent: RunError: its `doing` is None"),
+    ],
+)
+def test_a_program_that_misbehaves_is_named(scenario_data, tmp_path, monkeypatch, name, reason):
+    drives = sys.modules["fake_controllers"].Drives
+
+    class Exits(drives):
+        def tick(self):
+            sys.exit(0)
+
+    class Silent(drives):
+        def tick(self):
+            self.doing = None
+
+    for made in (Exits, Silent):
+        monkeypatch.setattr(sys.modules["fake_controllers"], made.__name__, made, raising=False)
+    scenario = check(
+        {**scenario_data, "controller": {"name": f"fake_controllers:{name}"}}, Scenario, "t.yaml"
+    )
+    warm_up(scenario, "t.yaml")
+    run = Run(scenario, "t.yaml")
+    summary = run.go(tmp_path)
+    assert summary["verdict"] == "failed"
+    assert summary["reason"].startswith(reason)
+    assert (run.directory / "summary.json").exists()
+
+
+def test_commands_that_robots_refuse_are_counted(scenario_data, monkeypatch):
+    drives = sys.modules["fake_controllers"].Drives
+
+    class Mistaken(drives):
+        def tick(self):
+            self.robot.act(None)
+
+    monkeypatch.setattr(sys.modules["fake_controllers"], "Mistaken", Mistaken, raising=False)
+    summary = run_of(scenario_data, controller={"name": "fake_controllers:Mistaken"}).go()
+    assert summary["refused"] == {"command.type": 40}
+    assert run_of(scenario_data).go()["refused"] == {}
+
+
+def test_a_world_that_cannot_be_made_is_named(scenario_data, monkeypatch):
+    def broken(scene, seed):  # noqa: ARG001 - it gets no further
+        int("one")
+
+    monkeypatch.setattr(sys.modules["fake_world"], "broken", broken, raising=False)
+    with pytest.raises(RunError, match=r"world fake_world:broken cannot be made: ValueError.*test_runner"):
+        run_of(scenario_data, world="fake_world:broken")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("track.npz", b"", "cannot be read as a run's track"),
+        ("track.npz", b"PK but no more", "cannot be read as a run's track"),
+        ("summary.json", b"[]", "is no run's summary"),
+        ("summary.json", b"{}", "is no run's summary"),
+        ("scenario.yaml", None, "not of the same run"),
+    ],
+)
+def test_damaged_runs_are_told(scenario_data, tmp_path, file, content, message):
+    run = run_of(scenario_data, time_limit=0.5)
+    run.go(tmp_path, record=False)
+    damaged = run.directory / file
+    text = damaged.read_bytes().replace(b"count: 2", b"count: 1")
+    damaged.write_bytes(text if content is None else content)
+    with pytest.raises(RunError, match=message):
+        redraw(run.directory)
+
+
 def test_ctrl_c_writes_the_summary_of_what_was_run(scenario_data, tmp_path):
     controller = {"name": "fake_controllers:Drives", "interrupts_at": 1.0}
     run = run_of(scenario_data, controller=controller)

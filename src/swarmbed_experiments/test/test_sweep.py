@@ -354,6 +354,12 @@ def test_an_address_without_a_scheduler_is_told(case, monkeypatch):
         sweep(case.name, seeds=1, dask="tcp://127.0.0.1:1", out=case.out, job=case.jobs.quick)
 
 
+@pytest.mark.parametrize("address", ["here", "http://x", "", "tcp://host"])
+def test_what_is_no_address_is_told_at_once(case, address):
+    with pytest.raises(RunError, match="not an address"):
+        sweep(case.name, seeds=1, dask=address, out=case.out, job=case.jobs.quick)
+
+
 @pytest.mark.usefixtures("inline")
 def test_the_result_is_told(case):
     console = Console(record=True, width=120, file=io.StringIO())
@@ -362,7 +368,7 @@ def test_the_result_is_told(case):
     assert "83.3%" in said
     assert "completion_seconds" in said
     assert "distances.dots1" not in said
-    assert "seed 5 was rejected: because" in said
+    assert "seed 5 rejected: because" in said
     assert f"picture: {result.directory / 'sweep.png'}" in said
 
 

@@ -294,8 +294,8 @@ def test_a_cylinder_hides_what_points_on_the_line_say(x, y, radius, height, z):
 )  # fmt: skip
 def test_the_underside_is_found_wherever_the_robot_is_below(one_of_each, x, y, yaw, turn, lift):
     pose = (0.3, -0.2, turn)
-    one_of_each.teleport("dots1", pose)
     # The robot's body may be where a leg is: it is the picture that counts.
+    one_of_each.physics.move_robot(0, pose)
     one_of_each.physics.move_carrier(0, tuple(compose(pose, (x, y, yaw))))
     one_of_each.physics.carrier_lifts[0] = lift
     readings = [reading for reading in readings_of(one_of_each) if reading.camera == "cam4"]

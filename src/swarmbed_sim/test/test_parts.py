@@ -350,7 +350,7 @@ def test_feet_above_a_sensor_and_low_robots_are_not_seen(world):
     assert device.ranges["tof"].read().distances[0] == pytest.approx(2.5 - RING.mount_radius)
 
 
-def middle_ray(ring, sensor, gap):
+def middle_ray(ring, gap):
     """Return what a sensor of many rays that looks straight at a flat side measures."""
     # An even number of rays: the two in the middle are as far off the axis.
     return gap / math.cos(0.5 * ring.field_of_view / (ring.rays - 1))
@@ -368,8 +368,8 @@ def test_sensors_as_high_as_trays_see_their_sides_also_of_what_is_lifted(world):
         run(w, 0.1)
         return part.read().distances[0]
 
-    side = middle_ray(sonar, 0, 1.0 - DOTS.carrier.width / 2 - sonar.mount_radius)
-    wall = middle_ray(sonar, 0, 2.5 - sonar.mount_radius)
+    side = middle_ray(sonar, 1.0 - DOTS.carrier.width / 2 - sonar.mount_radius)
+    wall = middle_ray(sonar, 2.5 - sonar.mount_radius)
     assert ahead() == pytest.approx(side)
     # Lifted as far as that the tray is still there, then what is there are its legs, between which rays pass.
     w.physics.carrier_lifts[0] = sonar.mount_height - DOTS.carrier.clearance - 0.001
@@ -396,10 +396,10 @@ def test_robots_with_sides_are_seen_by_their_sides_and_not_by_themselves(world):
     assert dots.ranges["tof"].read().distances[0] == pytest.approx(gap - RING.mount_radius)
     sonar = PIONEER.ranges[0]
     assert one.ranges["sonar"].read().distances[0] == pytest.approx(
-        middle_ray(sonar, 0, gap - sonar.mount_radius)
+        middle_ray(sonar, gap - sonar.mount_radius)
     )
     away = two.ranges["sonar"].read().distances
-    assert away[[0, 15]] == pytest.approx(middle_ray(sonar, 0, 2.5 - 0.40 - sonar.mount_radius))
+    assert away[[0, 15]] == pytest.approx(middle_ray(sonar, 2.5 - 0.40 - sonar.mount_radius))
     assert np.nanmin(away) > 0.0
 
 
@@ -578,7 +578,7 @@ def test_an_empty_battery_stops_the_robot(world):
 def test_without_noise_radios_measure_exactly(world):
     for noise in (True, False):
         w = world([(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)], noise=noise)
-        radios = [w.device(name).radios for name in w.names][0]
+        radios, _ = (w.device(name).radios for name in w.names)
         run(w, 1.0)
         ble, uwb = ({getattr(p, field) for p in radios[name].read()} for name, field in MEASURED.items())
         assert (ble == {DOTS.radios[0].rssi_at_1m}) != noise
