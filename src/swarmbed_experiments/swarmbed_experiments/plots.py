@@ -47,6 +47,8 @@ DEEDS = (
 """Colours of what robots do: pale for what they do first, which is most of the time to search."""
 ALARM, DONE, INK, GREY, TRAY = "#D55E00", "#117733", "#222222", "#666666", "#C8A165"
 SEARCH, DROP = "#DCECF7", "#DDF0E3"
+DEED_LENGTH = 30
+"""Letters of what a robot does that fit into a legend."""
 TABLE_V = (136.0, 99.0, 213.0, 116.0, 327.0)
 """Seconds that the paper's five runs of the task took (Table V)."""
 NAMED = 24
@@ -120,7 +122,8 @@ def draw_timeline(file: Path, scene: Scene, track: Track, summary: Mapping[str, 
     else:
         _draw_shares(panels[0], track, colours)
     handles: list[Artist] = [
-        Patch(facecolor=colour, label=name or "no program of its own") for name, colour in colours.items()
+        Patch(facecolor=colour, label=_short(name) or "no program of its own")
+        for name, colour in colours.items()
     ]
     handles += _draw_events(panels[0], track, names=count <= ROWS)
     if counted:
@@ -128,7 +131,10 @@ def draw_timeline(file: Path, scene: Scene, track: Track, summary: Mapping[str, 
     panels[-1].set_xlabel("time (s)")
     end = max(float(track.times[-1]), 1e-3)
     panels[-1].set_xlim(0.0, end)
-    figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize="small")
+    legend = figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize="small")
+    for text in legend.get_texts():
+        # What programs say they do is no formula.
+        text.set_parse_math(False)
     panels[0].set_title(_title(summary), parse_math=False)
     _save(figure, file)
 
@@ -455,6 +461,11 @@ def _places(track: Track, kind: str) -> FloatArray:
         elif event.who in track.carriers:
             found.append(track.carrier_poses[k, track.carriers.index(event.who), :2])
     return np.array(found, dtype=np.float64).reshape(-1, 2)
+
+
+def _short(name: str) -> str:
+    """Return as much of what a program says that it does as a legend has room for."""
+    return name if len(name) <= DEED_LENGTH else name[: DEED_LENGTH - 1] + "…"
 
 
 def _deed_colours(track: Track) -> dict[str, str]:

@@ -263,6 +263,14 @@ def test_what_is_done_rarely_shares_a_colour(tmp_path, figures):
     assert bars(figures[0].axes[0])[plots.INK] == [(19.0, 20.0)]
 
 
+def test_what_programs_say_is_no_formula_and_is_shortened(tmp_path, figures):
+    scene, track = a_run()
+    deeds = ("a $x_{ b$", "word " * 30)
+    plots.draw_timeline(tmp_path / "timeline.png", scene, replace(track, deeds=deeds), SUMMARY)
+    assert is_drawn(tmp_path / "timeline.png")
+    assert labels(figures[0])[:2] == ["a $x_{ b$", ("word " * 6)[:29] + "…"]
+
+
 def test_carriers_are_counted_on_the_timeline_where_they_were_counted(tmp_path, figures):
     scene, track = a_run()
     plots.draw_timeline(tmp_path / "timeline.png", scene, track, {**SUMMARY, "metrics": {}})

@@ -88,7 +88,7 @@ def test_what_was_set_is_there(keys, value):
         ({"robots": [{"count": 500, "place": {"zone": "drop"}}]}, ["robots.0.count: 500 do not fit"]),
         (
             {"robots": [{"place": {"poses": [[1, 0, 0], [1.1, 0, 0]]}}]},
-            ["robots.0.place.poses.1", "overlaps dots1"],
+            ["robots.0.place.poses.1", "overlaps another dots"],
         ),
         ({"arena": "moon"}, ["'moon' is not in worlds"]),
         (
