@@ -43,7 +43,12 @@ def test_the_tutorial_can_be_followed(tmp_path):
             (tmp_path / name).write_text(block)
         for command in block.splitlines() if kind == "sh" else ():
             result = subprocess.run(
-                ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=100, check=False
+                ["bash", "-c", command],
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                timeout=100,
+                check=False,
             )
             assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
     assert (tmp_path / "reference.png").stat().st_size > 10_000
