@@ -78,7 +78,9 @@ def test_what_is_not_accepted_is_exit_1(scenario, tmp_path, change, verdict):
 
 
 def test_ctrl_c_in_a_process_of_its_own_is_130_and_writes_the_summary(tmp_path):
-    words = [*PROGRAM, "run", "random_walk", "--speed", "1", "--out", str(tmp_path / "here"), "--no-record"]
+    # What a shell runs in the background ignores Ctrl-C, and so would all that is started from there.
+    words = ["env", "--default-signal=INT", *PROGRAM, "run", "random_walk", "--speed", "1", "--no-record"]
+    words += ["--out", str(tmp_path / "here")]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     deadline = time.monotonic() + 100
     while not list((tmp_path / "here").glob("*")):

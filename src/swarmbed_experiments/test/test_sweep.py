@@ -289,9 +289,10 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(case, tmp_path):
         "    except KeyboardInterrupt:\n"
         "        print('stopped')\n"
     )
-    # A group of its own: a terminal sends Ctrl-C to the workers as well.
+    # A group of its own: a terminal sends Ctrl-C to the workers as well. What a shell runs in the
+    # background ignores it, and so would all that is started from there.
     process = subprocess.Popen(
-        [sys.executable, script],
+        ["env", "--default-signal=INT", sys.executable, script],
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     wait_for(lambda: len(list(case.out.glob("parts/*.json"))) == 3)
