@@ -339,29 +339,39 @@ class Onboard:
     def _find_carriers(self) -> None:
         """Work out where carriers are, from the newest image of each camera."""
         if self._images:
-            images = sorted(self._images.values(), key=lambda reading: reading.stamp)
+            images = sorted(self._images.values(), key=lambda reading: -reading.stamp)
             self._images.clear()
+            # Of the carrier that has the attention one image is enough, and the newest is the best.
+            found = False
             for reading in images:
-                self._ask("cameras", self._find_carrier, reading)
+                if reading.camera in self._lifting:
+                    self._ask("cameras", self._find_above, reading)
+                elif not found:
+                    focussed = self._attention.focus is not None
+                    found = bool(self._ask("cameras", self._find_carrier, reading)) and focussed
         now = self.device.clock.time
         if self._carrier is not None and now - self._carrier.stamp > SIGHT_SECONDS:
             self._carrier = None
         if self._underside is not None and now - self._underside.stamp > SIGHT_SECONDS:
             self._underside = None
 
-    def _find_carrier(self, reading: CornerReading) -> None:
-        """Take what one image shows of a carrier."""
+    def _find_above(self, reading: CornerReading) -> None:
+        """Take what the upward camera shows of a carrier; a raised tray lies on it and hides everything."""
+        if self._carriers is not None and self.lifter is not None and self.lifter.at_bottom:
+            sight = self._carriers.underside(reading, self.lifter.set_point)
+            self._underside = self._where(sight) or self._underside
+
+    def _find_carrier(self, reading: CornerReading) -> bool:
+        """Take what one image shows of a carrier; return whether that is the one that has the attention."""
         if self._carriers is None:
-            return
-        if reading.camera in self._lifting:
-            # A raised tray lies on the camera: there is nothing to see.
-            if self.lifter is not None and self.lifter.at_bottom:
-                sight = self._carriers.underside(reading, self.lifter.set_point)
-                self._underside = self._where(sight) or self._underside
-            return
+            return False
         self._attention.advance(reading.stamp)
-        picked = self._attention.pick(self._carriers.side(reading, self._attention.focus))
-        self._carrier = self._where(picked) or self._carrier
+        picked = self._where(self._attention.pick(self._carriers.side(reading, self._attention.focus)))
+        if picked is None:
+            return False
+        if self._carrier is None or self._carrier.id != picked.id or picked.stamp >= self._carrier.stamp:
+            self._carrier = picked
+        return True
 
     def _where(self, sight: Sight | None) -> Sight | None:
         """Return a sight with its place in `odom`, by where the robot was when the light came."""

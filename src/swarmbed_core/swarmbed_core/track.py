@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from swarmbed_core.geometry import wrap
-from swarmbed_core.kernel import kernel
 
 if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
@@ -17,45 +15,33 @@ TRACK_SECONDS = 0.5
 """How long ago an image may be for the robot to know where it was then."""
 
 
-@kernel
-def _at_k(rows: FloatArray, count: int, stamp: float, pose: FloatArray) -> bool:
-    """Write the pose at a time, between rows (stamp, x, y, yaw) of a ring with `count` ever written."""
-    size = rows.shape[0]
-    for back in range(min(count, size)):
-        at = (count - 1 - back) % size
-        if rows[at, 0] <= stamp:
-            pose[:] = rows[at, 1:]
-            if back > 0:
-                later = (at + 1) % size
-                share = (stamp - rows[at, 0]) / (rows[later, 0] - rows[at, 0])
-                for i in range(2):
-                    pose[i] += share * (rows[later, 1 + i] - rows[at, 1 + i])
-                pose[2] = wrap(rows[at, 3] + share * wrap(rows[later, 3] - rows[at, 3]))
-            return True
-    return False
-
-
 class Track:
     """Where the robot was lately, by its odometry."""
 
-    __slots__ = ("_count", "_rows")
+    __slots__ = ("_poses",)
 
     def __init__(self, rate: float) -> None:
-        self._rows = np.zeros((math.ceil(TRACK_SECONDS * rate) + 1, 4))
-        self._count = 0
+        """Remember the latest half second of poses that come at `rate`, in Hz."""
+        self._poses: deque[tuple[float, FloatArray]] = deque(maxlen=math.ceil(TRACK_SECONDS * rate) + 1)
 
     def add(self, stamp: float, pose: FloatArray) -> None:
-        """Remember a pose."""
-        row = self._rows[self._count % len(self._rows)]
-        row[0] = stamp
-        row[1:] = pose
-        self._count += 1
+        """Remember a pose; the array must not change afterwards."""
+        self._poses.append((stamp, pose))
 
     def forget(self) -> None:
         """Know of no time before now."""
-        self._count = 0
+        self._poses.clear()
 
     def at(self, stamp: float) -> FloatArray | None:
         """Return the pose at a time, None if that is longer ago than the track remembers."""
-        pose = np.empty(3)
-        return pose if _at_k(self._rows, self._count, stamp, pose) else None
+        after: tuple[float, FloatArray] | None = None
+        for before in reversed(self._poses):
+            if before[0] <= stamp:
+                if after is None:
+                    return before[1].copy()
+                share = (stamp - before[0]) / (after[0] - before[0])
+                pose: FloatArray = before[1] + share * (after[1] - before[1])
+                pose[2] = wrap(before[1][2] + share * wrap(after[1][2] - before[1][2]))
+                return pose
+            after = before
+        return None
