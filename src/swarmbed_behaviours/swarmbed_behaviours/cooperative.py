@@ -250,7 +250,7 @@ class Cooperative(TreeController):
             message = other.message
             if message is None:
                 continue
-            if message.state in {State.CARRY, State.DEPOSIT}:
+            if message.loaded:
                 return True
             if docks and message.state is not State.DOCK:
                 continue
@@ -505,12 +505,8 @@ class SharedDocking(Docking):
         return any(math.hypot(other.x - x, other.y - y) < self._robot.load for other in self._robot.others())
 
 
-_RANK: Final = {
-    State.DOCK: 0,
-    State.LEAVE: 1,
-    State.DEPOSIT: 2,
-    State.CARRY: 3,
-    State.APPROACH: 4,
-    State.SEARCH: 5,
-    State.IDLE: 6,
-}
+_ORDER: Final = (
+    State.DOCK, State.LEAVE, State.DEPOSIT, State.CARRY, State.APPROACH, State.SEARCH, State.IDLE,
+)  # fmt: skip
+_RANK: Final = tuple(_ORDER.index(state) for state in State)
+"""By state, which is a number: the lower comes first."""

@@ -112,7 +112,7 @@ class Neighbour:
     @property
     def carrying(self) -> bool:
         """Return whether it says that it has a carrier on its platform."""
-        return self.message is not None and self.message.state in {State.CARRY, State.DEPOSIT}
+        return self.message is not None and self.message.loaded
 
 
 class Knowledge:
@@ -292,7 +292,7 @@ class Knowledge:
             other.shift.move(math.hypot(message.x - before.x, message.y - before.y))
         other.message, other.stamp = message, stamp
         claim = message.claim
-        if claim is not None and message.state in {State.CARRY, State.DEPOSIT}:
+        if claim is not None and message.loaded:
             known = self.carriers.get(claim)
             if known is None:
                 known = self.carriers[claim] = Carrier(claim, Status.TAKEN, self.time)
@@ -312,7 +312,8 @@ class Knowledge:
         if known.status is Status.TAKEN and known.holder == self.name:
             return
         x, y = item.x + other.shift.x, item.y + other.shift.y
-        both = item.own and known.status is item.status and item.status in {Status.FREE, Status.DELIVERED}
+        standing = item.status is Status.FREE or item.status is Status.DELIVERED
+        both = item.own and known.status is item.status and standing
         fresh = item.age < SHARED and self.time - known.seen < SHARED
         if both and fresh and other.shift.known and self._ticks % 5 == 0:
             # Both have seen it standing: the difference is that of the frames.

@@ -222,7 +222,10 @@ def unseen_k(
 
 @kernel
 def mixture_k(hypotheses: FloatArray, out: FloatArray) -> None:
-    """Write the mean and the covariance of all hypotheses together: x, y, xx, xy, yy."""
+    """Write the mean and the covariance of all hypotheses together, x, y, xx, xy, yy, and how unsure that is.
+
+    The last is the root of the covariance's greater eigenvalue.
+    """
     x = y = 0.0
     for k in range(hypotheses.shape[0]):
         x += hypotheses[k, _W] * hypotheses[k, _X]
@@ -235,6 +238,25 @@ def mixture_k(hypotheses: FloatArray, out: FloatArray) -> None:
         xy += weight * (hypotheses[k, _XY] + ex * ey)
         yy += weight * (hypotheses[k, _YY] + ey * ey)
     out[0], out[1], out[2], out[3], out[4] = x, y, xx, xy, yy
+    half = 0.5 * (xx - yy)
+    out[5] = math.sqrt(max(0.5 * (xx + yy) + math.sqrt(half * half + xy * xy), 0.0))
+
+
+@kernel
+def take_range_k(
+    hypotheses: FloatArray,
+    drift: float,
+    dx: float,
+    dy: float,
+    distance: float,
+    sigma: float,
+    mixture: FloatArray,
+) -> float:
+    """Drift, take in a range and sum up: all that happens of a tick, in one call; see `range_k`."""
+    drift_k(hypotheses, drift)
+    off = range_k(hypotheses, dx, dy, distance, sigma)
+    mixture_k(hypotheses, mixture)
+    return off
 
 
 class Shift:
@@ -247,13 +269,14 @@ class Shift:
         sigma: of the estimate, in metres: the root of the covariance's greater eigenvalue.
     """
 
-    __slots__ = ("_hypotheses", "_mixture", "_unexpected", "known", "sigma", "x", "y")
+    __slots__ = ("_drift", "_hypotheses", "_mixture", "_unexpected", "known", "sigma", "x", "y")
 
     def __init__(self) -> None:
         """Know nothing."""
         self._hypotheses = np.zeros((HYPOTHESES, _COLUMNS))
-        self._mixture = np.zeros(5)
+        self._mixture = np.zeros(6)
         self._unexpected = 0
+        self._drift = 0.0
         self.forget()
 
     def forget(self) -> None:
@@ -265,13 +288,14 @@ class Shift:
     @property
     def covariance(self) -> FloatArray:
         """Return the 2 x 2 covariance of the estimate."""
-        xx, xy, yy = self._mixture[2:].tolist()
+        xx, xy, yy = self._mixture[2:5].tolist()
         return np.array([[xx, xy], [xy, yy]])
 
     def move(self, way: float) -> None:
         """Tell that the two robots went `way` metres, both together, since the last call."""
         if self.known and way > 0.0:
-            drift_k(self._hypotheses, DRIFT * DRIFT * way)
+            # It counts when the next measurement comes in.
+            self._drift += DRIFT * DRIFT * way
 
     def add_range(self, dx: float, dy: float, distance: float, sigma: float) -> None:
         """Take in a range.
@@ -283,22 +307,29 @@ class Shift:
             sigma: of the range.
         """
         if not self.known:
-            spread_k(self._hypotheses, dx, dy, distance, sigma)
             self.known = True
-            self._unexpected = 0
-        elif range_k(self._hypotheses, dx, dy, distance, sigma) > UNEXPECTED:
-            self._unexpected += 1
-            if self._unexpected >= LOST_AFTER:
-                # Slipped wheels, or a hand that moved one of us.
-                self._unexpected = 0
-                spread_k(self._hypotheses, dx, dy, distance, sigma)
+            self._begin(dx, dy, distance, sigma)
+            return
+        off = take_range_k(self._hypotheses, self._drift, dx, dy, distance, sigma, self._mixture)
+        self._drift = 0.0
+        self._unexpected = self._unexpected + 1 if off > UNEXPECTED else 0
+        if self._unexpected >= LOST_AFTER:
+            # Slipped wheels, or a hand that moved one of us.
+            self._begin(dx, dy, distance, sigma)
         else:
-            self._unexpected = 0
+            self._read()
+
+    def _begin(self, dx: float, dy: float, distance: float, sigma: float) -> None:
+        """Know of one range only."""
+        self._unexpected = 0
+        self._drift = 0.0
+        spread_k(self._hypotheses, dx, dy, distance, sigma)
         self._sum_up()
 
     def add_place(self, x: float, y: float | None, sigma: float, doubt: float = 0.05) -> None:
         """Take in the shift itself, such as from a carrier that both saw; or only its x."""
         if self.known:
+            self._catch_up()
             place_k(self._hypotheses, x, math.nan if y is None else y, sigma * sigma, doubt)
             self._sum_up()
 
@@ -307,6 +338,7 @@ class Shift:
     ) -> None:
         """Take in that distance sensors see far where the other may be; arguments as for `unseen_k`."""
         if self.known:
+            self._catch_up()
             unseen_k(self._hypotheses, dx, dy, yaw, sweep, angles, size)
             self._sum_up()
 
@@ -317,9 +349,14 @@ class Shift:
         if self.known:
             self._sum_up()
 
+    def _catch_up(self) -> None:
+        """Let the way since the last measurement count."""
+        drift_k(self._hypotheses, self._drift)
+        self._drift = 0.0
+
     def _sum_up(self) -> None:
         mixture_k(self._hypotheses, self._mixture)
-        x, y, xx, xy, yy = self._mixture.tolist()
-        self.x, self.y = x, y
-        half = 0.5 * (xx - yy)
-        self.sigma = math.sqrt(max(0.5 * (xx + yy) + math.sqrt(half * half + xy * xy), 0.0))
+        self._read()
+
+    def _read(self) -> None:
+        self.x, self.y, _, _, _, self.sigma = self._mixture.tolist()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from swarmbed_core.kernel import kernel
 
 if TYPE_CHECKING:
@@ -67,10 +68,15 @@ def steer_k(
     wish = math.hypot(wish_x, wish_y)
     least = 9.0
     push_x = push_y = 0.0
+    # What does not depend on the direction: distance, allowed speed, and half the width that is needed.
+    facts = np.empty((count, 3))
     for i in range(count):
         distance = max(math.hypot(obstacles[i, 0], obstacles[i, 1]), 1e-6)
         gap = distance - radius - obstacles[i, 2]
         least = min(least, gap)
+        facts[i, 0] = distance
+        facts[i, 1] = closing_k(gap, brake, delay) * obstacles[i, 3]
+        facts[i, 2] = radius + obstacles[i, 2] + 0.02
         # Whoever is too near gives way, gently.
         if gap < 0.0:
             push = min(-gap, 0.1) * 2.0 / distance
@@ -99,14 +105,11 @@ def steer_k(
             ahead = x * ux + y * uy
             if ahead <= 0.0:
                 continue
-            distance = max(math.hypot(x, y), 1e-6)
-            gap = distance - radius - obstacles[i, 2]
-            allowed = closing_k(gap, brake, delay) * obstacles[i, 3]
-            share = ahead / distance
+            allowed, wide = facts[i, 1], facts[i, 2]
+            share = ahead / facts[i, 0]
             if speed * share > allowed:
                 speed = allowed / share
             aside = abs(y * ux - x * uy)
-            wide = radius + obstacles[i, 2] + 0.02
             if aside < wide:
                 reach = max(ahead - math.sqrt(wide * wide - aside * aside), 0.0)
                 free = min(free, reach)

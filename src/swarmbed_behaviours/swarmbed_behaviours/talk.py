@@ -121,6 +121,11 @@ class Message:
     cost: float = 0.0
     item: Item | None = None
 
+    @property
+    def loaded(self) -> bool:
+        """Return whether the sender has a carrier on its platform."""
+        return self.state is State.CARRY or self.state is State.DEPOSIT
+
 
 def _short(value: float, steps: float) -> int:
     return max(-0x7FFF, min(0x7FFF, round(value * steps)))

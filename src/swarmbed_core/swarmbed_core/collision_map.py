@@ -29,6 +29,8 @@ from swarmbed_core.health import Health
 from swarmbed_core.kernel import kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
     from swarmbed_core.geometry import FloatArray
@@ -163,14 +165,22 @@ def _scroll_k(cells: FloatArray, state: FloatArray, numbers: FloatArray) -> None
 
 
 @kernel
-def move_k(stamp: float, pose: FloatArray, cells: FloatArray, state: FloatArray, numbers: FloatArray) -> int:
+def move_k(
+    stamp: float,
+    x_odom: float,
+    y_odom: float,
+    yaw: float,
+    cells: FloatArray,
+    state: FloatArray,
+    numbers: FloatArray,
+) -> int:
     """Take the robot and the time on; return 0, or the reason why not.
 
     A jump of the pose empties the map, which then goes on from the new pose.
     """
     if not -_ABSURD * _ABSURD < stamp < _ABSURD * _ABSURD:
         return _BAD_STAMP
-    if not (-_ABSURD < pose[0] < _ABSURD and -_ABSURD < pose[1] < _ABSURD and -_ABSURD < pose[2] < _ABSURD):
+    if not (-_ABSURD < x_odom < _ABSURD and -_ABSURD < y_odom < _ABSURD and -_ABSURD < yaw < _ABSURD):
         return _BAD_POSE
     first = math.isnan(state[_STAMP])
     if stamp < state[_STAMP]:
@@ -178,17 +188,17 @@ def move_k(stamp: float, pose: FloatArray, cells: FloatArray, state: FloatArray,
     verdict = _TAKEN
     if not first:
         seconds = stamp - state[_STAMP]
-        distance = math.hypot(pose[0] - state[_X], pose[1] - state[_Y])
-        turn = abs(wrap(pose[2] - state[_YAW]))
+        distance = math.hypot(x_odom - state[_X], y_odom - state[_Y])
+        turn = abs(wrap(yaw - state[_YAW]))
         if (
             distance > numbers[_STEP] + numbers[_SPEED] * seconds
             or turn > numbers[_TURN] + numbers[_YAW_RATE] * seconds
         ):
             verdict = _JUMP
     state[_STAMP] = stamp
-    state[_X] = pose[0]
-    state[_Y] = pose[1]
-    state[_YAW] = pose[2]
+    state[_X] = x_odom
+    state[_Y] = y_odom
+    state[_YAW] = yaw
     if first or verdict == _JUMP:
         _clear_k(cells, state)
     elif numbers[_RATE] * (stamp - state[_SCALED]) > _FADED:
@@ -273,7 +283,9 @@ def _sees_leg_k(x: float, y: float, legs: FloatArray, numbers: FloatArray) -> bo
 @kernel
 def update_k(
     stamp: float,
-    pose: FloatArray,
+    x_odom: float,
+    y_odom: float,
+    yaw: float,
     points: FloatArray,
     legs: FloatArray,
     cells: FloatArray,
@@ -284,7 +296,9 @@ def update_k(
 
     Args:
         stamp: when the sweep was true, in seconds.
-        pose: of the robot in the odometry's frame at that time.
+        x_odom: of the robot in the odometry's frame at that time, with y_odom and yaw.
+        y_odom: see x_odom.
+        yaw: see x_odom.
         points: rows (x, y) in the robot's frame; rows of NaN are no returns.
         legs: rows (x, y) in the robot's frame: the legs of the carrier on the robot, or no rows.
         cells: the map's cells.
@@ -295,16 +309,16 @@ def update_k(
     age = state[_STAMP] - stamp
     if 0.0 < age <= numbers[_LATE]:
         # Late, but not lost: entered where the robot was then, faded by what it missed.
-        off = math.hypot(pose[0] - state[_X], pose[1] - state[_Y])
-        if not (off <= numbers[_STEP] + numbers[_SPEED] * age and abs(pose[2]) < _ABSURD):
+        off = math.hypot(x_odom - state[_X], y_odom - state[_Y])
+        if not (off <= numbers[_STEP] + numbers[_SPEED] * age and abs(yaw) < _ABSURD):
             return _BAD_POSE, 0
         weight = math.exp(-numbers[_RATE] * age)
     else:
-        verdict = move_k(stamp, pose, cells, state, numbers)
+        verdict = move_k(stamp, x_odom, y_odom, yaw, cells, state, numbers)
         if verdict != _TAKEN:
             return verdict, 0
-    c = math.cos(pose[2])
-    s = math.sin(pose[2])
+    c = math.cos(yaw)
+    s = math.sin(yaw)
     bad = 0
     for k in range(points.shape[0]):
         x = points[k, 0]
@@ -316,7 +330,7 @@ def update_k(
             continue
         if legs.shape[0] > 0 and _sees_leg_k(x, y, legs, numbers):
             continue
-        _deposit_k(pose[0] + c * x - s * y, pose[1] + s * x + c * y, weight, cells, state, numbers)
+        _deposit_k(x_odom + c * x - s * y, y_odom + s * x + c * y, weight, cells, state, numbers)
     return _TAKEN, bad
 
 
@@ -612,16 +626,15 @@ class CollisionMap:
             pose_odom: of the robot at that time.
             points_body: rows (x, y) in the robot's frame; a row of NaN is no return.
         """
-        pose = np.ascontiguousarray(pose_odom, dtype=np.float64)
+        pose = self._checked(pose_odom)
+        if pose is None:
+            return
         points = np.ascontiguousarray(points_body, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != 2:
             self.health.refuse("collision_map.points", f"shape {points.shape}: rows (x, y) are right")
             return
-        if pose.shape != (3,):
-            self.health.refuse("collision_map.pose", f"pose of shape {pose.shape}: (x, y, yaw) is right")
-            return
         verdict, bad = update_k(
-            float(stamp), pose, points, self._legs, self._cells, self._state, self._numbers
+            float(stamp), *pose, points, self._legs, self._cells, self._state, self._numbers
         )
         if verdict != _TAKEN:
             self._refuse(verdict, stamp, pose)
@@ -631,13 +644,21 @@ class CollisionMap:
 
     def move(self, stamp: float, pose_odom: ArrayLike) -> None:
         """Take the map on to a time and a pose between two sweeps, so that questions are about now."""
-        pose = np.ascontiguousarray(pose_odom, dtype=np.float64)
-        if pose.shape != (3,):
-            self.health.refuse("collision_map.pose", f"pose of shape {pose.shape}: (x, y, yaw) is right")
+        pose = self._checked(pose_odom)
+        if pose is None:
             return
-        verdict = move_k(float(stamp), pose, self._cells, self._state, self._numbers)
+        verdict = move_k(float(stamp), *pose, self._cells, self._state, self._numbers)
         if verdict != _TAKEN:
             self._refuse(verdict, stamp, pose)
+
+    def _checked(self, pose_odom: ArrayLike) -> tuple[float, float, float] | None:
+        """Return the three numbers of a pose; what is none is counted."""
+        try:
+            x, y, yaw = map(float, pose_odom)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            self.health.refuse("collision_map.pose", f"pose {pose_odom!r}: (x, y, yaw) is right")
+            return None
+        return x, y, yaw
 
     def carry(self, carrier_pose_body: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         """Forgive the legs of the carrier that the robot has lifted, until `release`.
@@ -795,7 +816,7 @@ class CollisionMap:
         from_grid_k(image, float(resolution), made._cells, made._state, made._numbers)
         return made
 
-    def _refuse(self, verdict: int, stamp: float, pose: FloatArray) -> None:
+    def _refuse(self, verdict: int, stamp: float, pose: Sequence[float]) -> None:
         """Count what `move_k` or `update_k` did not take."""
         newest = self._state[_STAMP]
         if verdict == _BAD_STAMP:

@@ -4,14 +4,15 @@ A world gives virtual parts, hardware drivers give real ones, and a `Device` is 
 mix is robot-in-the-loop simulation. `dataclasses.replace(device, lifter=real_lifter)` makes one.
 
 Parts never decide anything: they hand out readings with the stamp at which they were true, and take
-set-points. `read()` never blocks; a part that has nothing new returns None or an empty sequence.
+set-points. `read()` never blocks; a part that has nothing new returns None or an empty sequence. Readings are
+named tuples: thousands are made in a second, and a frozen dataclass takes three times as long to make.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,8 +32,7 @@ class Zone(IntEnum):
     DROP = 2
 
 
-@dataclass(frozen=True, slots=True)
-class MotorReading:
+class MotorReading(NamedTuple):
     """What the wheels did, in the order of the spec's wheels.
 
     `travel` is what each wheel has rolled since power-up, in metres along its own direction;
@@ -45,8 +45,7 @@ class MotorReading:
     effort: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ImuReading:
+class ImuReading(NamedTuple):
     """Rates of turn (rad/s) and specific force (m/s2) along the body's axes."""
 
     stamp: float
@@ -54,24 +53,21 @@ class ImuReading:
     accel: tuple[float, float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class CompassReading:
+class CompassReading(NamedTuple):
     """Absolute heading: 0 is +x of `map`."""
 
     stamp: float
     heading: float
 
 
-@dataclass(frozen=True, slots=True)
-class RangeReading:
+class RangeReading(NamedTuple):
     """One sweep of a ring: metres from the face of each sensor, NaN where nothing came back."""
 
     stamp: float
     distances: FloatArray
 
 
-@dataclass(frozen=True, slots=True)
-class CornerReading:
+class CornerReading(NamedTuple):
     """Markers that one camera saw.
 
     `stamp` is when the light arrived, which is long before the reading does. `corners` has for each id
@@ -84,8 +80,7 @@ class CornerReading:
     corners: FloatArray
 
 
-@dataclass(frozen=True, slots=True)
-class PowerReading:
+class PowerReading(NamedTuple):
     """What the battery monitor measures: volts of each cell and amperes drawn."""
 
     stamp: float
@@ -93,16 +88,14 @@ class PowerReading:
     current: float
 
 
-@dataclass(frozen=True, slots=True)
-class LifterReading:
+class LifterReading(NamedTuple):
     """Height of the lifting platform above the floor, in metres."""
 
     stamp: float
     height: float
 
 
-@dataclass(frozen=True, slots=True)
-class RadioPacket:
+class RadioPacket(NamedTuple):
     """Something heard: who sent it, what it holds, how strong or how far it was.
 
     A ranging radio fills `distance` and no payload.

@@ -104,8 +104,12 @@ class LifterControl:
             self._measure(height)
         if not powered:
             self._target = None
-        self._ramp.advance(now, self._ramp.height if self._target is None else self._target, LONGEST_STEP)
-        return self._ramp.height
+        ramp, target = self._ramp, self._target
+        if target is None or target == ramp.height:
+            ramp.latest = now
+        else:
+            ramp.advance(now, target, LONGEST_STEP)
+        return ramp.height
 
     @property
     def set_point(self) -> float:

@@ -93,8 +93,9 @@ class LocalSwarm:
         self.world.step()
         now = self.world.time
         for robot in self.robots:
-            if robot.onboard.due(now):
-                robot.onboard.step()
+            onboard = robot.onboard
+            if onboard.due(now):
+                onboard.step()
 
     def run(self, seconds: float) -> None:
         """Let the world's time pass, in whole steps of the world."""

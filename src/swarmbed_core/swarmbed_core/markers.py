@@ -407,12 +407,11 @@ class _Corners:
 
     def answer(self) -> tuple[FloatArray, FloatArray] | None:
         """Return pose and covariance from `result`, unless they are not numbers one can use."""
-        result = self.result
-        variances = result[COVARIANCE : COVARIANCE + 9 : 4]
-        if not (math.isfinite(result.sum()) and variances.min() > 0):
+        numbers = self.result.tolist()
+        if not (math.isfinite(sum(numbers)) and min(numbers[COVARIANCE : COVARIANCE + 9 : 4]) > 0):
             self.refuse("no_pose", "the corners give a pose or a covariance that is not finite")
             return None
-        return result[:3].copy(), result[COVARIANCE : COVARIANCE + 9].reshape(3, 3).copy()
+        return self.result[:3].copy(), self.result[COVARIANCE : COVARIANCE + 9].reshape(3, 3).copy()
 
 
 class RobotPoseSolver:
@@ -648,9 +647,10 @@ class CarrierPoseSolver:
             return ()
         row, ids, corners = checked
         carriers: dict[int, list[FloatArray]] = {}
-        for marker, quad in zip(ids.tolist(), corners, strict=True):
+        for i, marker in enumerate(ids.tolist()):
             if marker not in self.markers.side_ids or (only is not None and marker != only):
                 continue
+            quad = corners[i]
             fault = quad_fault_k(self._corners.numbers[row], quad, self._corners.rays[0])
             if fault == USED:
                 carriers.setdefault(marker, []).append(quad)
@@ -670,7 +670,8 @@ class CarrierPoseSolver:
             seen = f"{len(quads)} markers {marker} seen by {reading.camera}"
             kit.refuse("sides", f"{seen}; a carrier shows at most two")
             return None
-        quads.sort(key=lambda quad: float(quad[:, 0].sum()))
+        if len(quads) > 1:
+            quads.sort(key=lambda quad: float(quad[:, 0].sum()))
         for i, quad in enumerate(quads):
             kit.points[i] = self._faces[i]
             kit.pixels[i] = quad

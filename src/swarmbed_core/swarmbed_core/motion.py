@@ -167,7 +167,9 @@ class Motion:
         if not self.player.active:
             self.controller.stop()
 
-    def step(self, now: float, pose_odom: FloatArray, v_body: FloatArray) -> FloatArray:
+    def step(
+        self, now: float, pose_odom: Sequence[float] | FloatArray, v_body: Sequence[float] | FloatArray
+    ) -> FloatArray:
         """Return the wheel speeds of this cycle.
 
         Args:
@@ -203,13 +205,13 @@ class Motion:
         if self.outcome is Outcome.RUNNING:
             self.outcome = outcome
 
-    def _settled(self, now: float, pose_odom: FloatArray) -> bool:
+    def _settled(self, now: float, pose_odom: Sequence[float] | FloatArray) -> bool:
         """Return whether the robot has come to the end of its path, or has had long enough to."""
         return (
             self._off(pose_odom) < SETTLED or self._settling is None or now - self._settling > SETTLE_SECONDS
         )
 
-    def _off(self, pose_odom: FloatArray) -> float:
+    def _off(self, pose_odom: Sequence[float] | FloatArray) -> float:
         """Return how far the robot is from its set-point, in metres, a radian counting as 0.2."""
         x, y, yaw = self.player.setpoint.pose
         return math.hypot(x - pose_odom[0], y - pose_odom[1]) + abs(wrap(yaw - pose_odom[2])) / 5

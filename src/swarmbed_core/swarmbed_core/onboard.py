@@ -45,7 +45,7 @@ from swarmbed_core.watchdog import Pace, Watchdog
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from swarmbed_core.device import CornerReading, Device, RadioPacket
+    from swarmbed_core.device import CornerReading, Device, RadioPacket, RangeReading
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.markers import MarkerMap
     from swarmbed_core.spec import RangeRing
@@ -201,48 +201,92 @@ class Onboard:
         return self._cycle.due(now)
 
     def step(self) -> None:
-        """Do one cycle at the time that the device's clock shows."""
-        device = self.device
-        now = self._ask("clock", lambda: float(device.clock.time))
+        """Do one cycle at the time that the device's clock shows.
+
+        Whatever a part raises, the loop goes on. The parts are asked here and not through functions of their
+        own, for this runs a hundred times a second on every robot.
+        """
+        device, motion = self.device, self.motion
+        motors, imu, cameras, lifter, power = (
+            device.motors, device.imu, device.cameras, device.lifter, device.power,
+        )  # fmt: skip
+        now = gyro = None
+        try:
+            now = float(device.clock.time)
+        except Exception as error:
+            self._failed("clock", error)
         if now is None or not self._clock_is_sane(now):
-            self._ask("motors", device.motors.drive, self._still)
+            self._ask("motors", motors.drive, self._still)
             return
-        gyro = self._ask("imu", self._gyro)
-        if self._ask("motors", self._dead_reckon, gyro) is None:
+        if imu is not None:
+            try:
+                gyro = float(imu.read().gyro[2])
+            except Exception as error:
+                self._failed("imu", error)
+        try:
+            reading = motors.read()
+            self.filter.step(float(reading.stamp), reading.travel, gyro)
+        except Exception as error:
+            self._failed("motors", error)
             # Blind wheels must not turn.
-            self.motion.ramp_down()
-        odometry = self.filter.odometry
-        pose_odom = odometry.pose
+            motion.ramp_down()
+        x, y, yaw, *v_body = self.filter.odometry.numbers()
+        pose_odom = (x, y, yaw)
         self._track.add(now, pose_odom)
-        self._ask("compass", self._read_heading, now)
-        self._ask("ranges", self._read_ranges, pose_odom, now)
-        cameras, power, battery = device.cameras, device.power, self.battery
+        try:
+            self._read_heading(now)
+        except Exception as error:
+            self._failed("compass", error)
+        for name, part in device.ranges.items():
+            try:
+                self._take_sweep(name, part.read(), pose_odom, now)
+            except Exception as error:
+                self._failed(f"ranges.{name}", error)
         if cameras is not None:
-            self._read_cameras(self._ask("cameras", lambda: list(cameras.read())) or (), now)
-        self._watch_power(now)
-        self._correct_path(now)
-        self._ask("motors", device.motors.drive, self.motion.step(now, pose_odom, odometry.twist_body))
-        if self.lifter is not None and device.lifter is not None:
-            self._ask("lifter", device.lifter.move, self.lifter.update(now, self._lifter_height()))
-        if battery is not None and power is not None and self._battery_pace.due(now):
-            self._ask("power", lambda: battery.update(power.read()))
+            images: Sequence[CornerReading] = ()
+            try:
+                images = list(cameras.read())
+            except Exception as error:
+                self._failed("cameras", error)
+            for image in images:
+                self._ask("cameras", self._look, image, now)
+        if self._power_watched:
+            self._watch_power(now)
+        if self._anchored is not None:
+            self._correct_path(now)
+        wheel_speeds = motion.step(now, pose_odom, v_body)
+        try:
+            motors.drive(wheel_speeds)
+        except Exception as error:
+            self._failed("motors", error)
+        if self.lifter is not None and lifter is not None:
+            height = None
+            try:
+                height = float(lifter.read().height)
+            except Exception as error:
+                self._failed("lifter", error)
+            set_point = self.lifter.update(now, height)
+            try:
+                lifter.move(set_point)
+            except Exception as error:
+                self._failed("lifter", error)
+        if self.battery is not None and power is not None and self._battery_pace.due(now):
+            try:
+                self.battery.update(power.read())
+            except Exception as error:
+                self._failed("power", error)
+
+    def _failed(self, part: str, error: Exception) -> None:
+        """Count a part that failed, whoever wrote it: it has nothing to say."""
+        self.health.refuse(f"{part}.failed", f"{type(error).__name__}: {error}")
 
     def _ask(self, part: str, call: Callable[..., T], *arguments: object) -> T | None:
-        """Call a part, whoever wrote it: one that fails is counted and has nothing to say."""
+        """Call a part; return None if it fails."""
         try:
             return call(*arguments)
-        except Exception as error:  # noqa: BLE001 - whatever a part raises, the robot's loop goes on
-            self.health.refuse(f"{part}.failed", f"{type(error).__name__}: {error}")
+        except Exception as error:
+            self._failed(part, error)
             return None
-
-    def _gyro(self) -> float | None:
-        """Return the rate of turn by the gyro, if there is one."""
-        return None if self.device.imu is None else float(self.device.imu.read().gyro[2])
-
-    def _dead_reckon(self, gyro: float | None) -> bool:
-        """Put what the wheels and the gyro say into odometry and filter."""
-        reading = self.device.motors.read()
-        return self.filter.step(float(reading.stamp), reading.travel, gyro)
 
     def _lifter_height(self) -> float | None:
         """Return where the platform is, if it says so."""
@@ -279,7 +323,7 @@ class Onboard:
         compass, spec = self.device.compass, self.device.spec.compass
         if compass is None or spec is None:
             return
-        reading = self._ask("compass", compass.read)
+        reading = compass.read()
         if reading is None:
             if self._heading is not None and now - self._heading_stamp > SILENCE * max(
                 1.0 / spec.rate, SLOWEST
@@ -297,30 +341,29 @@ class Onboard:
         if self._heading_pace.due(now):
             self.filter.add_heading(reading.stamp, heading, spec.sigma)
 
-    def _read_ranges(self, pose_odom: FloatArray, now: float) -> None:
-        for name, part in self.device.ranges.items():
-            ring = self._rings.get(name)
-            sweep = self._ask(f"ranges.{name}", part.read)
-            if ring is None or sweep is None:
-                if ring is not None and now - ring.stamp > SILENCE * max(ring.period, SLOWEST):
-                    self.health.refuse(f"ranges.{name}.silent", f"no sweep since {ring.stamp} s")
-                    ring.forget(now)
-                continue
-            distances = self._ask(f"ranges.{name}", np.array, sweep.distances, np.float64)
-            if distances is None or self._is_from_the_future(f"ranges.{name}", sweep.stamp, now):
-                continue
-            if distances.shape != ring.distances.shape:
-                explanation = f"distances of shape {distances.shape}, {len(ring.distances)} sensors"
-                self.health.refuse(f"ranges.{name}", explanation)
-                continue
-            ring.distances, ring.stamp = distances, now
-            points_body_k(distances, ring.angles, ring.mount_radius, ring.points)
-            if self.collision_map is not None:
-                self.collision_map.update(sweep.stamp, pose_odom, ring.points)
-
-    def _read_cameras(self, readings: Sequence[CornerReading], now: float) -> None:
-        for reading in readings:
-            self._ask("cameras", self._look, reading, now)
+    def _take_sweep(
+        self, name: str, sweep: RangeReading | None, pose_odom: Sequence[float], now: float
+    ) -> None:
+        """Take what a ring of distance sensors measured, if it is something new."""
+        ring = self._rings.get(name)
+        if ring is None:
+            return
+        if sweep is None:
+            if now - ring.stamp > SILENCE * max(ring.period, SLOWEST):
+                self.health.refuse(f"ranges.{name}.silent", f"no sweep since {ring.stamp} s")
+                ring.forget(now)
+            return
+        distances = np.array(sweep.distances, np.float64)
+        if self._is_from_the_future(f"ranges.{name}", sweep.stamp, now):
+            return
+        if distances.shape != ring.distances.shape:
+            explanation = f"distances of shape {distances.shape}, {len(ring.distances)} sensors"
+            self.health.refuse(f"ranges.{name}", explanation)
+            return
+        ring.distances, ring.stamp = distances, now
+        points_body_k(distances, ring.angles, ring.mount_radius, ring.points)
+        if self.collision_map is not None:
+            self.collision_map.update(sweep.stamp, pose_odom, ring.points)
 
     def _look(self, reading: CornerReading, now: float) -> None:
         """Take what one camera saw."""
@@ -381,8 +424,8 @@ class Onboard:
         return sight if then is None else replace(sight, pose_odom=compose(then, sight.pose_body))
 
     def _watch_power(self, now: float) -> None:
-        """Switch the drives off when the heartbeat of `power` has begun and ends."""
-        if self._power_watched and self._power.expired(now):
+        """Switch the drives off when the heartbeat of `power` ends, which has begun."""
+        if self._power.expired(now):
             explanation = (
                 f"no power heartbeat for {self._power.timeout} s: the drives are off until the next one"
             )
@@ -411,7 +454,7 @@ class Onboard:
         for packets in self._heard.values():
             packets.clear()
         points = [ring.points for ring in self._rings.values()]
-        returns = np.concatenate(points) if points else None
+        returns = np.concatenate(points) if len(points) > 1 else points[0] if points else None
         return Senses(
             time=device.clock.time,
             pose_odom=self.filter.odometry.pose,

@@ -46,6 +46,13 @@ def mean_rssi(distance: float, rssi_at_1m: float, exponent: float) -> float:
 
 
 @kernel
+def mean_rssi_k(distances: FloatArray, rssi_at_1m: float, exponent: float, powers: FloatArray) -> None:
+    """Write the mean received powers at some distances."""
+    for i in range(distances.shape[0]):
+        powers[i] = mean_rssi(distances[i], rssi_at_1m, exponent)
+
+
+@kernel
 def heard_distance(poses_map: FloatArray, sender: int, receiver: int, range_max: float, beam: float) -> float:
     """Return the distance at which one robot hears another, -1 if it does not.
 
@@ -269,8 +276,10 @@ class RadioModel:
         at_1m, exponent = self.radio.rssi_at_1m, self.radio.path_loss_exponent
         if at_1m is None or exponent is None:
             return None
-        means = np.array([mean_rssi(distance, at_1m, exponent) for distance in distances])
-        return means + self.radio.rssi_sigma * self._rng.standard_normal(len(means))
+        powers = np.empty(len(distances))
+        mean_rssi_k(distances, at_1m, exponent, powers)
+        powers += self.radio.rssi_sigma * self._rng.standard_normal(len(powers))
+        return powers
 
     def ranges(self, distances: FloatArray) -> FloatArray | None:
         """Return measured distances with noise, never negative; None if this radio does not range."""
@@ -318,6 +327,7 @@ class RadioModel:
     ) -> None:
         """Queue what is received, by default what its sender advertises."""
         rssi, ranges = self.rssi(distances), self.ranges(distances)
+        names, outbox, queues = self.names, self._outbox, self._queues
         nothing = [None] * len(senders)
         for sender, receiver, power, distance in zip(
             senders,
@@ -326,12 +336,12 @@ class RadioModel:
             nothing if ranges is None else ranges.tolist(),
             strict=True,
         ):
-            queue = self._queues[receiver]
+            queue = queues[receiver]
             if len(queue) == queue.maxlen:
                 dropped = f"{self._whose(receiver)}: dropped the oldest of {queue.maxlen} packets unread"
                 self.health.refuse("radio.queue_full", dropped)
-            content = self._outbox[sender][0] if payload is None else payload
-            queue.append(RadioPacket(now, self.names[sender], content, power, distance))
+            content = outbox[sender][0] if payload is None else payload
+            queue.append(RadioPacket(now, names[sender], content, power, distance))
 
     def _is_in_time(self, sender: int, now: float) -> bool:
         """Return whether the rate allows another packet, and if so book it."""

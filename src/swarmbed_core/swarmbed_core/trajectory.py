@@ -298,6 +298,8 @@ class PathPlayer:
         left = max(self._segment.duration - self._t, 0.0)
         if self._path is None:
             return left
+        if self._count == 1:
+            return left
         if self._later is None:
             self._later = self._estimate(self._path)
         return left + float(self._later[min(self._waypoint, len(self._later) - 1)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from dataclasses import FrozenInstanceError, replace
 from typing import TYPE_CHECKING
@@ -131,7 +130,7 @@ def test_simple_classes_satisfy_the_protocols() -> None:
 @pytest.mark.parametrize("reading", READINGS, ids=lambda reading: type(reading).__name__)
 def test_readings_are_stamped_frozen_and_small(reading: MotorReading) -> None:
     assert reading.stamp == 0.0
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         reading.stamp = 1.0  # type: ignore[misc]
     assert not hasattr(reading, "__dict__")
 
@@ -139,8 +138,8 @@ def test_readings_are_stamped_frozen_and_small(reading: MotorReading) -> None:
 def test_every_reading_is_tried_here() -> None:
     kinds = {
         kind
-        for _, kind in inspect.getmembers(module, dataclasses.is_dataclass)
-        if kind is not Device and kind.__module__ == module.__name__
+        for _, kind in inspect.getmembers(module, inspect.isclass)
+        if issubclass(kind, tuple) and kind.__module__ == module.__name__
     }
     assert kinds == {type(reading) for reading in READINGS}
 

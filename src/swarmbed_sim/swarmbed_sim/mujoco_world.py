@@ -211,6 +211,15 @@ def _velocity_k(
 
 
 @kernel
+def met_k(geoms: IntArray, thing_of: IntArray) -> bool:
+    """Return whether any contact is of two things; most are of a carrier's feet with the floor."""
+    for k in range(geoms.shape[0]):  # noqa: SIM110 - numba knows no generators in `any`
+        if thing_of[geoms[k, 0]] >= 0 and thing_of[geoms[k, 1]] >= 0:
+            return True
+    return False
+
+
+@kernel
 def touch_k(
     geoms: IntArray,
     places: FloatArray,
@@ -434,8 +443,11 @@ class MujocoPhysics:
     def _touch(self) -> None:
         """Note the contacts that began in this step."""
         contact, indices = self._data.contact, self._indices
+        geoms = contact.geom
+        if not met_k(geoms, indices.thing_of):
+            return
         count = touch_k(
-            contact.geom,
+            geoms,
             contact.pos,
             contact.frame,
             self._time,
