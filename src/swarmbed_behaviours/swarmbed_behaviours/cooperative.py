@@ -67,6 +67,11 @@ TAKE_OVER: Final = 0.5
 STANDING: Final = 0.03
 """Speeds below this count as none, in m/s."""
 COS_AHEAD: Final = math.cos(math.radians(12.0))
+QUARTER: Final = math.pi / 2
+LEG_AHEAD: Final = math.radians(25.0)
+"""A load that is turned further from the way it goes than this has a leg where the robot has to look."""
+BLINDFOLD: Final = 0.15
+"""Metres a second at which a robot goes then."""
 LEG_BLUR: Final = 0.11
 """Metres about a leg within which a distance sensor may believe it to be."""
 NEAR: Final = 3.0
@@ -134,6 +139,7 @@ class Cooperative(TreeController):
         self._mount = ring.mount_radius if ring else 0.0
         self._ring = ring.name if ring else ""
         self._blind = np.zeros(len(self._angles))
+        self._load_yaw = 0.0
         self._memory = np.full((max(SWEEPS_KEPT * len(self._angles), 1), 3), -1e9)
         self._head = 0
         self.obstacles = np.zeros((256, OBSTACLE))
@@ -274,21 +280,30 @@ class Cooperative(TreeController):
 
     def taken(self, board: Board) -> None:
         """The robot has lifted a carrier: find out which, and tell."""
-        knowledge = self.knowledge
-        if self.target is None:
+        if self.target is not None:
+            self.knowledge.carriers.setdefault(self.target, Carrier(self.target, Status.TAKEN, board.time))
+        self.own_up()
+        self.state = State.CARRY
+        self._learn_legs()
+
+    def own_up(self) -> None:
+        """Claim what is on the platform: who started below a carrier has not seen which it is.
+
+        But others see it, and tell. No two carriers have their centres nearer together than one is long.
+        """
+        knowledge, tray = self.knowledge, self.board.spec.carrier
+        if self.target is None and tray is not None:
             near = [
                 carrier
                 for carrier in knowledge.carriers.values()
-                if carrier.placed and carrier.status is not Status.DELIVERED and self.cost(carrier) < 0.25
+                if carrier.placed
+                and carrier.status is not Status.DELIVERED
+                and self.cost(carrier) < tray.length
             ]
             self.target = min(near, key=self.cost).id if near else None
-        if self.target is not None:
-            carrier = knowledge.carriers.setdefault(
-                self.target, Carrier(self.target, Status.TAKEN, board.time)
-            )
+        carrier = None if self.target is None else knowledge.carriers.get(self.target)
+        if carrier is not None:
             carrier.status, carrier.holder = Status.TAKEN, knowledge.name
-        self.state = State.CARRY
-        self._learn_legs()
 
     def delivered(self, board: Board) -> None:
         """The carrier stands in the drop zone."""
@@ -311,6 +326,7 @@ class Cooperative(TreeController):
         x = y = yaw = 0.0
         if above is not None:
             x, y, yaw = above.pose_body.tolist()
+        self._load_yaw = yaw
         far = math.hypot(carrier.length, carrier.width) / 2 - carrier.leg_radius
         half = self.board.spec.ranges[0].field_of_view / 2
         for k in range(4):
@@ -409,9 +425,27 @@ class Cooperative(TreeController):
             self.obstacles, count, self._answer,
         )  # fmt: skip
         vx, vy, _, share = self._answer.tolist()
+        if self.board.carrying and face is None:
+            vx, vy, face = self._look_past_the_legs(vx, vy)
         self._last = (vx, vy)
         self.go(vx, vy, face)
         return float(share)
+
+    def _look_past_the_legs(self, vx: float, vy: float) -> tuple[float, float, float | None]:
+        """Return a velocity and a heading such that no leg of the load is where the robot goes.
+
+        The sensors that look at the legs see nothing else. So a side of the load goes first, and until it
+        does the robot goes slowly.
+        """
+        speed = math.hypot(vx, vy)
+        if speed < STANDING:
+            return vx, vy, None
+        turn = float(wrap(math.atan2(vy, vx) - self.knowledge.yaw - self._load_yaw))
+        turn -= QUARTER * round(turn / QUARTER)
+        if abs(turn) > LEG_AHEAD:
+            scale = min(1.0, BLINDFOLD / speed)
+            vx, vy = scale * vx, scale * vy
+        return vx, vy, self.board.heading + turn
 
     def go(self, vx: float, vy: float, face: float | None = None) -> None:
         """Drive with a velocity along the compass's axes."""

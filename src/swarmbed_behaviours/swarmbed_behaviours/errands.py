@@ -31,6 +31,8 @@ WALL_SLACK: Final = 0.08
 """Metres by which a wall may turn out to be nearer to a chosen place than it seemed."""
 PATIENCE: Final = 10.0
 """Seconds in the drop zone's front after which a robot puts up with less room."""
+SHIFTED: Final = 3
+"""After being stuck so often with a load a robot puts it down and takes it up anew: it may have shifted."""
 HELD: Final = 15
 """Ticks in which something may be in the way before a robot gives a carrier up."""
 FRESH_GOAL: Final = 0.4
@@ -245,6 +247,7 @@ class Deliver(Leaf):
         self._waited = 0.0
         self._banned: list[tuple[float, float]] = []
         self._near = 0.0
+        self._stuck = 0
 
     def initialise(self) -> None:
         """Begin anew."""
@@ -254,11 +257,13 @@ class Deliver(Leaf):
         self._waited = 0.0
         self._banned.clear()
         self._near = self._robot.knowledge.time
+        self._stuck = 0
 
     def update(self) -> Result:
         """Carry on."""
         robot = self._robot
         knowledge, asked = robot.knowledge, robot.parameters
+        robot.own_up()
         now = knowledge.time
         depth = knowledge.depth
         inside = knowledge.zone is Zone.DROP
@@ -275,6 +280,11 @@ class Deliver(Leaf):
         way = self._slot or (5.0, knowledge.y)
         if self._progress.stuck(now, knowledge.x, knowledge.y, way, asked.stuck):
             self._progress.start(knowledge.time)
+            self._stuck += 1
+            if self._stuck >= SHIFTED:
+                # Its legs are where the sensors do not expect them, and look like something in the way.
+                self.board.stop()
+                return Result.FAILURE
             if self._slot is not None:
                 self._banned.append((self._slot[1], now + BAN_SECONDS))
                 self._slot = None

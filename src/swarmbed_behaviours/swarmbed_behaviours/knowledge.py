@@ -243,6 +243,9 @@ class Knowledge:
         carrier.x, carrier.y, carrier.stamp = x, y, self.time
         if carrier.status is Status.TAKEN and (not moved or self._holds(carrier)):
             return
+        if carrier.status is Status.DELIVERED and not (moved or self.edge_known):
+            # Whoever said so knew where the drop zone begins.
+            return
         carrier.status = Status.DELIVERED if inside else Status.FREE
         carrier.holder = ""
 
@@ -324,8 +327,13 @@ class Knowledge:
             if not known.placed and item.status is known.status and other.located:
                 known.x, known.y = x, y
             return
-        known.status, known.stamp = item.status, when
-        if item.status is not Status.TAKEN:
+        status = item.status
+        if status is Status.FREE and self.edge_known and other.message and not other.message.anchored:
+            # Who was never at the edge of the drop zone cannot tell what is delivered.
+            inside = x if other.located else known.x
+            status = Status.DELIVERED if inside > EDGE_INSIDE else status
+        known.status, known.stamp = status, when
+        if status is not Status.TAKEN:
             known.holder = ""
         # Own sights are better placed than what others tell.
         if other.located and not (known.placed and math.hypot(x - known.x, y - known.y) < 0.4):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from py_trees.common import Status as Result
 from swarmbed_behaviours.cooperative import Cooperative
 from swarmbed_behaviours.errands import Deliver, Progress
 from swarmbed_behaviours.knowledge import Carrier
@@ -277,3 +278,57 @@ def test_getting_on_is_told_from_going_to_and_fro():
     progress.start(0.0)
     # Another goal every second, and none is reached.
     assert any(progress.stuck(0.1 * k, 0.0, 0.0, (0.0, 3.0 * (-1) ** (k // 10)), 2.0) for k in range(80))
+
+
+def loaded(fake, **senses):
+    """Return a robot that has just lifted a carrier that it has never seen from outside."""
+    controller = cooperative(fake)
+    run(controller, fake, 1, **senses)
+    controller.board.carrying = True
+    controller.taken(controller.board)
+    return controller
+
+
+def test_who_carries_what_it_has_not_seen_learns_from_the_others_which_it_is(fake):
+    controller = loaded(fake)
+    assert controller.target is None
+    known(controller, 101, 0.1, -0.2)
+    known(controller, 102, 0.4, 0.2)
+    controller.own_up()
+    assert controller.target == 101
+    carriers = controller.knowledge.carriers
+    assert (carriers[101].status, carriers[101].holder) == (Status.TAKEN, fake.name)
+    assert carriers[102].status is Status.FREE
+
+
+@pytest.mark.parametrize("degrees", range(-180, 180, 15))
+def test_a_side_of_the_load_goes_first_and_no_leg(fake, degrees):
+    controller = loaded(fake)
+    controller._load_yaw = math.radians(70.0)
+    direction = math.radians(degrees)
+    vx, vy, face = controller._look_past_the_legs(0.5 * math.cos(direction), 0.5 * math.sin(direction))
+    assert math.atan2(vy, vx) == pytest.approx(math.atan2(math.sin(direction), math.cos(direction)))
+    # Turned as it wants to be, a side looks where it goes.
+    off = (direction - face - controller._load_yaw) % (math.pi / 2)
+    assert min(off, math.pi / 2 - off) == pytest.approx(0.0, abs=1e-9)
+    turn = abs(math.remainder(face - controller.board.heading, math.tau))
+    assert turn <= math.pi / 4 + 1e-9
+    assert math.hypot(vx, vy) == pytest.approx(0.15 if turn > math.radians(25.0) else 0.5)
+
+
+def test_a_load_that_is_stuck_again_and_again_is_put_down_and_taken_up_anew(fake):
+    controller = loaded(fake, ranges={"tof": np.full(16, 0.05)})
+    deliver = Deliver(controller)
+    said = []
+    for _ in range(200):
+        fake.set(time=fake.senses.time + 0.1)
+        controller.board.begin()
+        controller.knowledge.update(controller.board.senses, controller.board.carriers)
+        controller._look_around()
+        deliver.tick_once()
+        said.append(deliver.status)
+        if deliver.status is not Result.RUNNING:
+            break
+    assert said[-1] is Result.FAILURE
+    # That is three times four seconds, not the first thing that is tried.
+    assert 12.0 <= 0.1 * len(said) < 16.0

@@ -133,6 +133,33 @@ def test_what_another_tells_is_found_in_the_own_frame():
     assert (carrier.x, carrier.y) == pytest.approx((2.5, 0.7), abs=0.15)
 
 
+def test_who_does_not_know_the_edge_of_the_drop_zone_does_not_unsay_what_is_delivered():
+    robot = Robot(zone=Zone.DROP)
+    robot.pose[0] -= 0.2
+    robot.update(Zone.NEITHER)
+    assert robot.knowledge.edge_known
+    robot.update(sights={101: Sight(0.8, 1.0, 0.3)})
+    located(robot)
+    for x, expected in ((0.4, Status.DELIVERED), (-1.5, Status.FREE)):
+        for _ in range(12):
+            item = Item(101, Status.FREE, 0.0, x, 1.2, own=True)
+            robot.update(heard=[("b", told(item=item, anchored=False))])
+        assert robot.knowledge.carriers[101].status is expected
+
+
+def test_what_others_say_is_delivered_is_so_for_who_does_not_know_the_edge():
+    robot = Robot()
+    located(robot)
+    robot.update(heard=[("b", told(item=Item(101, Status.DELIVERED, 0.0, 0.8, 1.0), anchored=False))])
+    carrier = robot.knowledge.carriers[101]
+    assert carrier.status is Status.DELIVERED
+    robot.update(sights={101: Sight(carrier.x, carrier.y, robot.time + 0.05)})
+    assert carrier.status is Status.DELIVERED
+    # But not if it was taken away from there.
+    robot.update(sights={101: Sight(carrier.x - 1.0, carrier.y, robot.time + 0.05)})
+    assert carrier.status is Status.FREE
+
+
 def test_of_a_stranger_only_the_status_is_taken():
     robot = Robot()
     item = Item(104, Status.DELIVERED, 0.0, 2.0, 1.0)

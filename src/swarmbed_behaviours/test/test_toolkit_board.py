@@ -273,3 +273,13 @@ def test_a_controller_senses_and_commands_once_a_tick_and_says_what_it_does(fake
     assert len(fake.commands) == 1
     assert controller.doing == "first"
     assert controller.root.status is Status.RUNNING
+
+
+class NoTree(TreeController):
+    def make_tree(self):
+        """Forget to return it."""
+
+
+def test_a_controller_without_a_tree_is_told_so(fake):
+    with pytest.raises(TypeError, match=r"NoTree\.make_tree returned None: the root of a tree is right"):
+        NoTree(fake, NoParameters(), np.random.default_rng(0))

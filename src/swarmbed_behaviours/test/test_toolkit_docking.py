@@ -11,6 +11,7 @@ from swarmbed_behaviours.toolkit import (
     NoticesCarrier,
     pick_up,
 )
+from swarmbed_core.errors import ConfigError
 from swarmbed_core.geometry import between
 from swarmbed_core.robot import Command
 
@@ -218,3 +219,9 @@ def test_a_load_that_does_not_come_up_is_put_down_again(fake):
     assert fake.commands[-1].carrying is False
     assert fake.commands[-1].lift is False
     assert not board.carrying
+
+
+@pytest.mark.parametrize("kind", ["epuck2", "pera_swarm", "pioneer3dx", "convoy_car"])
+def test_a_kind_that_cannot_lift_carriers_is_refused_at_once(fake_of, kind):
+    with pytest.raises(ConfigError, match=f"a {kind} cannot pick up carriers: its file has no "):
+        docking_of(fake_of(kind))

@@ -46,6 +46,6 @@ def find_plugin(group: str, name: str) -> Any:
         raise ConfigError(message)
     try:
         return points[0].load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         message = f"{what} '{name}' ({points[0].value}) cannot be imported: {type(error).__name__}: {error}"
         raise ConfigError(message) from error

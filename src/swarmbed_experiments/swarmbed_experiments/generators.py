@@ -114,7 +114,11 @@ class RobotDeathParameters(Part):
 
 
 class RobotDeath:
-    """Lets robots die, with their bodies staying where they are."""
+    """Lets robots die, with their bodies staying where they are.
+
+    Those that do not die with a load do it in the open: a body below a carrier makes that one nobody's, as
+    a load does, and then the number of lost carriers would be left to chance.
+    """
 
     Parameters: ClassVar[type[Part]] = RobotDeathParameters
 
@@ -144,10 +148,24 @@ class RobotDeath:
             if self._carrying and self._names[row] not in dead:
                 self._carrying -= 1
                 self._kill(look.time, row, "dies while carrying")
-        idle = [row for row, name in enumerate(self._names) if row not in busy and name not in dead]
+        idle = [
+            row
+            for row, name in enumerate(self._names)
+            if row not in busy and name not in dead and self._in_the_open(row, look)
+        ]
         while self._others and idle:
             self._others -= 1
             self._kill(look.time, idle.pop(int(self._rng.integers(len(idle)))), "dies")
+
+    def _in_the_open(self, row: int, look: Look) -> bool:
+        """Return whether a robot stands below no carrier, not even in part."""
+        scene = self._setting.scene
+        radius = scene.robots[row].spec.body.bounding_radius
+        return all(
+            math.hypot(pose[0] - look.robots[row, 0], pose[1] - look.robots[row, 1])
+            > radius + math.hypot(item.carrier.length, item.carrier.width) / 2
+            for pose, item in zip(look.carriers.poses, scene.carriers, strict=True)
+        )
 
     def _kill(self, time: float, row: int, text: str) -> None:
         name = self._names[row]
@@ -240,7 +258,7 @@ class MovedCarrier:
 class WheelSlipParameters(Part):
     """Which share of their way the wheels slip."""
 
-    share: Fraction = 0.1
+    share: Annotated[float, Field(ge=0, lt=1)] = 0.1
 
 
 class WheelSlip:

@@ -47,6 +47,7 @@ from swarmbed_experiments.files import RUNS, read_json, write_json, write_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
+SEEDS = 2**32
 CONFIDENCE = 0.95
 PERCENTILES = (5, 25, 50, 75, 95)
 PACKAGES = ("swarmbed_core", "swarmbed_sim", "swarmbed_behaviours", "swarmbed_experiments")
@@ -168,6 +169,9 @@ def sweep(
     from swarmbed_experiments.scenarios import load_scenario
 
     console = console or Console(quiet=True)
+    if first_seed + seeds > SEEDS:
+        message = f"{seeds} seeds from {first_seed} on: the last seed that there is is {SEEDS - 1}"
+        raise ConfigError(message)
     scenario, source = load_scenario(name, sets, world=world, seed=first_seed)
     if job is None:
         with console.status(

@@ -72,6 +72,19 @@ def test_two_die_one_of_them_when_it_carries(stage):
     assert [event.kind for event in here.setting.events] == ["robot_death"] * 2
 
 
+def test_nobody_dies_below_a_carrier_but_waits_until_it_has_left(stage):
+    here = stage(
+        robots=[{"place": {"poses": [[-1.0, 0.1, 0.0]]}}],
+        carriers=[{"place": {"poses": [[-1.0, 0.0, 0.0]]}}],
+    )
+    generator = make(RobotDeath, here, after=1.0)
+    generator.tick(here.look(2.0))
+    assert here.setting.dead == set()
+    here.world.teleport("dots1", (-1.0, 0.5, 0.0))
+    generator.tick(here.look(3.0))
+    assert here.setting.dead == {"dots1"}
+
+
 def test_deaths_that_do_not_add_up(stage):
     with pytest.raises(ConfigError, match="3 shall die of 2 robots"):
         make(RobotDeath, stage(), count=3)

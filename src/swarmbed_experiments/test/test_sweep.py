@@ -469,3 +469,8 @@ def test_statistics_of_one_run_have_no_interval():
     found = statistics([7.0])
     assert (found["mean"], found["min"], found["p50"], found["max"]) == (7.0, 7.0, 7.0, 7.0)
     assert found["low"] is found["high"] is found["std"] is None
+
+
+def test_seeds_beyond_the_last_are_refused_before_anything_runs(case):
+    with pytest.raises(ConfigError, match="2 seeds from 4294967295 on: the last seed that there is"):
+        sweep(case.name, seeds=2, first_seed=2**32 - 1, out=case.out, job=case.jobs.quick)

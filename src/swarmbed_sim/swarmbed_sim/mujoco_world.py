@@ -422,17 +422,24 @@ class MujocoPhysics:
     def _wake(self) -> None:
         """Let all be moved by what holds it or no longer does: a hand changes what the engine does not see.
 
-        Below 0 a tree of bodies is awake, and counts up towards sleep.
+        Data that are new are awake in all their parts; the engine fails where only some of them say so.
         """
-        self._data.tree_asleep[:] = -1 - mujoco.mjMINAWAKE
+        fresh = mujoco.MjData(self._model)
+        self._take_state(fresh, self._data)
+        mujoco.mj_copyData(self._data, self._model, fresh)
+
+    @staticmethod
+    def _take_state(to: mujoco.MjData, data: mujoco.MjData) -> None:
+        """Write what lasts from one step to the next."""
+        for name in ("qpos", "qvel", "ctrl", "qacc_warmstart"):
+            getattr(to, name)[:] = getattr(data, name)
 
     def _rebuild(self) -> None:
         """Go on with other boxes."""
         data, indices, latest = self._data, self._indices, self._latest
         self._build()
         # Boxes have no state: that of all else is as it was.
-        for name in ("qpos", "qvel", "ctrl", "qacc_warmstart"):
-            getattr(self._data, name)[:] = getattr(data, name)
+        self._take_state(self._data, data)
         rows = {name: row for row, name in enumerate(indices.names)}
         kept = [(row, rows[name]) for row, name in enumerate(self._indices.names) if name in rows]
         new, old = np.array(kept).T

@@ -512,6 +512,21 @@ def test_a_lifted_carrier_falls_when_its_robot_is_taken_away():
     assert bodies.carrier_lifts == pytest.approx(0.0, abs=1e-3)
 
 
+def test_what_sleeps_while_a_hand_moves_something_else_can_be_lifted_at_that_moment():
+    bodies = physics([(0.0, 0.0, 0.0)], [(0.0, 0.0, 0.0), (1.0, 1.0, 0.0)])
+    run = Run(bodies)
+    run.go(3.0)
+    steps = round(DOTS.lifter.travel_time / bodies.timestep)
+    for k in range(steps):
+        # One of these steps is the one in which the platform comes to touch the tray.
+        bodies.move_carrier(1, (1.0, -1.0 + 1e-3 * k, 0.0))
+        run.platforms[:] = LOWERED + (RAISED - LOWERED) * (k + 1) / steps
+        run.go(bodies.timestep)
+    run.go(0.3)
+    assert bodies.carried_by.tolist() == [0, -1]
+    assert bodies.carrier_lifts[0] == pytest.approx(LIFT, abs=1e-3)
+
+
 def test_the_engine_writes_no_file_of_warnings(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bodies = physics([(0.0, 0.0, 0.0)])

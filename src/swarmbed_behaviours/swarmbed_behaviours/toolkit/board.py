@@ -14,6 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from py_trees.behaviour import Behaviour
 from py_trees.common import Status
 from swarmbed_core.controller import NoParameters
 from swarmbed_core.device import Zone
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
-    from py_trees.behaviour import Behaviour
     from swarmbed_core.config import Part
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.markers import UndersideSight
@@ -382,6 +382,9 @@ class TreeController(ABC):
         self.parameters = parameters
         self.board = Board(robot, rng)
         self.root = self.make_tree()
+        if not isinstance(self.root, Behaviour):
+            message = f"{type(self).__name__}.make_tree returned {self.root!r}: the root of a tree is right"
+            raise TypeError(message)
         self.doing = self.root.name
 
     @abstractmethod

@@ -24,6 +24,7 @@ from py_trees.common import Status
 from py_trees.composites import Selector, Sequence
 from pydantic import Field
 from swarmbed_core.config import Part
+from swarmbed_core.errors import ConfigError
 from swarmbed_core.geometry import between, compose, wrap
 from swarmbed_core.markers import CarrierMarkers
 from swarmbed_core.onboard import CARRIER_MARKERS
@@ -121,13 +122,20 @@ class Docking:
             accept: whether a carrier that stands at a place in odom is to be picked up.
 
         Raises:
-            ConfigError: there are no such markers.
+            ConfigError: there are no such markers, or this kind of robot cannot pick up carriers.
         """
+        spec = board.spec
+        needed = {"cameras": spec.cameras, "lifter": spec.lifter, "carrier": spec.carrier}
+        missing = [what for what, part in needed.items() if not part]
+        if spec.carrier is None or missing:
+            message = (
+                f"a {spec.kind} cannot pick up carriers: its file has no {', '.join(missing)}; dots has them"
+            )
+            raise ConfigError(message)
         self.board = board
         self.parameters = parameters
         self.docking = CarrierMarkers.load(parameters.markers).docking
-        carrier = board.spec.carrier
-        self.half = 0.0 if carrier is None else carrier.length / 2
+        self.half = spec.carrier.length / 2
         self.target: int | None = None
         self.why = ""
         self.over = False
@@ -309,18 +317,34 @@ class NearPredock(Condition):
         )
 
 
-class GoToPredock(Leaf):
+class _Step(Leaf):
+    """A step on the way below a carrier, that notices when it has lasted too long."""
+
+    def __init__(self, docking: Docking, name: str) -> None:
+        """Take the step for `docking`."""
+        super().__init__(name, docking.board)
+        self._docking = docking
+        self._since: float | None = None
+
+    def initialise(self) -> None:
+        """Begin anew."""
+        self._since = None
+
+    def _lasts(self, holds: bool, seconds: float) -> bool:
+        """Return whether something holds for longer than so many seconds."""
+        if not holds:
+            self._since = None
+        elif self._since is None:
+            self._since = self.board.time
+        return self._since is not None and self.board.time - self._since > seconds
+
+
+class GoToPredock(_Step):
     """Go before the side of the carrier, at first nearer if its direction is not known from here."""
 
     def __init__(self, docking: Docking, name: str = "to predock") -> None:
         """Go."""
-        super().__init__(name, docking.board)
-        self._docking = docking
-        self._blocked_since: float | None = None
-
-    def initialise(self) -> None:
-        """Begin anew."""
-        self._blocked_since = None
+        super().__init__(docking, name)
 
     def update(self) -> Status:
         """Go on; stand there until the robot knows well enough where it is."""
@@ -332,14 +356,12 @@ class GoToPredock(Leaf):
         side = docking.side(known)
         sure = known.yaw_known and known.yaw_sigma < 0.1
         goal = self._before(side) if sure else self._nearer(side)
-        if way_likelihood(board, goal, asked.approach_speed) > asked.blocked:
-            if self._blocked_since is None:
-                self._blocked_since = board.time
-            if board.time - self._blocked_since > PATIENCE:
-                return docking.fail("blocked")
+        blocked = way_likelihood(board, goal, asked.approach_speed) > asked.blocked
+        if self._lasts(blocked, PATIENCE):
+            return docking.fail("blocked")
+        if blocked:
             board.stop()
             return Status.RUNNING
-        self._blocked_since = None
         if board.go_to(goal, asked.approach_speed) is Status.FAILURE:
             return docking.fail("path")
         return Status.RUNNING
@@ -359,18 +381,12 @@ class GoToPredock(Leaf):
         return compose((side[0], side[1], math.atan2(y, x)), (self._docking.parameters.near, 0.0, math.pi))
 
 
-class Dock(Leaf):
+class Dock(_Step):
     """Drive in between the legs to dock, where the upward camera must see the markermap."""
 
     def __init__(self, docking: Docking, name: str = "to dock") -> None:
         """Drive in."""
-        super().__init__(name, docking.board)
-        self._docking = docking
-        self._arrived: float | None = None
-
-    def initialise(self) -> None:
-        """Begin anew."""
-        self._arrived = None
+        super().__init__(docking, name)
 
     def update(self) -> Status:
         """Drive on; where dock is reached, wait a moment for the sight of the markermap."""
@@ -381,26 +397,17 @@ class Dock(Leaf):
         status = board.go_to(docking.docking.dock_pose(docking.side(known)), docking.parameters.dock_speed)
         if status is Status.FAILURE:
             return docking.fail("stuck")
-        if status is Status.SUCCESS:
-            if self._arrived is None:
-                self._arrived = board.time
-            if board.time - self._arrived > APPEAR_SECONDS:
-                return docking.fail("no markermap")
+        if self._lasts(status is Status.SUCCESS, APPEAR_SECONDS):
+            return docking.fail("no markermap")
         return Status.RUNNING
 
 
-class CentreUnder(Leaf):
+class CentreUnder(_Step):
     """Go to the centre below the carrier, parallel to its sides."""
 
     def __init__(self, docking: Docking, name: str = "centre under carrier") -> None:
         """Go."""
-        super().__init__(name, docking.board)
-        self._docking = docking
-        self._arrived: float | None = None
-
-    def initialise(self) -> None:
-        """Begin anew."""
-        self._arrived = None
+        super().__init__(docking, name)
 
     def update(self) -> Status:
         """Go on; succeed when the robot stands there."""
@@ -418,12 +425,8 @@ class CentreUnder(Leaf):
             board.stop()
             return Status.SUCCESS
         status = board.go_to(goal, asked.centre_speed)
-        if status is not Status.SUCCESS:
-            self._arrived = None
-        elif self._arrived is None:
-            self._arrived = board.time
         # A path is over near its end already, and something may be in the way.
-        held = self._arrived is not None and board.time - self._arrived > APPEAR_SECONDS
+        held = self._lasts(status is Status.SUCCESS, APPEAR_SECONDS)
         return self._docking.fail("stuck") if held or status is Status.FAILURE else Status.RUNNING
 
 
