@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import numpy as np
 from py_trees.composites import Selector, Sequence
+from py_trees.decorators import SuccessIsFailure
 from pydantic import Field
 from swarmbed_core.config import Part
 from swarmbed_core.device import Zone
@@ -48,6 +49,7 @@ from swarmbed_behaviours.toolkit import (
     DockingParameters,
     Lower,
     TreeController,
+    Wait,
     pick_up,
 )
 
@@ -126,6 +128,7 @@ class Cooperative(TreeController):
         state: what it tells the others it does.
         target: the carrier it claims.
         obstacles: what is near, as `steering` has it.
+        room: metres to the nearest of them when it last steered, beyond what it keeps from everything.
     """
 
     Parameters: ClassVar[type[Part]] = CooperativeParameters
@@ -140,6 +143,7 @@ class Cooperative(TreeController):
         self._ring = ring.name if ring else ""
         self._blind = np.zeros(len(self._angles))
         self._load_yaw = 0.0
+        self.room = math.inf
         self._memory = np.full((max(SWEEPS_KEPT * len(self._angles), 1), 3), -1e9)
         self._head = 0
         self.obstacles = np.zeros((256, OBSTACLE))
@@ -164,6 +168,22 @@ class Cooperative(TreeController):
         out = ComeOut(self.docking, lambda _: TO_SEARCH_ZONE)
         again = ComeOut(self.docking, lambda _: TO_SEARCH_ZONE)
         clear = Check("nothing above that stays", board, self._clear)
+        bring = Sequence(
+            "bring",
+            memory=True,
+            children=[
+                Do("carries", board, self.taken),
+                Deliver(self),
+                Lower(board),
+                Do("delivered", board, self.delivered),
+            ],
+        )
+        let_go = Sequence(
+            "let go",
+            memory=True,
+            # The camera that looks up is late, and has to see the carrier for it to be taken anew.
+            children=[Lower(board), Do("put down", board, self.put_down), Wait(board, 0.5)],
+        )
         return Sequence(
             "cooperative",
             memory=True,
@@ -171,16 +191,7 @@ class Cooperative(TreeController):
                 Selector("get clear", memory=True, children=[clear, Guarded(self, again, State.LEAVE)]),
                 Find(self),
                 Guarded(self, pick_up(self.docking), State.DOCK),
-                Sequence(
-                    "deliver",
-                    memory=True,
-                    children=[
-                        Do("carries", board, self.taken),
-                        Deliver(self),
-                        Lower(board),
-                        Do("delivered", board, self.delivered),
-                    ],
-                ),
+                Selector("deliver", memory=True, children=[bring, SuccessIsFailure("take anew", let_go)]),
                 Guarded(self, out, State.LEAVE, "come out"),
             ],
         )
@@ -307,10 +318,18 @@ class Cooperative(TreeController):
 
     def delivered(self, board: Board) -> None:
         """The carrier stands in the drop zone."""
+        self._part(board, Status.DELIVERED)
+
+    def put_down(self, board: Board) -> None:
+        """The carrier stands here, to be taken again."""
+        self._part(board, Status.FREE)
+
+    def _part(self, board: Board, status: Status) -> None:
+        """Know that the carrier stands where the robot is, and claim it no more."""
         knowledge = self.knowledge
         carrier = None if self.target is None else knowledge.carriers.get(self.target)
         if carrier is not None:
-            carrier.status, carrier.holder = Status.DELIVERED, ""
+            carrier.status, carrier.holder = status, ""
             carrier.x, carrier.y, carrier.stamp = knowledge.x, knowledge.y, board.time
             carrier.seen = board.time
         self.target = None
@@ -424,7 +443,7 @@ class Cooperative(TreeController):
             wish_x, wish_y, self._last[0], self._last[1], self.radius, asked.brake, asked.delay, 1.0,
             self.obstacles, count, self._answer,
         )  # fmt: skip
-        vx, vy, _, share = self._answer.tolist()
+        vx, vy, self.room, share = self._answer.tolist()
         if self.board.carrying and face is None:
             vx, vy, face = self._look_past_the_legs(vx, vy)
         self._last = (vx, vy)

@@ -31,8 +31,8 @@ WALL_SLACK: Final = 0.08
 """Metres by which a wall may turn out to be nearer to a chosen place than it seemed."""
 PATIENCE: Final = 10.0
 """Seconds in the drop zone's front after which a robot puts up with less room."""
-SHIFTED: Final = 3
-"""After being stuck so often with a load a robot puts it down and takes it up anew: it may have shifted."""
+SHIFTED: Final = 0.02
+"""What seems to be so many metres within the circle of the load is the load's own, which has shifted."""
 HELD: Final = 15
 """Ticks in which something may be in the way before a robot gives a carrier up."""
 FRESH_GOAL: Final = 0.4
@@ -247,7 +247,6 @@ class Deliver(Leaf):
         self._waited = 0.0
         self._banned: list[tuple[float, float]] = []
         self._near = 0.0
-        self._stuck = 0
 
     def initialise(self) -> None:
         """Begin anew."""
@@ -257,7 +256,6 @@ class Deliver(Leaf):
         self._waited = 0.0
         self._banned.clear()
         self._near = self._robot.knowledge.time
-        self._stuck = 0
 
     def update(self) -> Result:
         """Carry on."""
@@ -280,8 +278,7 @@ class Deliver(Leaf):
         way = self._slot or (5.0, knowledge.y)
         if self._progress.stuck(now, knowledge.x, knowledge.y, way, asked.stuck):
             self._progress.start(knowledge.time)
-            self._stuck += 1
-            if self._stuck >= SHIFTED:
+            if robot.room < -asked.margin - SHIFTED:
                 # Its legs are where the sensors do not expect them, and look like something in the way.
                 self.board.stop()
                 return Result.FAILURE

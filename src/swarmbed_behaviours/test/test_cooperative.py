@@ -316,8 +316,10 @@ def test_a_side_of_the_load_goes_first_and_no_leg(fake, degrees):
     assert math.hypot(vx, vy) == pytest.approx(0.15 if turn > math.radians(25.0) else 0.5)
 
 
-def test_a_load_that_is_stuck_again_and_again_is_put_down_and_taken_up_anew(fake):
-    controller = loaded(fake, ranges={"tof": np.full(16, 0.05)})
+@pytest.mark.parametrize(("gap", "anew"), [(0.05, True), (0.3, False)])
+def test_a_load_that_has_shifted_is_taken_anew_but_not_one_that_has_to_wait(fake, gap, anew):
+    # All around, something is as near as its own legs can be, or stands in its way.
+    controller = loaded(fake, ranges={"tof": np.full(16, gap)})
     deliver = Deliver(controller)
     said = []
     for _ in range(200):
@@ -327,8 +329,18 @@ def test_a_load_that_is_stuck_again_and_again_is_put_down_and_taken_up_anew(fake
         controller._look_around()
         deliver.tick_once()
         said.append(deliver.status)
-        if deliver.status is not Result.RUNNING:
-            break
-    assert said[-1] is Result.FAILURE
-    # That is three times four seconds, not the first thing that is tried.
-    assert 12.0 <= 0.1 * len(said) < 16.0
+    assert (Result.FAILURE in said) is anew
+    # It is not the first thing that is tried.
+    assert Result.FAILURE not in said[:35]
+
+
+def test_what_is_put_down_stands_there_for_everybody(fake):
+    controller = loaded(fake)
+    known(controller, 101, 0.1, 0.0)
+    controller.own_up()
+    assert controller.knowledge.carriers[101].status is Status.TAKEN
+    controller.knowledge.x = -0.7
+    controller.put_down(controller.board)
+    carrier = controller.knowledge.carriers[101]
+    assert (carrier.status, carrier.holder, carrier.x) == (Status.FREE, "", -0.7)
+    assert controller.target is None

@@ -1,6 +1,7 @@
 """The loop: what is ticked when, how it ends, and what it leaves whatever happens."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -328,3 +329,23 @@ def test_a_second_run_in_one_process_gives_the_same_bits(world):
         tracks.append(run.track)
     assert (tracks[0].poses == tracks[1].poses).all()
     assert tracks[0].deeds == tracks[1].deeds
+
+
+def test_a_load_that_shifts_on_its_platform_is_set_down_and_taken_anew():
+    sets = ["robots.0.count=1", "carriers.0.count=1", "time_limit=120"]
+    scenario, source = load_scenario("intralogistics_cooperative", sets, seed=1)
+    run = Run(scenario, source)
+    physics, decided, shifted = run.world.physics, None, False
+    while decided is None:
+        look = run.tick()
+        if not shifted and look.carriers.carried_by[0] == 0 and look.robots[0, 0] > -0.3:
+            shifted = True
+            # By a hit that nobody noticed: its legs are now where the sensors do not expect them.
+            at, _ = physics._indices.bodies[0]
+            yaw = look.carriers.poses[0, 2] + math.radians(25.0)
+            physics._qpos[at + 3 : at + 7] = math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
+        decided = run._judge(look)
+    assert decided[0] == "accepted"
+    found = {name: value for part in run.transducers for name, value in part.metrics().items()}
+    assert found["lifts"] == 2
+    run.close()
