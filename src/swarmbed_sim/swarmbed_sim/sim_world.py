@@ -1,8 +1,8 @@
 """`SimWorld`: robots with all their devices on top of any physics; what both worlds of this package share.
 
-A `Physics` moves the bodies. Here are the robots' parts (`parts`, `fiducials`), the things that an
-experiment may do to a run, and the truth. A robot's parts are made when somebody asks for its device, so
-that a crowd that nobody asks for costs nothing but its bodies.
+A `Physics` moves the bodies. Here are the robots' parts (`bodies`, `rings`, `fiducials`, `parts`), the things
+that an experiment may do to a run, and the truth. A robot's parts are made when somebody asks for its device,
+so that a crowd that nobody asks for costs nothing but its bodies.
 
 All chance comes from one seed: each part of each robot has a generator of its own, so that what one robot
 does to its noise changes no other's.
@@ -28,6 +28,7 @@ from swarmbed_core.scene import legs_of
 from swarmbed_core.spec import BoxBody
 from swarmbed_core.world import CarrierTruth, Contact
 
+from swarmbed_sim.bodies import Bodies, Compass, Imu, Motors
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.fiducials import Cameras, Eyes, latency_of
 from swarmbed_sim.footprint import TOUCH, Footprint, box_print, disc_print, overlap
@@ -35,21 +36,16 @@ from swarmbed_sim.parts import (
     CARRIER_NUMBERS,
     Air,
     Beat,
-    Bodies,
-    Compass,
     Furniture,
-    Imu,
     Leds,
     Life,
     Lifter,
-    Motors,
     Power,
-    Ranges,
-    Rings,
     ZoneSense,
     power_numbers,
     watts_k,
 )
+from swarmbed_sim.rings import Ranges, Rings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

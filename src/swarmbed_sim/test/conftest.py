@@ -14,6 +14,7 @@ from swarmbed_core.raycast import box_segments
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import Scene, make_scene
 from swarmbed_sim.errors import SimError
+from swarmbed_sim.sim_world import SimWorld
 
 
 class KinematicPhysics:
@@ -148,3 +149,14 @@ def kinematic() -> type[KinematicPhysics]:
 def scene():
     """Return the function that makes scenes."""
     return scene_of
+
+
+@pytest.fixture
+def world(scene, kinematic):
+    """Return a way to make a `SimWorld` over the kinematic physics."""
+
+    def make(robots, carriers=(), seed=7, **more):
+        made = scene(robots, carriers, **more)
+        return SimWorld(made, kinematic(made), np.random.SeedSequence(seed))
+
+    return make

@@ -1,0 +1,412 @@
+"""Wheels and inertial sensors of simulated robots: what they make bodies do, and feel of what bodies did.
+
+The models are those of `swarmbed_core.memory`, with differences that come from bodies that push back:
+encoders and inertial sensors tell what the body really did, and not what its wheels were asked to do. So a
+wheel that pushes against a wall stands and does not spin, with its motor at work: the effort is that of the
+force that the drives push with.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from swarmbed_core.device import (
+    CompassReading,
+    ImuReading,
+    MotorReading,
+)
+from swarmbed_core.geometry import wrap
+from swarmbed_core.kernel import kernel
+from swarmbed_core.kinematics import Kinematics, body_k, limit_k
+from swarmbed_core.memory import GRAVITY
+
+from swarmbed_sim.parts import roomy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from swarmbed_core.device import Clock
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import RobotSpec
+
+    from swarmbed_sim.parts import Beat, Life
+    from swarmbed_sim.physics import Physics
+
+    BoolArray = NDArray[np.bool_]
+    IntArray = NDArray[np.int64]
+
+STEPS = 256
+"""Steps for which the noise of wheels and inertial sensors is drawn at once."""
+CREEP = 1e-4
+"""A wheel that rolls slower than this, in m/s, stands, and its encoder counts nothing."""
+
+# Where the numbers of a robot's body are in its row.
+MAX_SPEED, SLIP_KEEP, SLIP_FRESH, MISCOUNT, GYRO, WALK, ACCEL, COMPASS, AVAILABLE = range(9)
+BODY_NUMBERS = 9
+# Where what its inertial sensors feel is.
+FELT_GYRO, FELT_X, FELT_Y, FELT_EFFORT, FELT_HEADING = range(5)
+FELT_NUMBERS = 5
+
+
+@kernel
+def command_k(
+    count: int,
+    rows: IntArray,
+    drives: BoolArray,
+    numbers: FloatArray,
+    inverse: FloatArray,
+    asked: FloatArray,
+    slip: FloatArray,
+    lost: FloatArray,
+    noise: FloatArray,
+    at: int,
+    v_body: FloatArray,
+    driven: BoolArray,
+) -> None:
+    """Write the body velocities that the wheels would give robots, as asked, limited, and slipping.
+
+    Args:
+        count: of the robots.
+        rows: of the robots in `v_body`.
+        drives: which of them drive; the others stand.
+        numbers: of their bodies.
+        inverse: their kinematics.
+        asked: speeds that their wheels were asked for.
+        slip: shares by which the wheels' way over the floor differs from their own, moved on.
+        lost: the share of it that slips away besides.
+        noise: by robot, step and wheel; of no steps for no noise.
+        at: which step.
+        v_body: filled for these robots.
+        driven: filled for these robots.
+    """
+    wheels = asked.shape[1]
+    on_floor = np.empty(wheels)
+    for i in range(count):
+        row = rows[i]
+        if noise.shape[1] > 0:
+            for k in range(wheels):
+                slip[i, k] = slip[i, k] * numbers[i, SLIP_KEEP] + numbers[i, SLIP_FRESH] * noise[i, at, k]
+        driven[row] = drives[i]
+        for k in range(wheels):
+            on_floor[k] = asked[i, k] if drives[i] else 0.0
+        limit_k(on_floor, numbers[i, MAX_SPEED])
+        for k in range(wheels):
+            on_floor[k] *= (1.0 + slip[i, k]) * (1.0 - lost[i])
+        body_k(inverse[i], on_floor, v_body[row])
+
+
+@kernel
+def feel_k(
+    count: int,
+    dt: float,
+    rows: IntArray,
+    on: BoolArray,
+    drives: BoolArray,
+    numbers: FloatArray,
+    matrix: FloatArray,
+    slip: FloatArray,
+    lost: FloatArray,
+    wheel_noise: FloatArray,
+    imu_noise: FloatArray,
+    compass_noise: FloatArray,
+    at: int,
+    poses: FloatArray,
+    twists: FloatArray,
+    pushes: FloatArray,
+    last_poses: FloatArray,
+    last_twists: FloatArray,
+    bias: FloatArray,
+    speeds: FloatArray,
+    travel: FloatArray,
+    felt: FloatArray,
+) -> None:
+    """Let robots feel what their bodies did in a step: encoders, gyroscope, accelerometer, compass.
+
+    Args:
+        count: of the robots.
+        dt: the step.
+        rows: of the robots in `on`, `poses`, `twists` and `pushes`.
+        on: those without power feel nothing.
+        drives: which of them drive.
+        numbers: of their bodies.
+        matrix: their kinematics.
+        slip: shares by which the wheels' way over the floor differs from their own.
+        lost: the share of it that slips away besides.
+        wheel_noise: by robot, step and wheel, after the numbers for the slip; of no steps for no noise.
+        imu_noise: by robot and step, four numbers each.
+        compass_noise: by robot and step.
+        at: which step.
+        poses: now.
+        twists: now.
+        pushes: of the drives, m/s².
+        last_poses: before, moved on; NaN for a robot that was put somewhere else, whose wheels did not roll.
+        last_twists: before, moved on.
+        bias: of the gyroscopes, moved on.
+        speeds: of the wheels, filled.
+        travel: of the wheels, moved on.
+        felt: what the inertial sensors feel, filled.
+    """
+    wheels = speeds.shape[1]
+    noisy = wheel_noise.shape[1] > 0
+    for i in range(count):
+        row = rows[i]
+        pose, twist, pose0, twist0 = poses[row], twists[row], last_poses[i], last_twists[i]
+        if on[row]:
+            if math.isfinite(pose0[0]):
+                turn = wrap(pose[2] - pose0[2])
+                half = 0.5 * turn
+                # The way along the arc that leads from where the body was to where it is.
+                stretch = half / math.sin(half) if abs(half) > 1e-6 else 1.0
+                dx, dy = pose[0] - pose0[0], pose[1] - pose0[1]
+                c, s = math.cos(pose0[2] + half), math.sin(pose0[2] + half)
+                way_x, way_y = stretch * (c * dx + s * dy), stretch * (c * dy - s * dx)
+            else:
+                way_x, way_y, turn = twist[0] * dt, twist[1] * dt, twist[2] * dt
+            for k in range(wheels):
+                grip = (1.0 + slip[i, k]) * (1.0 - lost[i])
+                rolled = (matrix[i, k, 0] * way_x + matrix[i, k, 1] * way_y + matrix[i, k, 2] * turn) / grip
+                speeds[i, k] = (
+                    matrix[i, k, 0] * twist[0] + matrix[i, k, 1] * twist[1] + matrix[i, k, 2] * twist[2]
+                ) / grip
+                if noisy and abs(rolled) > CREEP * dt:
+                    rolled += numbers[i, MISCOUNT] * wheel_noise[i, at, wheels + k]
+                travel[i, k] += rolled
+            ax = (twist[0] - twist0[0]) / dt - twist[1] * twist[2]
+            ay = (twist[1] - twist0[1]) / dt + twist[0] * twist[2]
+            felt[i, FELT_GYRO], felt[i, FELT_X], felt[i, FELT_Y] = twist[2], ax, ay
+            felt[i, FELT_EFFORT] = min(1.0, pushes[row] / numbers[i, AVAILABLE]) if drives[i] else 0.0
+            felt[i, FELT_HEADING] = pose[2]
+            if noisy:
+                bias[i] += numbers[i, WALK] * imu_noise[i, at, 0]
+                felt[i, FELT_GYRO] += bias[i] + numbers[i, GYRO] * imu_noise[i, at, 1]
+                felt[i, FELT_X] += numbers[i, ACCEL] * imu_noise[i, at, 2]
+                felt[i, FELT_Y] += numbers[i, ACCEL] * imu_noise[i, at, 3]
+                felt[i, FELT_HEADING] = wrap(pose[2] + numbers[i, COMPASS] * compass_noise[i, at, 0])
+        for k in range(3):
+            last_poses[i, k], last_twists[i, k] = pose[k], twist[k]
+
+
+class Bodies:
+    """Wheels and inertial sensors of all robots that have devices."""
+
+    def __init__(self, dt: float, wheels: int, *, noise: bool) -> None:
+        """Start without any.
+
+        Args:
+            dt: the world's step.
+            wheels: the most that a robot has.
+            noise: whether wheels slip and sensors err.
+        """
+        self._dt = dt
+        self._noisy = noise
+        self._wheels = wheels
+        steps = STEPS if noise else 0
+        self.count = 0
+        self.felt_now: list[list[float]] = []
+        self._at = 0
+        self._rngs: list[tuple[np.random.Generator, ...]] = []
+        self.motors: list[Motors] = []
+        self.rows = np.empty(0, dtype=np.int64)
+        self.drives = np.empty(0, dtype=np.bool_)
+        self.numbers = np.empty((0, BODY_NUMBERS))
+        self.inverse = np.empty((0, 3, wheels))
+        self.matrix = np.empty((0, wheels, 3))
+        self.asked = np.empty((0, wheels))
+        self.speeds = np.empty((0, wheels))
+        self.travel = np.empty((0, wheels))
+        self.slip = np.empty((0, wheels))
+        self.lost = np.empty(0)
+        self.bias = np.empty(0)
+        self.felt = np.empty((0, FELT_NUMBERS))
+        self.last_poses = np.empty((0, 3))
+        self.last_twists = np.empty((0, 3))
+        self._wheel_noise = np.empty((0, steps, 2 * wheels))
+        self._imu_noise = np.empty((0, steps, 4))
+        self._compass_noise = np.empty((0, steps, 1))
+
+    def add(
+        self, robot: Life, spec: RobotSpec, physics: Physics, rngs: tuple[np.random.Generator, ...]
+    ) -> int:
+        """Add a robot's, with the generators of its wheels, its imu and its compass; return its slot."""
+        slot = self.count
+        self.count += 1
+        for name in (
+            "rows", "drives", "numbers", "inverse", "matrix", "asked", "speeds", "travel", "slip", "lost",
+            "bias", "felt", "last_poses", "last_twists", "_wheel_noise", "_imu_noise", "_compass_noise",
+        ):  # fmt: skip
+            setattr(self, name, roomy(getattr(self, name), slot))
+        wheels, imu, compass = spec.drive.wheels, spec.imu, spec.compass
+        kinematics = Kinematics.of(spec)
+        keep = math.exp(-self._dt / wheels.slip_time) if wheels.slip_time > 0 else 0.0
+        self.rows[slot] = robot.row
+        self.drives[slot] = True
+        self.matrix[slot, : kinematics.count] = kinematics.matrix
+        self.inverse[slot, :, : kinematics.count] = kinematics.inverse
+        numbers = self.numbers[slot]
+        numbers[MAX_SPEED] = kinematics.max_speed
+        numbers[SLIP_KEEP] = keep
+        numbers[SLIP_FRESH] = wheels.slip_sigma * math.sqrt(1 - keep**2)
+        numbers[MISCOUNT] = wheels.speed_sigma * self._dt
+        numbers[GYRO] = imu.gyro_sigma if imu else 0.0
+        numbers[WALK] = imu.gyro_bias_walk * math.sqrt(self._dt) if imu else 0.0
+        numbers[ACCEL] = imu.accel_sigma if imu else 0.0
+        numbers[COMPASS] = compass.sigma if compass else 0.0
+        numbers[AVAILABLE] = spec.limits.acceleration_available
+        self._rngs.append(rngs)
+        if self._noisy:
+            self.bias[slot] = (imu.gyro_bias_sigma if imu else 0.0) * rngs[1].standard_normal()
+            self._draw(slot)
+        self.last_poses[slot] = physics.poses[robot.row]
+        self.last_twists[slot] = physics.twists[robot.row]
+        self.felt[slot, FELT_HEADING] = physics.poses[robot.row, 2]
+        self.felt_now = self.felt[: self.count].tolist()
+        for motors in self.motors:
+            motors.bind()
+        return slot
+
+    def _draw(self, slot: int) -> None:
+        arrays = (self._wheel_noise, self._imu_noise, self._compass_noise)
+        for rng, array in zip(self._rngs[slot], arrays, strict=True):
+            rng.standard_normal(out=array[slot])
+
+    def command(self, v_body: FloatArray, driven: BoolArray) -> None:
+        """Write what the wheels make the bodies do."""
+        if self._noisy and self._at == STEPS:
+            self._at = 0
+            for slot in range(self.count):
+                self._draw(slot)
+        command_k(
+            self.count,
+            self.rows,
+            self.drives,
+            self.numbers,
+            self.inverse,
+            self.asked,
+            self.slip,
+            self.lost,
+            self._wheel_noise,
+            self._at,
+            v_body,
+            driven,
+        )
+
+    def feel(self, physics: Physics, on: BoolArray) -> None:
+        """Sense what the bodies did."""
+        feel_k(
+            self.count,
+            self._dt,
+            self.rows,
+            on,
+            self.drives,
+            self.numbers,
+            self.matrix,
+            self.slip,
+            self.lost,
+            self._wheel_noise,
+            self._imu_noise,
+            self._compass_noise,
+            self._at,
+            physics.poses,
+            physics.twists,
+            physics.pushes,
+            self.last_poses,
+            self.last_twists,
+            self.bias,
+            self.speeds,
+            self.travel,
+            self.felt,
+        )
+        self.felt_now = self.felt[: self.count].tolist()
+        self._at += 1
+
+    def forget(self, slot: int) -> None:
+        """Take notice of a robot that was put somewhere else: its sensors do not notice the way."""
+        self.last_poses[slot] = math.nan
+        self.last_twists[slot] = 0.0
+
+
+class Motors:
+    """The wheels of one robot: a `Motors` part."""
+
+    __slots__ = ("_asked", "_bodies", "_count", "_enabled", "_robot", "_slot", "_speeds", "_travel", "_world")
+
+    def __init__(self, world: Clock, robot: Life, bodies: Bodies, slot: int, count: int) -> None:
+        """Take a slot of `bodies`, with so many wheels."""
+        self._world = world
+        self._robot = robot
+        self._bodies = bodies
+        self._slot = slot
+        self._count = count
+        self._enabled = True
+        self.bind()
+        bodies.motors.append(self)
+
+    def bind(self) -> None:
+        """Find the arrays again, which have moved."""
+        slot, count, bodies = self._slot, self._count, self._bodies
+        self._asked = bodies.asked[slot, :count]
+        self._speeds = bodies.speeds[slot, :count]
+        self._travel = bodies.travel[slot, :count]
+
+    def enable(self, on: bool) -> None:
+        """Switch the drives on, or let the wheels stand."""
+        self._enabled = on
+        self.update()
+
+    def update(self) -> None:
+        """Take notice of power and life."""
+        self._bodies.drives[self._slot] = self._enabled and self._robot.on
+
+    def drive(self, speeds: FloatArray) -> None:
+        """Ask for wheel speeds in m/s."""
+        self._asked[:] = speeds
+
+    def read(self) -> MotorReading:
+        """Return what the encoders counted."""
+        robot = self._robot
+        stamp = self._world.time if robot.on else robot.off_since
+        effort = self._bodies.felt_now[self._slot][FELT_EFFORT]
+        return MotorReading(stamp, self._travel.copy(), self._speeds.copy(), effort)
+
+
+class Imu:
+    """Gyroscope with a bias that wanders, accelerometer with noise: an `ImuPart`."""
+
+    __slots__ = ("_bodies", "_robot", "_slot", "_world")
+
+    def __init__(self, world: Clock, robot: Life, bodies: Bodies, slot: int) -> None:
+        """Take a slot of `bodies`."""
+        self._world = world
+        self._robot = robot
+        self._bodies = bodies
+        self._slot = slot
+
+    def read(self) -> ImuReading:
+        """Return rates of turn and specific force now."""
+        felt = self._bodies.felt_now[self._slot]
+        stamp = self._world.time if self._robot.on else self._robot.off_since
+        return ImuReading(stamp, (0.0, 0.0, felt[FELT_GYRO]), (felt[FELT_X], felt[FELT_Y], GRAVITY))
+
+
+class Compass:
+    """The sense of heading: a `CompassPart`."""
+
+    __slots__ = ("_beat", "_bodies", "_robot", "_seen", "_slot")
+
+    def __init__(self, robot: Life, bodies: Bodies, slot: int, beat: Beat) -> None:
+        """Take a slot of `bodies`."""
+        self._robot = robot
+        self._bodies = bodies
+        self._slot = slot
+        self._beat = beat
+        self._seen = beat.count
+
+    def read(self) -> CompassReading | None:
+        """Return a reading that was not handed out yet."""
+        beat = self._beat
+        fresh = self._seen != beat.count and self._robot.on
+        self._seen = beat.count
+        if not fresh:
+            return None
+        return CompassReading(beat.stamp, self._bodies.felt_now[self._slot][FELT_HEADING])

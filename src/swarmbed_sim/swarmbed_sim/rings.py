@@ -1,0 +1,422 @@
+"""Rings of distance sensors of simulated robots: what their rays meet of walls, robots and carriers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from swarmbed_core.device import (
+    RangeReading,
+)
+from swarmbed_core.kernel import kernel
+from swarmbed_core.ranges import measure_one_k, range_numbers
+from swarmbed_core.raycast import box_segments_k
+
+from swarmbed_sim.parts import CLEARANCE, LEG, LENGTH, THICKNESS, WIDTH, Beat, roomy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import RangeRing
+
+    from swarmbed_sim.parts import Furniture, Life
+    from swarmbed_sim.physics import Physics
+
+    BoolArray = NDArray[np.bool_]
+    IntArray = NDArray[np.int64]
+
+SWEEPS = 64
+"""Sweeps for which the noise of a ring is drawn at once."""
+
+
+@kernel
+def discs_k(
+    height: float,
+    poses: FloatArray,
+    sizes: FloatArray,
+    carrier_poses: FloatArray,
+    carrier_lifts: FloatArray,
+    carriers: FloatArray,
+    pillars: FloatArray,
+    discs: FloatArray,
+) -> int:
+    """Write what is round at a height: robots, carriers' legs, pillars; return how many.
+
+    The robots keep their rows: those that are lower, or not round, get radius 0 and are nowhere.
+    """
+    count: int = poses.shape[0]
+    for i in range(count):
+        discs[i, 0], discs[i, 1], discs[i, 2] = poses[i, 0], poses[i, 1], sizes[i, 0]
+        if sizes[i, 1] <= height or sizes[i, 2] > 0.0:
+            discs[i, 0], discs[i, 1], discs[i, 2] = math.inf, math.inf, 0.0
+    for i in range(carrier_poses.shape[0]):
+        if carrier_lifts[i] >= height or carrier_lifts[i] + carriers[i, CLEARANCE] <= height:
+            continue
+        c, s = math.cos(carrier_poses[i, 2]), math.sin(carrier_poses[i, 2])
+        ahead = 0.5 * carriers[i, LENGTH] - carriers[i, LEG]
+        left = 0.5 * carriers[i, WIDTH] - carriers[i, LEG]
+        for k in range(4):
+            x = ahead if k in (0, 3) else -ahead
+            y = left if k in (0, 1) else -left
+            discs[count, 0] = carrier_poses[i, 0] + c * x - s * y
+            discs[count, 1] = carrier_poses[i, 1] + s * x + c * y
+            discs[count, 2] = carriers[i, LEG]
+            count += 1
+    for i in range(pillars.shape[0]):
+        discs[count, 0], discs[count, 1], discs[count, 2] = pillars[i, 0], pillars[i, 1], pillars[i, 2]
+        count += 1
+    return count
+
+
+@kernel
+def sides_k(
+    height: float,
+    poses: FloatArray,
+    sizes: FloatArray,
+    carrier_poses: FloatArray,
+    carrier_lifts: FloatArray,
+    carriers: FloatArray,
+    segments: FloatArray,
+    own: IntArray,
+) -> FloatArray:
+    """Return the segments that stand fast and the sides of what is rectangular at a height: robots, trays.
+
+    `own` is filled with the first row of each robot's sides, -1 if it has none there.
+    """
+    count = 0
+    for i in range(poses.shape[0]):
+        own[i] = -1
+        if sizes[i, 2] > 0.0 and sizes[i, 1] > height:
+            own[i] = segments.shape[0] + 4 * count
+            count += 1
+    for i in range(carrier_poses.shape[0]):
+        above = height - carrier_lifts[i] - carriers[i, CLEARANCE]
+        if 0.0 <= above < carriers[i, THICKNESS]:
+            count += 1
+    if count == 0:
+        return segments
+    sides = np.empty((segments.shape[0] + 4 * count, 4))
+    at = segments.shape[0]
+    sides[:at] = segments
+    for i in range(poses.shape[0]):
+        if own[i] >= 0:
+            box_segments_k(poses[i, 0], poses[i, 1], poses[i, 2], sizes[i, 2], sizes[i, 3], sides[at:])
+            at += 4
+    for i in range(carrier_poses.shape[0]):
+        above = height - carrier_lifts[i] - carriers[i, CLEARANCE]
+        if 0.0 <= above < carriers[i, THICKNESS]:
+            x, y, yaw = carrier_poses[i, 0], carrier_poses[i, 1], carrier_poses[i, 2]
+            box_segments_k(x, y, yaw, carriers[i, LENGTH], carriers[i, WIDTH], sides[at:])
+            at += 4
+    return sides
+
+
+@kernel
+def _disc_on_ray_k(to_x: float, to_y: float, radius: float, dx: float, dy: float, limit: float) -> float:
+    """Return how far along a ray a disc is, inf if it is not within the limit; 0 inside."""
+    along = to_x * dx + to_y * dy
+    if along + radius < 0.0 or along - radius > limit:
+        return math.inf
+    across = to_x * dy - to_y * dx
+    left = radius * radius - across * across
+    if left < 0.0:
+        return math.inf
+    if to_x * to_x + to_y * to_y <= radius * radius:
+        return 0.0
+    distance = along - math.sqrt(left)
+    return distance if 0.0 <= distance <= limit else math.inf
+
+
+@kernel
+def _wall_on_ray_k(
+    to_x: float, to_y: float, wall_x: float, wall_y: float, dx: float, dy: float, limit: float
+) -> float:
+    """Return how far along a ray a wall is, inf if it is not within the limit."""
+    turn = dx * wall_y - dy * wall_x
+    distance = (to_x * wall_y - to_y * wall_x) / turn
+    if 0.0 <= distance <= limit:
+        place = (to_x * dy - to_y * dx) / turn
+        # A ray through the joint of two walls must not slip between them.
+        if -1e-9 <= place <= 1.0 + 1e-9:
+            return distance
+    return math.inf
+
+
+@kernel
+def sweep_ring_k(
+    pose: FloatArray,
+    own: int,
+    own_sides: int,
+    angles: FloatArray,
+    mount_radius: float,
+    field_of_view: float,
+    rays: int,
+    range_max: float,
+    segments: FloatArray,
+    discs: FloatArray,
+    disc_count: int,
+    axes: FloatArray,
+    beams: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write what the sensors of a ring would measure without errors, bit by bit as core's `cast_ring_k` does.
+
+    It is faster where there are many things, for it looks at each with only those sensors that can see it:
+    from the robot's centre all points of a sensor's rays are within half its field of view of its axis.
+
+    Args:
+        pose: of the robot.
+        own: the row of its disc.
+        own_sides: the first row of its own four sides among the segments, -1 if there are none.
+        angles: of the sensors.
+        mount_radius: of their faces.
+        field_of_view: of each.
+        rays: of each.
+        range_max: of each.
+        segments: of walls, boxes and what else has sides.
+        discs: that stand around.
+        disc_count: how many of them.
+        axes: room for the direction and the place of each sensor.
+        beams: room for the direction of each ray of each sensor.
+        out: one distance for each sensor, filled.
+    """
+    x, y = pose[0], pose[1]
+    sensors = angles.shape[0]
+    cos_slack, sin_slack = math.cos(0.5 * field_of_view + 1e-6), math.sin(0.5 * field_of_view + 1e-6)
+    farthest = mount_radius + range_max
+    for i in range(sensors):
+        axis = pose[2] + angles[i]
+        ax, ay = math.cos(axis), math.sin(axis)
+        axes[i, 0], axes[i, 1] = ax, ay
+        axes[i, 2], axes[i, 3] = x + mount_radius * ax, y + mount_radius * ay
+        for ray in range(rays):
+            angle = axis + field_of_view * (ray / (rays - 1) - 0.5) if rays > 1 else axis
+            beams[i, ray, 0], beams[i, ray, 1] = math.cos(angle), math.sin(angle)
+        out[i] = math.inf
+    for j in range(disc_count + segments.shape[0]):
+        m = j - disc_count
+        wall_x, wall_y = 0.0, 0.0
+        if m < 0:
+            if j == own:
+                continue
+            at_x, at_y, reach = discs[j, 0], discs[j, 1], discs[j, 2]
+            to_x, to_y = at_x - x, at_y - y
+        else:
+            if 0 <= own_sides <= m < own_sides + 4:
+                continue
+            at_x, at_y = segments[m, 0], segments[m, 1]
+            wall_x, wall_y = segments[m, 2] - at_x, segments[m, 3] - at_y
+            to_x, to_y = at_x + 0.5 * wall_x - x, at_y + 0.5 * wall_y - y
+            reach = 0.5 * math.sqrt(wall_x * wall_x + wall_y * wall_y)
+        # Some slack, so that rounding never takes away what a ray would meet.
+        wide = reach * (1.0 + 1e-6) + 1e-9
+        square = to_x * to_x + to_y * to_y
+        if not square <= (farthest + wide) ** 2:
+            continue
+        # Whether an axis is near enough to the direction of the thing is told by the cosine of the sum of
+        # the angle that the thing fills and the slack.
+        least = -math.inf
+        if square > wide * wide:
+            least = math.sqrt(square - wide * wide) * cos_slack - wide * sin_slack
+        for i in range(sensors):
+            ax, ay = axes[i, 0], axes[i, 1]
+            if out[i] == 0.0 or ax * to_x + ay * to_y < least:
+                continue
+            # A robot that leans into a wall has its face behind it, where its rays would see past the wall.
+            blocked = (
+                _disc_on_ray_k(at_x - x, at_y - y, reach, ax, ay, mount_radius)
+                if m < 0
+                else _wall_on_ray_k(at_x - x, at_y - y, wall_x, wall_y, ax, ay, mount_radius)
+            )
+            if blocked < math.inf:
+                out[i] = 0.0
+                continue
+            face_x, face_y = at_x - axes[i, 2], at_y - axes[i, 3]
+            for ray in range(rays):
+                limit = min(out[i], range_max)
+                dx, dy = beams[i, ray, 0], beams[i, ray, 1]
+                hit = (
+                    _disc_on_ray_k(face_x, face_y, reach, dx, dy, limit)
+                    if m < 0
+                    else _wall_on_ray_k(face_x, face_y, wall_x, wall_y, dx, dy, limit)
+                )
+                out[i] = min(out[i], hit)
+
+
+@kernel
+def sweep_k(
+    count: int,
+    rows: IntArray,
+    on: BoolArray,
+    geometry: FloatArray,
+    angles: FloatArray,
+    numbers: FloatArray,
+    dead: BoolArray,
+    gaussians: FloatArray,
+    uniforms: FloatArray,
+    at: int,
+    poses: FloatArray,
+    sizes: FloatArray,
+    carrier_poses: FloatArray,
+    carrier_lifts: FloatArray,
+    carriers: FloatArray,
+    segments: FloatArray,
+    pillars: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Let all rings of a kind sweep.
+
+    Args:
+        count: of the rings.
+        rows: of the robots that carry them.
+        on: which robots have power.
+        geometry: height and radius at which the sensors sit, field of view, rays, range.
+        angles: of the sensors.
+        numbers: of their errors, from `range_numbers`.
+        dead: which sensors of which ring are.
+        gaussians: by ring, sweep and sensor; of no sweeps for no noise.
+        uniforms: likewise.
+        at: which sweep.
+        poses: of all robots.
+        sizes: their radius, height, length and width.
+        carrier_poses: of the carriers.
+        carrier_lifts: of their feet.
+        carriers: their numbers.
+        segments: of walls and boxes.
+        pillars: that stand fast.
+        out: by ring and sensor, filled; NaN where nothing came back.
+    """
+    sensors, rays = angles.shape[0], int(geometry[3])
+    discs = np.empty((poses.shape[0] + 4 * carrier_poses.shape[0] + pillars.shape[0], 3))
+    axes, beams = np.empty((sensors, 4)), np.empty((sensors, rays, 2))
+    disc_count = discs_k(geometry[0], poses, sizes, carrier_poses, carrier_lifts, carriers, pillars, discs)
+    own_sides = np.empty(poses.shape[0], np.int64)
+    sides = sides_k(geometry[0], poses, sizes, carrier_poses, carrier_lifts, carriers, segments, own_sides)
+    noisy = gaussians.shape[1] > 0
+    for i in range(count):
+        row = rows[i]
+        if not on[row]:
+            for k in range(sensors):
+                out[i, k] = math.nan
+            continue
+        sweep_ring_k(
+            poses[row],
+            row,
+            own_sides[row],
+            angles,
+            geometry[1],
+            geometry[2],
+            rays,
+            geometry[4],
+            sides,
+            discs,
+            disc_count,
+            axes,
+            beams,
+            out[i],
+        )
+        for k in range(sensors):
+            if dead[i, k] or not out[i, k] < math.inf:
+                out[i, k] = math.nan
+            elif noisy:
+                out[i, k] = measure_one_k(out[i, k], gaussians[i, at, k], uniforms[i, at, k], numbers)
+
+
+class Rings:
+    """All rings of one kind of distance sensors, on all robots that have devices."""
+
+    def __init__(self, ring: RangeRing, *, noise: bool) -> None:
+        """Start without any."""
+        self.ring = ring
+        self.beat = Beat(ring.rate)
+        self.dead = np.empty((0, ring.count), dtype=np.bool_)
+        self.distances = np.empty((0, ring.count))
+        self._noisy = noise
+        self._count = 0
+        self._angles = np.array(ring.angles)
+        self._numbers = range_numbers(ring)
+        self._geometry = np.array(
+            [ring.mount_height, ring.mount_radius, ring.field_of_view, ring.rays, ring.range_max]
+        )
+        sweeps = SWEEPS if noise else 0
+        self._rows = np.empty(0, dtype=np.int64)
+        self._gaussians = np.empty((0, sweeps, ring.count))
+        self._uniforms = np.empty((0, sweeps, ring.count))
+        self._rngs: list[np.random.Generator] = []
+        self._at = 0
+
+    def add(self, robot: Life, rng: np.random.Generator) -> Ranges:
+        """Add a robot's ring."""
+        k = self._count
+        self._count += 1
+        self._rows = roomy(self._rows, k)
+        self._gaussians = roomy(self._gaussians, k)
+        self._uniforms = roomy(self._uniforms, k)
+        self.dead = roomy(self.dead, k)
+        self._rows[k] = robot.row
+        self._rngs.append(rng)
+        if self._noisy:
+            self._draw(k)
+        return Ranges(robot, self, k)
+
+    def _draw(self, k: int) -> None:
+        self._rngs[k].standard_normal(out=self._gaussians[k])
+        self._rngs[k].random(out=self._uniforms[k])
+
+    def sweep(self, physics: Physics, furniture: Furniture) -> None:
+        """Measure."""
+        if self._noisy and self._at == SWEEPS:
+            self._at = 0
+            for k in range(self._count):
+                self._draw(k)
+        # The readings are handed out: a new array each time.
+        self.distances = np.empty((self._count, len(self._angles)))
+        sweep_k(
+            self._count,
+            self._rows,
+            furniture.on,
+            self._geometry,
+            self._angles,
+            self._numbers,
+            self.dead,
+            self._gaussians,
+            self._uniforms,
+            self._at,
+            physics.poses,
+            furniture.sizes,
+            physics.carrier_poses,
+            physics.carrier_lifts,
+            furniture.carriers,
+            physics.segments,
+            physics.pillars,
+            self.distances,
+        )
+        self._at += 1
+
+
+class Ranges:
+    """One ring of distance sensors of one robot: a `RangesPart`."""
+
+    __slots__ = ("_k", "_rings", "_robot", "_seen")
+
+    def __init__(self, robot: Life, rings: Rings, k: int) -> None:
+        """Take the k-th of `rings`."""
+        self._robot = robot
+        self._rings = rings
+        self._k = k
+        self._seen = rings.beat.count
+
+    def read(self) -> RangeReading | None:
+        """Return a sweep that was not handed out yet."""
+        rings = self._rings
+        beat = rings.beat
+        fresh = self._seen != beat.count and self._robot.on
+        self._seen = beat.count
+        if not fresh:
+            return None
+        return RangeReading(beat.stamp, rings.distances[self._k])
+
+    def kill(self, sensor: int) -> None:
+        """Let a sensor return nothing from now on."""
+        self._rings.dead[self._k, sensor] = True
