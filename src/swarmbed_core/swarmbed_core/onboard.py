@@ -77,6 +77,8 @@ ANCHOR_TURN = 0.005
 """Metres and radians by which `map` has moved in `odom` when the path is moved after it."""
 PLACED_SIGMA = (0.01, 0.01, 0.01)
 """How well a robot is placed by hand: metres and radians."""
+SWITCH = (bool, np.bool_)
+"""What a program may switch things with."""
 
 
 class _Ring:
@@ -115,7 +117,7 @@ def fault_of(command: Command) -> tuple[str, str] | None:
     for name in ("cancel", "lift", "carrying", "motors", "power"):
         value = getattr(command, name)
         # Texts such as "off" would count as true.
-        if not isinstance(value, bool | np.bool_) and (value is not None or name == "cancel"):
+        if not isinstance(value, SWITCH) and (value is not None or name == "cancel"):
             return f"command.{name}", f"found {value!r}, expected True or False"
     if command.path is not None and not isinstance(command.path, Path):
         return "command.path", f"found {type(command.path).__name__}, expected a Path"
