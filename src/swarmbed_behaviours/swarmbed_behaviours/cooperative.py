@@ -11,7 +11,8 @@ The tree is the paper's (Figure 12): find, pick up, deliver, come out; what fail
 - *Find*: go for the nearest carrier that is known to stand free and that nobody nearer claims; if there is
   none, to where nobody looked yet and nobody else is going.
 - *Pick up*: the toolkit's.
-- *Deliver*: straight to the drop zone, and into it where there is room for this carrier and those after it.
+- *Deliver*: straight to the drop zone, and into it where there is room for this carrier and those after it. A
+  load that has shifted, so that its own legs look as if they were in the way, is put down and taken anew.
 - *Right of way*: who docks, then who carries, then by name. The others keep out of the way.
 """
 
@@ -30,7 +31,7 @@ from swarmbed_core.geometry import wrap
 from swarmbed_core.spec import NotNegative, Positive
 
 from swarmbed_behaviours.errands import Deliver, Find, Guarded
-from swarmbed_behaviours.knowledge import SILENT, Carrier, Knowledge, Neighbour
+from swarmbed_behaviours.knowledge import EDGE_INSIDE, SILENT, Carrier, Knowledge, Neighbour
 from swarmbed_behaviours.steering import (
     ANSWER,
     OBSTACLE,
@@ -51,6 +52,7 @@ from swarmbed_behaviours.toolkit import (
     TreeController,
     Wait,
     pick_up,
+    tray_of,
 )
 
 if TYPE_CHECKING:
@@ -128,7 +130,6 @@ class Cooperative(TreeController):
         state: what it tells the others it does.
         target: the carrier it claims.
         obstacles: what is near, as `steering` has it.
-        room: metres to the nearest of them when it last steered, beyond what it keeps from everything.
     """
 
     Parameters: ClassVar[type[Part]] = CooperativeParameters
@@ -143,7 +144,7 @@ class Cooperative(TreeController):
         self._ring = ring.name if ring else ""
         self._blind = np.zeros(len(self._angles))
         self._load_yaw = 0.0
-        self.room = math.inf
+        self._loaded = False
         self._memory = np.full((max(SWEEPS_KEPT * len(self._angles), 1), 3), -1e9)
         self._head = 0
         self.obstacles = np.zeros((256, OBSTACLE))
@@ -154,7 +155,8 @@ class Cooperative(TreeController):
         self._radio = next((radio.name for radio in spec.radios if radio.kind == "ble"), "")
         body = spec.body.bounding_radius
         self.body = body
-        self.load = body if spec.carrier is None else math.hypot(spec.carrier.length, spec.carrier.width) / 2
+        self.tray = tray_of(spec)
+        self.load = math.hypot(self.tray.length, self.tray.width) / 2
         self.knowledge = Knowledge(robot.name, self._angles, self._mount)
         self.state = State.IDLE
         self.target: int | None = None
@@ -204,6 +206,8 @@ class Cooperative(TreeController):
         """Sense, learn, decide, tell."""
         board, knowledge = self.board, self.knowledge
         board.begin()
+        if not board.carrying and self._loaded:
+            self.put_down(board)
         knowledge.update(board.senses, board.carriers)
         self._look_around()
         for _ in self.root.tick():
@@ -243,7 +247,7 @@ class Cooperative(TreeController):
         knowledge = self.knowledge
         x, y = knowledge.from_odom(float(place_odom[0]), float(place_odom[1]))
         if knowledge.edge_known:
-            if x > 0.0:
+            if x > EDGE_INSIDE:
                 return False
         elif knowledge.zone is not Zone.SEARCH:
             return False
@@ -302,19 +306,20 @@ class Cooperative(TreeController):
 
         But others see it, and tell. No two carriers have their centres nearer together than one is long.
         """
-        knowledge, tray = self.knowledge, self.board.spec.carrier
-        if self.target is None and tray is not None:
+        knowledge = self.knowledge
+        if self.target is None:
             near = [
                 carrier
                 for carrier in knowledge.carriers.values()
                 if carrier.placed
-                and carrier.status is not Status.DELIVERED
-                and self.cost(carrier) < tray.length
+                and (carrier.status is Status.FREE or (carrier.status is Status.TAKEN and not carrier.holder))
+                and self.cost(carrier) < self.tray.length
             ]
             self.target = min(near, key=self.cost).id if near else None
         carrier = None if self.target is None else knowledge.carriers.get(self.target)
         if carrier is not None:
             carrier.status, carrier.holder = Status.TAKEN, knowledge.name
+            self._loaded = True
 
     def delivered(self, board: Board) -> None:
         """The carrier stands in the drop zone."""
@@ -333,15 +338,13 @@ class Cooperative(TreeController):
             carrier.x, carrier.y, carrier.stamp = knowledge.x, knowledge.y, board.time
             carrier.seen = board.time
         self.target = None
+        self._loaded = False
         self._blind[:] = 0.0
 
     def _learn_legs(self) -> None:
         """Find out which sensors look at the legs of the load."""
-        above = self.board.overhead
-        carrier = self.board.spec.carrier
+        above, carrier = self.board.overhead, self.tray
         self._blind[:] = 0.0
-        if carrier is None:
-            return
         x = y = yaw = 0.0
         if above is not None:
             x, y, yaw = above.pose_body.tolist()
@@ -359,6 +362,14 @@ class Cooperative(TreeController):
                 if off < half + math.asin(min(2.0 * carrier.leg_radius / distance, 1.0)):
                     # Echoes between leg and robot come from up to twice as far.
                     self._blind[i] = 2.0 * distance + 0.1
+
+    def nearest(self) -> float:
+        """Return how far from the robot's centre the nearest thing is that its distance sensors see now."""
+        sweep = self.board.senses.ranges.get(self._ring)
+        if sweep is None:
+            return math.inf
+        seen = sweep[sweep > self._blind]
+        return self._mount + float(seen.min(initial=math.inf))
 
     # Motion
 
@@ -443,7 +454,7 @@ class Cooperative(TreeController):
             wish_x, wish_y, self._last[0], self._last[1], self.radius, asked.brake, asked.delay, 1.0,
             self.obstacles, count, self._answer,
         )  # fmt: skip
-        vx, vy, self.room, share = self._answer.tolist()
+        vx, vy, _, share = self._answer.tolist()
         if self.board.carrying and face is None:
             vx, vy, face = self._look_past_the_legs(vx, vy)
         self._last = (vx, vy)
@@ -519,8 +530,8 @@ class Cooperative(TreeController):
 
     def _legs(self) -> FloatArray:
         """Return discs about the legs of the carrier that the robot goes for, seen from here."""
-        known, tray = self.docking.estimate, self.board.spec.carrier
-        if known is None or tray is None:
+        known, tray = self.docking.estimate, self.tray
+        if known is None:
             return np.empty((0, 3))
         x, y, yaw = known.pose_odom.tolist()
         x, y = self.knowledge.from_odom(x, y)

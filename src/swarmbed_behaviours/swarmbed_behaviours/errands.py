@@ -32,7 +32,7 @@ WALL_SLACK: Final = 0.08
 PATIENCE: Final = 10.0
 """Seconds in the drop zone's front after which a robot puts up with less room."""
 SHIFTED: Final = 0.02
-"""What seems to be so many metres within the circle of the load is the load's own, which has shifted."""
+"""What a sensor sees so many metres within the circle of the load is the load's own, which has shifted."""
 HELD: Final = 15
 """Ticks in which something may be in the way before a robot gives a carrier up."""
 FRESH_GOAL: Final = 0.4
@@ -278,7 +278,7 @@ class Deliver(Leaf):
         way = self._slot or (5.0, knowledge.y)
         if self._progress.stuck(now, knowledge.x, knowledge.y, way, asked.stuck):
             self._progress.start(knowledge.time)
-            if robot.room < -asked.margin - SHIFTED:
+            if robot.nearest() < robot.load - SHIFTED:
                 # Its legs are where the sensors do not expect them, and look like something in the way.
                 self.board.stop()
                 return Result.FAILURE

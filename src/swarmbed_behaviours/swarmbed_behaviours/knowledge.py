@@ -241,7 +241,8 @@ class Knowledge:
         moved = not carrier.placed or math.hypot(x - carrier.x, y - carrier.y) > 0.3
         inside = self.edge_known and x > EDGE_INSIDE
         carrier.x, carrier.y, carrier.stamp = x, y, self.time
-        if carrier.status is Status.TAKEN and (not moved or self._holds(carrier)):
+        taken = carrier.status is Status.TAKEN
+        if taken and (self._holds(carrier) or (not moved and self._claims(carrier))):
             return
         if carrier.status is Status.DELIVERED and not (moved or self.edge_known):
             # Whoever said so knew where the drop zone begins.
@@ -254,11 +255,17 @@ class Knowledge:
         if carrier.holder == self.name:
             return True
         other = self.neighbours.get(carrier.holder)
-        if other is None or other.message is None or other.message.claim != carrier.id or not other.carrying:
+        if other is None or not self._claims(carrier):
             return False
         # Who has fallen silent may stand there with it for ever.
         beside = other.located and math.hypot(carrier.x - other.x, carrier.y - other.y) < BESIDE
         return beside or self.time - other.stamp < SILENT
+
+    def _claims(self, carrier: Carrier) -> bool:
+        """Return whether the last word of the robot that took a carrier is that it has it."""
+        other = self.neighbours.get(carrier.holder)
+        message = None if other is None else other.message
+        return message is not None and message.loaded and message.claim == carrier.id
 
     def _listen(self, senses: Senses) -> None:
         """Take in what the radios heard."""
@@ -295,6 +302,11 @@ class Knowledge:
             other.shift.move(math.hypot(message.x - before.x, message.y - before.y))
         other.message, other.stamp = message, stamp
         claim = message.claim
+        if before is not None and before.loaded and not (message.loaded and before.claim == claim):
+            left = None if before.claim is None else self.carriers.get(before.claim)
+            if left is not None and left.holder == sender:
+                # It has put it down somewhere: whoever sees it there knows more.
+                left.holder = ""
         if claim is not None and message.loaded:
             known = self.carriers.get(claim)
             if known is None:
@@ -321,6 +333,10 @@ class Knowledge:
         if both and fresh and other.shift.known and self._ticks % 5 == 0:
             # Both have seen it standing: the difference is that of the frames.
             other.shift.add_place(known.x - item.x, known.y - item.y, SIGHT_SIGMA, 0.2)
+        hearsay = item.status is Status.TAKEN and other.message is not None and other.message.claim != item.id
+        if hearsay and known.status is not Status.TAKEN and self.time - known.seen < SILENT:
+            # Who takes what the robot has just seen standing will say so himself.
+            return
         # Who had it knows best where it is now; so does whoever saw it put down.
         over = known.status is Status.TAKEN and item.status is Status.DELIVERED and not self._holds(known)
         if not over and when <= known.stamp + 0.6:

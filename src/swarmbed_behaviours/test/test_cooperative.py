@@ -294,6 +294,9 @@ def test_who_carries_what_it_has_not_seen_learns_from_the_others_which_it_is(fak
     assert controller.target is None
     known(controller, 101, 0.1, -0.2)
     known(controller, 102, 0.4, 0.2)
+    known(controller, 103, 0.1, 0.0, Status.TAKEN)
+    controller.knowledge.carriers[103].holder = "dots9"
+    known(controller, 104, 0.0, 0.1, Status.GONE)
     controller.own_up()
     assert controller.target == 101
     carriers = controller.knowledge.carriers
@@ -316,22 +319,44 @@ def test_a_side_of_the_load_goes_first_and_no_leg(fake, degrees):
     assert math.hypot(vx, vy) == pytest.approx(0.15 if turn > math.radians(25.0) else 0.5)
 
 
-@pytest.mark.parametrize(("gap", "anew"), [(0.05, True), (0.3, False)])
-def test_a_load_that_has_shifted_is_taken_anew_but_not_one_that_has_to_wait(fake, gap, anew):
-    # All around, something is as near as its own legs can be, or stands in its way.
-    controller = loaded(fake, ranges={"tof": np.full(16, gap)})
-    deliver = Deliver(controller)
-    said = []
-    for _ in range(200):
+def delivering(controller, fake, ticks, each=lambda: None):
+    """Return what a delivery says in each tick."""
+    deliver, said = Deliver(controller), []
+    for _ in range(ticks):
         fake.set(time=fake.senses.time + 0.1)
         controller.board.begin()
+        each()
         controller.knowledge.update(controller.board.senses, controller.board.carriers)
         controller._look_around()
         deliver.tick_once()
         said.append(deliver.status)
+    return said
+
+
+@pytest.mark.parametrize(("gap", "anew"), [(0.05, True), (0.3, False)])
+def test_a_load_that_has_shifted_is_taken_anew_but_not_one_that_has_to_wait(fake, gap, anew):
+    # All around, something is as near as its own legs can be, or stands in its way.
+    controller = loaded(fake, ranges={"tof": np.full(16, gap)})
+    said = delivering(controller, fake, 200)
     assert (Result.FAILURE in said) is anew
     # It is not the first thing that is tried.
     assert Result.FAILURE not in said[:35]
+
+
+def test_a_load_is_not_put_down_because_others_with_the_right_of_way_are_near(fake):
+    controller = loaded(fake, ranges={"tof": np.full(16, 0.4)})
+    first = Message(State.DEPOSIT, False, 0, 0.0, 0.0, claim=103)
+
+    def near():
+        other = controller.knowledge._neighbour("dots9")
+        other.message, other.stamp = first, controller.board.time
+        if not other.shift.known:
+            other.shift.add_range(0.0, 0.0, 0.54, 0.05)
+        for _ in range(5):
+            other.shift.add_place(0.54, 0.0, 0.05, 0.0)
+
+    assert Result.FAILURE not in delivering(controller, fake, 200, near)
+    assert controller.knowledge.neighbours["dots9"].located
 
 
 def test_what_is_put_down_stands_there_for_everybody(fake):

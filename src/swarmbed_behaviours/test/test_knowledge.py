@@ -303,3 +303,43 @@ def test_far_away_is_no_error():
     ground.see(1000.0, -1000.0, 0.7, 1.0)
     ground.clear(1000.0, 0.0, 0.0, np.full(16, 2.0), ANGLES, 0.125, 2.5)
     assert not ground.free.any()
+
+
+def told_of(robot, sender, status, x, **more):
+    """Let the robot hear of a carrier at some place along x of its own frame."""
+    other = robot.knowledge.neighbours[sender]
+    item = Item(104, status, 0.0, x - other.shift.x, 0.5 - other.shift.y)
+    robot.update(heard=[(sender, told(item=item, **more))])
+
+
+def test_what_its_carrier_puts_down_in_sight_is_free_again():
+    robot = Robot()
+    located(robot)
+    # Another one carries it past and sets it down here, before the robot's eyes.
+    robot.update(heard=[("b", told(State.CARRY, 0.2, 0.8, claim=104))])
+    carrier = robot.knowledge.carriers[104]
+    assert (carrier.status, carrier.holder) == (Status.TAKEN, "b")
+    robot.update(sights={104: Sight(0.7, 0.5, robot.time + 0.05)})
+    assert carrier.status is Status.TAKEN
+    robot.update(heard=[("b", told(State.SEARCH, 0.2, 0.8))])
+    assert carrier.holder == ""
+    robot.update(sights={104: Sight(0.7, 0.5, robot.time + 0.05)})
+    assert carrier.status is Status.FREE
+    # Whoever has only heard that somebody has it does not know better.
+    for _ in range(10):
+        told_of(robot, "b", Status.TAKEN, 0.7)
+    assert carrier.status is Status.FREE
+    # But whoever takes it says so himself.
+    robot.update(heard=[("b", told(State.CARRY, 0.2, 0.8, claim=104))])
+    assert carrier.status is Status.TAKEN
+
+
+def test_what_a_silent_robot_has_on_it_stays_its_own():
+    robot = Robot()
+    located(robot)
+    robot.update(heard=[("b", told(State.CARRY, 0.2, 0.8, claim=104))])
+    carrier = robot.knowledge.carriers[104]
+    for _ in range(60):
+        robot.update(sights={104: Sight(0.7, 0.5, robot.time + 0.05)})
+    assert robot.time > SILENT
+    assert (carrier.status, carrier.holder) == (Status.TAKEN, "b")

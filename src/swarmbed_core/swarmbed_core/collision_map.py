@@ -654,7 +654,9 @@ class CollisionMap:
     def _checked(self, pose_odom: ArrayLike) -> tuple[float, float, float] | None:
         """Return the three numbers of a pose; what is none is counted."""
         try:
-            x, y, yaw = map(float, pose_odom)  # type: ignore[arg-type]
+            # A tuple is what comes a hundred times a second.
+            pose = pose_odom if isinstance(pose_odom, tuple) else np.asarray(pose_odom, np.float64).tolist()
+            x, y, yaw = map(float, pose)
         except (TypeError, ValueError):
             self.health.refuse("collision_map.pose", f"pose {pose_odom!r}: (x, y, yaw) is right")
             return None

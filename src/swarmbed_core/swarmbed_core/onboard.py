@@ -240,8 +240,13 @@ class Onboard:
         except Exception as error:
             self._failed("compass", error)
         for name, part in device.ranges.items():
+            sweep = None
             try:
-                self._take_sweep(name, part.read(), pose_odom, now)
+                sweep = part.read()
+            except Exception as error:
+                self._failed(f"ranges.{name}", error)
+            try:
+                self._take_sweep(name, sweep, pose_odom, now)
             except Exception as error:
                 self._failed(f"ranges.{name}", error)
         if cameras is not None:
@@ -325,7 +330,11 @@ class Onboard:
         compass, spec = self.device.compass, self.device.spec.compass
         if compass is None or spec is None:
             return
-        reading = compass.read()
+        reading = None
+        try:
+            reading = compass.read()
+        except Exception as error:
+            self._failed("compass", error)
         if reading is None:
             if self._heading is not None and now - self._heading_stamp > SILENCE * max(
                 1.0 / spec.rate, SLOWEST
@@ -384,7 +393,10 @@ class Onboard:
     def _find_carriers(self) -> None:
         """Work out where carriers are, from the newest image of each camera."""
         if self._images:
-            images = sorted(self._images.values(), key=lambda reading: -reading.stamp)
+            # What is older counts no more, and would look like a clock that was set back.
+            oldest = self.device.clock.time + FUTURE - SIGHT_SECONDS
+            images = [reading for reading in self._images.values() if reading.stamp >= oldest]
+            images.sort(key=lambda reading: -reading.stamp)
             self._images.clear()
             # Of the carrier that has the attention one image is enough, and the newest is the best.
             found = False

@@ -535,8 +535,12 @@ class TestBadInput:
             self.refused(collision_map, f"collision_map.{reason}", before)
 
     @pytest.mark.parametrize(
-        "pose", [(math.nan, 0, 0), (0, math.inf, 0), (0, 0, math.nan), (1e300, 0, 0), (0, 0), [(0, 0, 0)]]
-    )
+        "pose",
+        [
+            (math.nan, 0, 0), (0, math.inf, 0), (0, 0, math.nan), (1e300, 0, 0), (0, 0), [(0, 0, 0)],
+            [[0], [0], [0]], "123", None,
+        ],
+    )  # fmt: skip
     def test_a_bad_pose(self, pose):
         for ask in (CollisionMap.update, lambda m, stamp, pose, _: m.move(stamp, pose)):
             for stamp in (1.02, 0.98) if ask is CollisionMap.update else (1.02,):

@@ -317,6 +317,19 @@ def test_carriers_are_seen_from_the_side_and_from_below():
     assert onboard.senses().underside is None
 
 
+def test_an_image_that_comes_far_too_late_does_not_turn_the_attention_away():
+    world, onboard = onboard_with()
+    corners = np.array([[[300.0, 200.0], [340.0, 200.0], [340.0, 240.0], [300.0, 240.0]]])
+    onboard._attention.attend(101, 0.95)
+    steps(world, onboard, 100)
+    # The newest image shows nothing of that carrier; the other one is of long ago.
+    for stamp, camera in ((0.99, "cam0"), (0.3, "cam1")):
+        onboard._look(CornerReading(stamp, camera, np.array([105]), corners), world.time)
+    onboard.senses()
+    assert onboard._attention.focus == 101
+    assert "attention.clock" not in onboard.health.counts
+
+
 def test_the_covariance_is_honest_in_the_whole_chain():
     """Mean NEES of the pose over robots and time, with slip, drift, late and noisy cameras, on a path."""
     errors = []
@@ -477,12 +490,13 @@ def test_readings_from_the_future_hide_nothing():
     assert onboard.senses().collision_map.likelihood((0.5, 0.0), 1.0) > 0.1
 
 
-def test_sensors_that_fall_silent_are_not_believed_for_ever():
+@pytest.mark.parametrize("part", [Fixed(None), Failing()], ids=["silent", "raises"])
+def test_sensors_that_fall_silent_are_not_believed_for_ever(part):
     swarm = swarm_at((1.9, 0.0, 0.0), seed=1)
     onboard = swarm.robots[0].onboard
     swarm.run(1.0)
     assert np.isfinite(onboard.senses().ranges["tof"]).any()
-    onboard.device = replace(onboard.device, ranges={"tof": Fixed(None)}, compass=Fixed(None))
+    onboard.device = replace(onboard.device, ranges={"tof": part}, compass=part)
     swarm.run(6.0)
     senses = onboard.senses()
     assert np.isnan(senses.ranges["tof"]).all()

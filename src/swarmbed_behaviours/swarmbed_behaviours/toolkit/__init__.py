@@ -42,6 +42,7 @@ from swarmbed_behaviours.toolkit.docking import (
     NearPredock,
     NoticesCarrier,
     pick_up,
+    tray_of,
 )
 from swarmbed_behaviours.toolkit.estimate import CarrierEstimate
 
@@ -83,5 +84,6 @@ __all__ = [
     "Wait",
     "Wander",
     "pick_up",
+    "tray_of",
     "way_likelihood",
 ]

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from py_trees.behaviour import Behaviour
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import Carrier, RobotSpec
 
     from swarmbed_behaviours.toolkit.board import Board
     from swarmbed_behaviours.toolkit.estimate import CarrierEstimate
@@ -104,6 +105,22 @@ class DockingParameters(Part):
     give_up: Positive = 10.0
 
 
+def tray_of(spec: RobotSpec) -> Carrier:
+    """Return the carriers that a kind of robot picks up.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    needed = {"cameras": spec.cameras, "lifter": spec.lifter, "carrier": spec.carrier}
+    missing = [what for what, part in needed.items() if not part]
+    if spec.carrier is None or missing:
+        message = (
+            f"a {spec.kind} cannot pick up carriers: its file has no {', '.join(missing)}; dots has them"
+        )
+        raise ConfigError(message)
+    return spec.carrier
+
+
 class Docking:
     """What the nodes of `pick_up` share: the carrier the robot is after, and which side of it.
 
@@ -124,18 +141,10 @@ class Docking:
         Raises:
             ConfigError: there are no such markers, or this kind of robot cannot pick up carriers.
         """
-        spec = board.spec
-        needed = {"cameras": spec.cameras, "lifter": spec.lifter, "carrier": spec.carrier}
-        missing = [what for what, part in needed.items() if not part]
-        if spec.carrier is None or missing:
-            message = (
-                f"a {spec.kind} cannot pick up carriers: its file has no {', '.join(missing)}; dots has them"
-            )
-            raise ConfigError(message)
         self.board = board
         self.parameters = parameters
         self.docking = CarrierMarkers.load(parameters.markers).docking
-        self.half = spec.carrier.length / 2
+        self.half = tray_of(board.spec).length / 2
         self.target: int | None = None
         self.why = ""
         self.over = False
