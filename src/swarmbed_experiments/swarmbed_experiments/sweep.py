@@ -23,6 +23,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -363,7 +364,8 @@ def _work_here(
         )
         try:
             # Workers start with the first tasks.
-            futures = {pool.submit(job, task): task.seed for task in tasks}
+            with _interrupts_later():
+                futures = {pool.submit(job, task): task.seed for task in tasks}
             for future in as_completed(list(futures)):
                 fault = future.exception()
                 yield futures.pop(future), future.result() if fault is None else fault
@@ -373,6 +375,18 @@ def _work_here(
                 for process in set(multiprocessing.active_children()) - others:
                     process.terminate()
             pool.shutdown(wait=True)
+
+
+@contextlib.contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Hold Ctrl-C back: workers that start meanwhile never see it, not even while they import."""
+    # When it starts, it lets interrupts through.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work_there(
@@ -424,6 +438,7 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 def _prepare_worker() -> None:
     """Leave Ctrl-C to the sweep, and end with it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

@@ -277,9 +277,11 @@ def test_a_killed_sweep_goes_on_and_leaves_no_worker(case, tmp_path):
     assert [row["seed"] for row in result.rows] == [1, 2, 3, 4, 5, 6]
 
 
-def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(case, tmp_path):
+def started(case, tmp_path, workers_begin=""):
+    """Start a sweep in a process of its own."""
     script = tmp_path / "stopped.py"
     script.write_text(
+        f"if __name__ == '__mp_main__':\n    {workers_begin or 'pass'}\n"
         "from pathlib import Path\nfrom rich.console import Console\nimport sweep_jobs\n"
         "from swarmbed_experiments.sweep import sweep\n"
         "if __name__ == '__main__':\n"
@@ -291,21 +293,38 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(case, tmp_path):
     )
     # A group of its own: a terminal sends Ctrl-C to the workers as well. What a shell runs in the
     # background ignores it, and so would all that is started from there.
-    process = subprocess.Popen(
+    return subprocess.Popen(
         ["env", "--default-signal=INT", sys.executable, script],
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    wait_for(lambda: len(list(case.out.glob("parts/*.json"))) == 3)
-    started = time.monotonic()
+
+
+def stopped(process):
+    """Press Ctrl-C; return what was said, and what about errors."""
+    begun = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     said, errors = process.communicate(timeout=30)
-    assert time.monotonic() - started < 20
-    assert "3 of 6 runs are kept in" in said
-    assert "the same command does the other 3" in said
+    assert time.monotonic() - begun < 20
     assert said.rstrip().endswith("stopped")
     assert "Traceback" not in errors
+    return said
+
+
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(case, tmp_path):
+    process = started(case, tmp_path)
+    wait_for(lambda: len(list(case.out.glob("parts/*.json"))) == 3)
+    said = stopped(process)
+    assert "3 of 6 runs are kept in" in said
+    assert "the same command does the other 3" in said
     found = case.out / "sweep.json"
     assert json.loads(found.read_text())["runs"] == 3
+
+
+def test_ctrl_c_is_quiet_while_workers_start(case, tmp_path):
+    there = tmp_path / "begun"
+    process = started(case, tmp_path, f"import time; open({str(there)!r}, 'w').close(); time.sleep(3)")
+    wait_for(there.exists)
+    stopped(process)
 
 
 def wait_for(condition, seconds=60.0):
