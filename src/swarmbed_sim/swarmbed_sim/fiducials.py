@@ -41,6 +41,7 @@ from swarmbed_sim.parts import (
     THICKNESS,
     Beat,
     roomy,
+    things_of,
 )
 from swarmbed_sim.parts import WIDTH as WIDTH_OF_TRAY
 
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from swarmbed_core.scene import Scene
     from swarmbed_core.spec import Camera, CameraLatency, RobotSpec
 
-    from swarmbed_sim.parts import Furniture, Life
+    from swarmbed_sim.parts import Furniture, Life, Things
     from swarmbed_sim.physics import Physics
 
     BoolArray = NDArray[np.bool_]
@@ -104,13 +105,7 @@ def hidden_k(
     z: float,
     own_robot: int,
     own_carrier: int,
-    poses: FloatArray,
-    sizes: FloatArray,
-    carrier_poses: FloatArray,
-    carrier_lifts: FloatArray,
-    carriers: FloatArray,
-    segments: FloatArray,
-    pillars: FloatArray,
+    things: Things,
 ) -> bool:
     """Return whether something is between an eye and a point: robots, carriers, walls, obstacles.
 
@@ -121,14 +116,11 @@ def hidden_k(
         z: of the point.
         own_robot: the row of the robot whose eye it is, or -1.
         own_carrier: the row of the carrier whose tray holds the point, or -1.
-        poses: of the robots.
-        sizes: their radius and height.
-        carrier_poses: of the carriers.
-        carrier_lifts: of their feet.
-        carriers: their numbers.
-        segments: of walls and boxes, which are higher than any line of sight.
-        pillars: that are as high.
+        things: that may be between.
     """
+    poses, sizes, carriers = things.poses, things.sizes, things.carriers
+    carrier_poses, carrier_lifts = things.carrier_poses, things.carrier_lifts
+    segments, pillars = things.segments, things.pillars
     ex, ey, ez = eye[0], eye[1], eye[2]
     length = math.sqrt((x - ex) ** 2 + (y - ey) ** 2 + (z - ez) ** 2)
     share = max(1.0 - SHORT / max(length, SHORT), 0.0)
@@ -225,13 +217,7 @@ def _quad_hidden_k(
     quad: FloatArray,
     own_robot: int,
     own_carrier: int,
-    poses: FloatArray,
-    sizes: FloatArray,
-    carrier_poses: FloatArray,
-    carrier_lifts: FloatArray,
-    carriers: FloatArray,
-    segments: FloatArray,
-    pillars: FloatArray,
+    things: Things,
 ) -> bool:
     """Return whether a corner or the middle of a marker is hidden from an eye."""
     for k in range(5):
@@ -250,13 +236,7 @@ def _quad_hidden_k(
             z,
             own_robot,
             own_carrier,
-            poses,
-            sizes,
-            carrier_poses,
-            carrier_lifts,
-            carriers,
-            segments,
-            pillars,
+            things,
         ):
             return True
     return False
@@ -270,19 +250,13 @@ def expose_k(
     eye_places: FloatArray,
     on: BoolArray,
     localised: BoolArray,
-    poses: FloatArray,
     heights: FloatArray,
-    sizes: FloatArray,
-    carrier_poses: FloatArray,
-    carrier_lifts: FloatArray,
-    carriers: FloatArray,
+    things: Things,
     side: FloatArray,
     under: FloatArray,
     under_first: int,
     walls: FloatArray,
     wall_ids: IntArray,
-    segments: FloatArray,
-    pillars: FloatArray,
     noise: FloatArray,
     cursors: IntArray,
     images: IntArray,
@@ -300,19 +274,13 @@ def expose_k(
             up to which a carrier's side can be seen, see `deepest`.
         on: which robots have power.
         localised: which robots look for the markers on the walls.
-        poses: of the robots.
-        heights: of their platforms.
-        sizes: their radius and height.
-        carrier_poses: of the carriers.
-        carrier_lifts: of their feet.
-        carriers: their numbers.
+        heights: of the robots' platforms.
+        things: that may be seen or hide what is.
         side: the corners of a code in the frame of its side, at the height of the tray's underside.
         under: the corners of the map's codes in the carrier's frame, at that height.
         under_first: the id of the first of them.
         walls: the corners of the markers on the walls, in `map`.
         wall_ids: their ids.
-        segments: of walls and boxes.
-        pillars: that stand fast.
         noise: rows of normal numbers, one for each robot with cameras; of no columns for no noise.
         cursors: how many numbers of each row are used.
         images: rows of the camera, its first marker and the one after its last, filled.
@@ -320,6 +288,8 @@ def expose_k(
         ids: of the markers that were found, filled.
         pixels: of their corners, filled.
     """
+    poses, carriers = things.poses, things.carriers
+    carrier_poses, carrier_lifts = things.carrier_poses, things.carrier_lifts
     quad, eye = np.empty((4, 3)), np.empty(3)
     turns = np.empty((carrier_poses.shape[0], 2))
     for i in range(carrier_poses.shape[0]):
@@ -389,13 +359,7 @@ def expose_k(
                         quad,
                         row,
                         i,
-                        poses,
-                        sizes,
-                        carrier_poses,
-                        carrier_lifts,
-                        carriers,
-                        segments,
-                        pillars,
+                        things,
                     ):
                         ids[total] = int(carriers[i, MARKER_ID])
                         total += 1
@@ -410,13 +374,7 @@ def expose_k(
                         walls[m],
                         row,
                         -1,
-                        poses,
-                        sizes,
-                        carrier_poses,
-                        carrier_lifts,
-                        carriers,
-                        segments,
-                        pillars,
+                        things,
                     ):
                         ids[total] = wall_ids[m]
                         total += 1
@@ -544,19 +502,13 @@ class Eyes:
             self._places,
             bodies.on,
             bodies.localised,
-            physics.poses,
             physics.heights,
-            bodies.sizes,
-            physics.carrier_poses,
-            physics.carrier_lifts,
-            bodies.carriers,
+            things_of(physics, bodies),
             self._side,
             self._under,
             self._under_first,
             self._walls,
             self._wall_ids,
-            physics.segments,
-            physics.pillars,
             self._noise,
             self._cursors,
             self._images,

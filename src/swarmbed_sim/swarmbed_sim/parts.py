@@ -10,7 +10,7 @@ blocks, from a generator of each robot's and part's own.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from swarmbed_core.device import (
@@ -88,6 +88,41 @@ class Furniture:
         self.on = np.ones(len(sizes), dtype=np.bool_)
         self.localised = localised
         self.carriers = carriers
+
+
+class Things(NamedTuple):
+    """All that rays and lines of sight may meet, as kernels take it: rows of arrays.
+
+    Attributes:
+        poses: of the robots.
+        sizes: their radius, height, length and width; of round ones the last two are 0.
+        carrier_poses: of the carriers.
+        carrier_lifts: of their feet.
+        carriers: their numbers.
+        segments: of walls and boxes, which are higher than any ray.
+        pillars: that stand fast and are as high.
+    """
+
+    poses: FloatArray
+    sizes: FloatArray
+    carrier_poses: FloatArray
+    carrier_lifts: FloatArray
+    carriers: FloatArray
+    segments: FloatArray
+    pillars: FloatArray
+
+
+def things_of(physics: Physics, furniture: Furniture) -> Things:
+    """Return what is there now; the arrays are the physics' own."""
+    return Things(
+        physics.poses,
+        furniture.sizes,
+        physics.carrier_poses,
+        physics.carrier_lifts,
+        furniture.carriers,
+        physics.segments,
+        physics.pillars,
+    )
 
 
 class Beat:

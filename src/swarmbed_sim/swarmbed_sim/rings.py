@@ -13,14 +13,14 @@ from swarmbed_core.kernel import kernel
 from swarmbed_core.ranges import measure_one_k, range_numbers
 from swarmbed_core.raycast import box_segments_k
 
-from swarmbed_sim.parts import CLEARANCE, LEG, LENGTH, THICKNESS, WIDTH, Beat, roomy
+from swarmbed_sim.parts import CLEARANCE, LEG, LENGTH, THICKNESS, WIDTH, Beat, roomy, things_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import RangeRing
 
-    from swarmbed_sim.parts import Furniture, Life
+    from swarmbed_sim.parts import Furniture, Life, Things
     from swarmbed_sim.physics import Physics
 
     BoolArray = NDArray[np.bool_]
@@ -33,18 +33,15 @@ SWEEPS = 64
 @kernel
 def discs_k(
     height: float,
-    poses: FloatArray,
-    sizes: FloatArray,
-    carrier_poses: FloatArray,
-    carrier_lifts: FloatArray,
-    carriers: FloatArray,
-    pillars: FloatArray,
+    things: Things,
     discs: FloatArray,
 ) -> int:
     """Write what is round at a height: robots, carriers' legs, pillars; return how many.
 
     The robots keep their rows: those that are lower, or not round, get radius 0 and are nowhere.
     """
+    poses, sizes, carriers, pillars = things.poses, things.sizes, things.carriers, things.pillars
+    carrier_poses, carrier_lifts = things.carrier_poses, things.carrier_lifts
     count: int = poses.shape[0]
     for i in range(count):
         discs[i, 0], discs[i, 1], discs[i, 2] = poses[i, 0], poses[i, 1], sizes[i, 0]
@@ -72,18 +69,15 @@ def discs_k(
 @kernel
 def sides_k(
     height: float,
-    poses: FloatArray,
-    sizes: FloatArray,
-    carrier_poses: FloatArray,
-    carrier_lifts: FloatArray,
-    carriers: FloatArray,
-    segments: FloatArray,
+    things: Things,
     own: IntArray,
 ) -> FloatArray:
     """Return the segments that stand fast and the sides of what is rectangular at a height: robots, trays.
 
     `own` is filled with the first row of each robot's sides, -1 if it has none there.
     """
+    poses, sizes, carriers, segments = things.poses, things.sizes, things.carriers, things.segments
+    carrier_poses, carrier_lifts = things.carrier_poses, things.carrier_lifts
     count = 0
     for i in range(poses.shape[0]):
         own[i] = -1
@@ -256,13 +250,7 @@ def sweep_k(
     gaussians: FloatArray,
     uniforms: FloatArray,
     at: int,
-    poses: FloatArray,
-    sizes: FloatArray,
-    carrier_poses: FloatArray,
-    carrier_lifts: FloatArray,
-    carriers: FloatArray,
-    segments: FloatArray,
-    pillars: FloatArray,
+    things: Things,
     out: FloatArray,
 ) -> None:
     """Let all rings of a kind sweep.
@@ -278,21 +266,16 @@ def sweep_k(
         gaussians: by ring, sweep and sensor; of no sweeps for no noise.
         uniforms: likewise.
         at: which sweep.
-        poses: of all robots.
-        sizes: their radius, height, length and width.
-        carrier_poses: of the carriers.
-        carrier_lifts: of their feet.
-        carriers: their numbers.
-        segments: of walls and boxes.
-        pillars: that stand fast.
+        things: that may be met.
         out: by ring and sensor, filled; NaN where nothing came back.
     """
     sensors, rays = angles.shape[0], int(geometry[3])
-    discs = np.empty((poses.shape[0] + 4 * carrier_poses.shape[0] + pillars.shape[0], 3))
+    poses = things.poses
+    discs = np.empty((poses.shape[0] + 4 * things.carriers.shape[0] + things.pillars.shape[0], 3))
     axes, beams = np.empty((sensors, 4)), np.empty((sensors, rays, 2))
-    disc_count = discs_k(geometry[0], poses, sizes, carrier_poses, carrier_lifts, carriers, pillars, discs)
+    disc_count = discs_k(geometry[0], things, discs)
     own_sides = np.empty(poses.shape[0], np.int64)
-    sides = sides_k(geometry[0], poses, sizes, carrier_poses, carrier_lifts, carriers, segments, own_sides)
+    sides = sides_k(geometry[0], things, own_sides)
     noisy = gaussians.shape[1] > 0
     for i in range(count):
         row = rows[i]
@@ -383,13 +366,7 @@ class Rings:
             self._gaussians,
             self._uniforms,
             self._at,
-            physics.poses,
-            furniture.sizes,
-            physics.carrier_poses,
-            physics.carrier_lifts,
-            furniture.carriers,
-            physics.segments,
-            physics.pillars,
+            things_of(physics, furniture),
             self.distances,
         )
         self._at += 1

@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 from swarmbed_core.geometry import compose, wrap
+from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.raycast import box_segments
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import Scene, make_scene
@@ -151,12 +152,24 @@ def scene():
     return scene_of
 
 
+class Driven(SimWorld):
+    """A world that tests let go on, and whose robots they drive."""
+
+    def run(self, seconds):
+        for _ in range(round(seconds / self.timestep)):
+            self.step()
+
+    def drive(self, name, v_body):
+        device = self.device(name)
+        device.motors.drive(Kinematics.of(device.spec).wheels(v_body))
+
+
 @pytest.fixture
 def world(scene, kinematic):
-    """Return a way to make a `SimWorld` over the kinematic physics."""
+    """Return a way to make a world of robots and carriers over bodies that do as they are told."""
 
     def make(robots, carriers=(), seed=7, **more):
         made = scene(robots, carriers, **more)
-        return SimWorld(made, kinematic(made), np.random.SeedSequence(seed))
+        return Driven(made, kinematic(made), np.random.SeedSequence(seed))
 
     return make

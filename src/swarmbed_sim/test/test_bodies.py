@@ -9,21 +9,10 @@ from swarmbed_core.spec import RobotSpec
 DOTS = RobotSpec.load("dots")
 
 
-def run(world, seconds):
-    for _ in range(round(seconds / world.timestep)):
-        world.step()
-
-
-def drive(world, name, v_body, kind="dots"):
-    from swarmbed_core.kinematics import Kinematics
-
-    world.device(name).motors.drive(Kinematics.of(RobotSpec.load(kind)).wheels(v_body))
-
-
 def test_wheels_count_what_the_body_did(world):
     w = world([(0.0, 0.0, 0.5)], noise=False)
-    drive(w, "dots1", (0.4, -0.2, 1.0))
-    run(w, 1.0)
+    w.drive("dots1", (0.4, -0.2, 1.0))
+    w.run(1.0)
     truth = w.truth()[0]
     assert truth[3:] == pytest.approx([0.4, -0.2, 1.0])
     from swarmbed_core.kinematics import Kinematics
@@ -37,8 +26,8 @@ def test_wheels_count_what_the_body_did(world):
 def test_a_body_that_is_held_turns_no_wheel(world, monkeypatch):
     w = world([(0.0, 0.0, 0.5)], noise=False)
     monkeypatch.setattr(w.physics, "advance", lambda *_: None)
-    drive(w, "dots1", (1.0, 0.0, 0.0))
-    run(w, 0.5)
+    w.drive("dots1", (1.0, 0.0, 0.0))
+    w.run(0.5)
     assert w.v_body[0] == pytest.approx([1.0, 0.0, 0.0])
     assert np.all(w.device("dots1").motors.read().travel == 0.0)
 
@@ -46,7 +35,7 @@ def test_a_body_that_is_held_turns_no_wheel(world, monkeypatch):
 def test_wheels_are_no_faster_than_they_can_be(world):
     w = world([(0.0, 0.0, 0.0)], noise=False)
     w.device("dots1").motors.drive(np.array([100.0, 0.0, -100.0]))
-    run(w, 0.05)
+    w.run(0.05)
     assert np.abs(w.device("dots1").motors.read().speeds).max() == pytest.approx(2.5)
     w.device("dots1").motors.drive(np.array([math.nan, 0.0, 0.0]))
     w.step()
@@ -56,7 +45,7 @@ def test_wheels_are_no_faster_than_they_can_be(world):
 def test_slip_is_between_the_encoders_and_the_floor(world):
     w = world([(-2.0, 0.0, 0.0)], kind="pioneer3dx")
     w.device("pioneer3dx1").motors.drive(np.array([0.2, 0.2]))
-    run(w, 10.0)
+    w.run(10.0)
     sigma = RobotSpec.load("pioneer3dx").drive.wheels.speed_sigma * w.timestep * math.sqrt(1000)
     travel = w.device("pioneer3dx1").motors.read().travel
     assert travel == pytest.approx([2.0, 2.0], abs=5 * sigma)
@@ -68,9 +57,9 @@ def test_slip_is_between_the_encoders_and_the_floor(world):
 def test_a_share_of_the_way_slips_away(world):
     w = world([(-2.0, 0.0, 0.0), (-2.0, 1.0, 0.0)], noise=False)
     w.set_slip("dots1", 0.1)
-    drive(w, "dots1", (1.0, 0.0, 0.0))
-    drive(w, "dots2", (1.0, 0.0, 0.0))
-    run(w, 2.0)
+    w.drive("dots1", (1.0, 0.0, 0.0))
+    w.drive("dots2", (1.0, 0.0, 0.0))
+    w.run(2.0)
     assert w.truth()[:, 0] == pytest.approx([-0.2, 0.0])
     one, two = (w.device(name).motors.read().travel for name in w.names)
     assert one == pytest.approx(two)
@@ -79,15 +68,15 @@ def test_a_share_of_the_way_slips_away(world):
 def test_standing_wheels_count_nothing_though_sensors_are_noisy(world):
     w = world([(0.0, 0.0, 0.0)])
     w.device("dots1")
-    run(w, 1.0)
+    w.run(1.0)
     assert np.all(w.device("dots1").motors.read().travel == 0.0)
 
 
 def test_miscounts_are_those_of_the_spec(world):
     w = world([(-2.0 + 0.3 * i, 0.0, 0.0) for i in range(15)], arena="empty")
     for name in w.names:
-        drive(w, name, (0.0, 0.5, 0.0))
-    run(w, 10.0)
+        w.drive(name, (0.0, 0.5, 0.0))
+    w.run(10.0)
     errors = []
     from swarmbed_core.kinematics import Kinematics
 
@@ -105,8 +94,8 @@ def test_mixed_drives_share_one_call(world):
         {"kind": "pioneer3dx", "place": {"poses": [[0.0, 1.0, 0.0]]}},
     ]
     w = world(groups, noise=False)
-    drive(w, "dots1", (0.0, 0.3, 0.0))
-    drive(w, "pioneer3dx1", (0.3, 0.0, 0.5), "pioneer3dx")
+    w.drive("dots1", (0.0, 0.3, 0.0))
+    w.drive("pioneer3dx1", (0.3, 0.0, 0.5))
     w.step()
     assert w.truth()[:, 3:] == pytest.approx(np.array([[0.0, 0.3, 0.0], [0.3, 0.0, 0.5]]))
     assert w.device("pioneer3dx1").motors.read().travel.shape == (2,)
@@ -115,7 +104,7 @@ def test_mixed_drives_share_one_call(world):
 def test_drives_that_are_off_push_nothing(world):
     w = world([(0.0, 0.0, 0.0)], noise=False)
     motors = w.device("dots1").motors
-    drive(w, "dots1", (0.3, 0.0, 0.0))
+    w.drive("dots1", (0.3, 0.0, 0.0))
     motors.enable(False)
     w.step()
     assert not w.driven[0]
@@ -134,10 +123,10 @@ def test_what_pushes_draws_power_though_it_stands(world, monkeypatch):
         w.physics.pushes[:] = 0.5 * DOTS.limits.acceleration_available
 
     monkeypatch.setattr(w.physics, "advance", hold)
-    drive(w, "dots1", (1.0, 0.0, 0.0))
+    w.drive("dots1", (1.0, 0.0, 0.0))
     w.step()
     assert device.motors.read().effort == 0.5
-    run(w, 1.0)
+    w.run(1.0)
     # 12 W always, and a quarter of what full torque takes; those without devices count too.
     full = DOTS.consumption.motors_full_torque
     assert w.energy_wh() * 3600 == pytest.approx(np.full(2, 12.0 + 0.25 * full))
@@ -148,7 +137,7 @@ def test_what_pushes_draws_power_though_it_stands(world, monkeypatch):
 
 def test_effort_is_the_share_of_the_acceleration_that_there_is(world):
     w = world([(0.0, 0.0, 0.0)], noise=False)
-    drive(w, "dots1", (0.01, 0.0, 0.0))
+    w.drive("dots1", (0.01, 0.0, 0.0))
     w.step()
     assert w.device("dots1").motors.read().effort == pytest.approx(1.0 / 4.0)
     w.step()
@@ -160,7 +149,7 @@ def test_effort_is_the_share_of_the_acceleration_that_there_is(world):
 
 def test_the_imu_feels_turns_and_the_pull_outwards(world):
     w = world([(0.0, 0.0, 0.0)], noise=False)
-    drive(w, "dots1", (0.5, 0.0, 2.0))
+    w.drive("dots1", (0.5, 0.0, 2.0))
     w.step()
     w.step()
     reading = w.device("dots1").imu.read()

@@ -11,6 +11,7 @@ from swarmbed_core.geometry import between, compose, wrap
 from swarmbed_core.markers import CarrierPoseSolver, RobotPoseSolver
 from swarmbed_core.spec import RobotSpec
 from swarmbed_sim.fiducials import SIDE_MIN_PX, deepest, hidden_k, latency_of
+from swarmbed_sim.parts import Things
 from swarmbed_sim.sim_world import SimWorld
 
 DOTS = RobotSpec.load("dots")
@@ -230,13 +231,15 @@ def hidden(point, eye=(0.0, 0.0, 0.1), robots=(), carriers=(), walls=(), pillars
         *point,
         -1,
         own,
-        poses,
-        sizes,
-        np.array(carriers, dtype=float).reshape(-1, 3),
-        np.full(len(carriers), lift),
-        numbers,
-        np.array(walls, dtype=float).reshape(-1, 4),
-        np.array(pillars, dtype=float).reshape(-1, 3),
+        Things(
+            poses,
+            sizes,
+            np.array(carriers, dtype=float).reshape(-1, 3),
+            np.full(len(carriers), lift),
+            numbers,
+            np.array(walls, dtype=float).reshape(-1, 4),
+            np.array(pillars, dtype=float).reshape(-1, 3),
+        ),
     )
 
 

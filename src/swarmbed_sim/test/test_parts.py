@@ -12,37 +12,26 @@ DOTS = RobotSpec.load("dots")
 MEASURED = {"ble": "rssi", "uwb": "distance"}
 
 
-def run(world, seconds):
-    for _ in range(round(seconds / world.timestep)):
-        world.step()
-
-
-def drive(world, name, v_body, kind="dots"):
-    from swarmbed_core.kinematics import Kinematics
-
-    world.device(name).motors.drive(Kinematics.of(RobotSpec.load(kind)).wheels(v_body))
-
-
 # Lifter and power
 
 
 def test_the_platform_follows_at_its_own_rate(world):
     w = world([(0.0, 0.0, 0.0)])
     lifter = w.device("dots1").lifter
-    run(w, 3.0)
+    w.run(3.0)
     assert lifter.read().height == DOTS.lifter.lowered
     lifter.move(DOTS.lifter.raised)
     w.step()
     assert 0 < lifter.read().height - DOTS.lifter.lowered < 0.002
-    run(w, 0.25)
+    w.run(0.25)
     assert DOTS.lifter.lowered < lifter.read().height < DOTS.lifter.raised
-    run(w, 0.5)
+    w.run(0.5)
     assert lifter.read().height == DOTS.lifter.raised
-    run(w, 1.0)
+    w.run(1.0)
     lifter.move(0.0)
     w.step()
     assert DOTS.lifter.raised - 0.002 < lifter.read().height < DOTS.lifter.raised
-    run(w, 1.0)
+    w.run(1.0)
     assert lifter.read().height == DOTS.lifter.lowered
 
 
@@ -51,10 +40,10 @@ def test_a_load_that_is_too_heavy_is_not_raised(world, monkeypatch):
     monkeypatch.setattr(w, "_loads", [DOTS.lifter.max_load + 0.1])
     lifter = w.device("dots1").lifter
     lifter.move(DOTS.lifter.raised)
-    run(w, 2.0)
+    w.run(2.0)
     assert lifter.read().height < DOTS.carrier.clearance + 0.002
     lifter.move(DOTS.lifter.lowered)
-    run(w, 1.0)
+    w.run(1.0)
     assert lifter.read().height == DOTS.lifter.lowered
 
 
@@ -62,10 +51,10 @@ def test_what_is_drawn_is_what_table_iv_says(world):
     w = world([(-2.0, 0.0, 0.0), (-2.0, 1.0, 0.0)], noise=False)
     for name in w.names:
         w.device(name)
-    drive(w, "dots1", (0.5, 0.0, 0.0))
-    run(w, 0.1)
+    w.drive("dots1", (0.5, 0.0, 0.0))
+    w.run(0.1)
     before = w.energy_wh()
-    run(w, 5.0)
+    w.run(5.0)
     watts = (w.energy_wh() - before) * 3600 / 5.0
     # Mainboard, idle computer, cameras; and 2 W of random walk at 0.5 m/s.
     assert watts[1] == pytest.approx(12.0, rel=1e-6)
@@ -79,17 +68,17 @@ def test_what_is_drawn_is_what_table_iv_says(world):
 def test_a_switched_off_robot_draws_nothing_and_stands(world):
     w = world([(-2.0, 0.0, 0.0)])
     device = w.device("dots1")
-    drive(w, "dots1", (0.5, 0.0, 0.0))
-    run(w, 0.5)
+    w.drive("dots1", (0.5, 0.0, 0.0))
+    w.run(0.5)
     device.power.enable(False)
-    run(w, 0.1)
+    w.run(0.1)
     before = w.energy_wh()
     place = w.truth()[0, :3]
-    run(w, 1.0)
+    w.run(1.0)
     assert w.energy_wh() == pytest.approx(before)
     assert w.truth()[0, :3] == pytest.approx(place)
     device.power.enable(True)
-    run(w, 0.1)
+    w.run(0.1)
     assert w.truth()[0, 3] == pytest.approx(0.5, rel=0.05)
 
 
@@ -107,13 +96,13 @@ def test_a_switched_off_robot_is_silent_until_it_is_switched_on(world):
         return {packet.sender for radio in other.radios.values() for packet in radio.read()}
 
     device.leds.show([255] * 16)
-    run(w, 0.5)
+    w.run(0.5)
     assert all(senses())
     assert heard() == {"dots1"}
     device.power.enable(False)
     went_off = w.time
     assert device.leds.bar.values == (0,) * 16
-    run(w, 0.5)
+    w.run(0.5)
     assert not any(senses())
     assert device.imu.read().stamp == went_off
     assert heard() == set()
@@ -122,14 +111,14 @@ def test_a_switched_off_robot_is_silent_until_it_is_switched_on(world):
     device.power.enable(True)
     # Nothing of what was before is left over.
     assert not any((device.ranges["tof"].read(), device.cameras.read(), device.radios["ble"].read()))
-    run(w, 0.5)
+    w.run(0.5)
     assert all(senses())
     assert heard() == {"dots1"}
     # The dead cannot be switched on.
     w.kill("dots1")
     device.power.enable(False)
     device.power.enable(True)
-    run(w, 0.5)
+    w.run(0.5)
     assert not any(senses())
     assert heard() == set()
 
@@ -137,13 +126,13 @@ def test_a_switched_off_robot_is_silent_until_it_is_switched_on(world):
 def test_an_empty_battery_stops_the_robot(world):
     w = world([(-2.0, 0.0, 0.0)])
     device = w.device("dots1")
-    drive(w, "dots1", (0.1, 0.0, 0.0))
-    run(w, 0.5)
+    w.drive("dots1", (0.1, 0.0, 0.0))
+    w.run(0.5)
     device.power.battery.discharge(20.0, 3600 * 10.0)
-    run(w, 0.2)
+    w.run(0.2)
     assert w.truth()[0, 3] == 0.0
     before = w.energy_wh()
-    run(w, 1.0)
+    w.run(1.0)
     assert w.energy_wh() == pytest.approx(before)
 
 
@@ -154,7 +143,7 @@ def test_without_noise_radios_measure_exactly(world):
     for noise in (True, False):
         w = world([(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)], noise=noise)
         radios, _ = (w.device(name).radios for name in w.names)
-        run(w, 1.0)
+        w.run(1.0)
         ble, uwb = ({getattr(p, field) for p in radios[name].read()} for name, field in MEASURED.items())
         assert (ble == {DOTS.radios[0].rssi_at_1m}) != noise
         assert (uwb == {1.0}) != noise

@@ -16,17 +16,6 @@ RING = DOTS.ranges[0]
 POSTS = [{"shape": "box", "size": [0.2, 0.2], "pose": [x + 0.6, x, 0.0]} for x in (0.0, 2.0)]
 
 
-def run(world, seconds):
-    for _ in range(round(seconds / world.timestep)):
-        world.step()
-
-
-def drive(world, name, v_body, kind="dots"):
-    from swarmbed_core.kinematics import Kinematics
-
-    world.device(name).motors.drive(Kinematics.of(RobotSpec.load(kind)).wheels(v_body))
-
-
 def ring_of(pose, segments, discs, own, ring=RING):
     angles = np.array(ring.angles)
     count = len(angles)
@@ -114,7 +103,7 @@ def test_ranges_see_the_legs_of_carriers_and_not_their_trays(world):
         1.0 - leg - DOTS.carrier.leg_radius - RING.mount_radius
     )
     w.teleport("carrier1", (0.6, 0.0, 0.0))
-    run(w, 0.02)
+    w.run(0.02)
     # All legs are beside the fan of 22 degrees, which goes below the tray to the wall.
     assert device.ranges["tof"].read().distances[0] == pytest.approx(2.5 - RING.mount_radius)
 
@@ -123,12 +112,12 @@ def test_a_robot_sees_the_legs_of_what_it_carries(world):
     w = world([(0.0, 0.0, 0.0)], [(0.0, 0.0, math.pi / 4)], noise=False)
     device = w.device("dots1")
     device.lifter.move(DOTS.lifter.raised)
-    run(w, 1.0)
+    w.run(1.0)
     assert w.carriers().carried_by[0] == 0
     assert w.carriers().lifts[0] == pytest.approx(DOTS.lifter.raised - DOTS.carrier.clearance)
     w.step()
     device.ranges["tof"].read()
-    run(w, 0.02)
+    w.run(0.02)
     distances = device.ranges["tof"].read().distances
     leg = math.hypot(0.15, 0.15)
     assert distances[[0, 4, 8, 12]] == pytest.approx(leg - 0.015 - RING.mount_radius)
@@ -148,7 +137,7 @@ def test_feet_above_a_sensor_and_low_robots_are_not_seen(world):
     assert device.ranges["tof"].read().distances[0] == pytest.approx(1.0 - 0.165 - RING.mount_radius)
     w.teleport("epuck21", (0.0, 1.0, 0.0))
     w.physics.carrier_lifts[0] = RING.mount_height + 0.01
-    run(w, 0.02)
+    w.run(0.02)
     assert device.ranges["tof"].read().distances[0] == pytest.approx(2.5 - RING.mount_radius)
 
 
@@ -167,7 +156,7 @@ def test_sensors_as_high_as_trays_see_their_sides_also_of_what_is_lifted(world):
     part = w.device("pioneer3dx1").ranges["sonar"]
 
     def ahead():
-        run(w, 0.1)
+        w.run(0.1)
         return part.read().distances[0]
 
     side = middle_ray(sonar, 1.0 - DOTS.carrier.width / 2 - sonar.mount_radius)
@@ -193,7 +182,7 @@ def test_robots_with_sides_are_seen_by_their_sides_and_not_by_themselves(world):
     w.teleport("pioneer3dx2", (0.0, 0.40, 0.0))
     dots, one, two = (w.device(name) for name in w.names)
     w.step()
-    run(w, 0.1)
+    w.run(0.1)
     gap = 0.40 - PIONEER.body.width / 2
     assert dots.ranges["tof"].read().distances[0] == pytest.approx(gap - RING.mount_radius)
     sonar = PIONEER.ranges[0]
@@ -246,5 +235,5 @@ def test_a_reading_is_not_changed_by_the_next(world):
     w.step()
     first = part.read()
     before = first.distances.copy()
-    run(w, 0.1)
+    w.run(0.1)
     assert np.array_equal(first.distances, before, equal_nan=True)

@@ -11,7 +11,6 @@ from swarmbed_core.local import LocalSwarm
 from swarmbed_core.robot import Command
 from swarmbed_core.spec import RobotSpec
 from swarmbed_sim.errors import SimError
-from swarmbed_sim.sim_world import SimWorld
 
 DOTS = RobotSpec.load("dots")
 STARTS = [(1.5, -1.0, 0.3), (1.5, 0.0, 2.0), (1.5, 1.0, -2.0)]
@@ -19,21 +18,13 @@ LOADS = [(0.8, -1.0, 0.0), (-1.0, 1.0, 0.7)]
 
 
 @pytest.fixture
-def world(scene, kinematic):
-    def make(robots=STARTS, carriers=LOADS, seed=7, **more):
-        made = scene(robots, carriers, **more)
-        return SimWorld(made, kinematic(made), np.random.SeedSequence(seed))
+def world(world):
+    """Return a way to make a world, by default of some robots and carriers."""
+
+    def make(robots=STARTS, carriers=LOADS, **more):
+        return world(robots, carriers, **more)
 
     return make
-
-
-def run(world, seconds):
-    for _ in range(round(seconds / world.timestep)):
-        world.step()
-
-
-def drive(world, name, v_body):
-    world.device(name).motors.drive(Kinematics.of(DOTS).wheels(v_body))
 
 
 def everything(device):
@@ -105,7 +96,7 @@ def test_without_noise_nothing_depends_on_the_seed(world):
     def quiet(seed):
         w = world(seed=seed, noise=False)
         for name in w.names:
-            drive(w, name, (0.1, 0.0, 0.2))
+            w.drive(name, (0.1, 0.0, 0.2))
         rows = []
         for _ in range(100):
             w.step()
@@ -117,7 +108,7 @@ def test_without_noise_nothing_depends_on_the_seed(world):
 
 def test_nobody_who_is_not_asked_for_costs_anything(world):
     w = world()
-    run(w, 0.1)
+    w.run(0.1)
     assert w._bodies.count == 0
     assert [w._rings, w._eyes, w._airs, w._powers] == [{}, {}, {}, []]
     w.v_body[1] = (0.5, 0.0, 0.0)
@@ -174,7 +165,7 @@ def test_truth_is_the_caller_s_to_change(world):
 
 def test_time_is_whole_steps(world):
     w = world()
-    run(w, 3.0)
+    w.run(3.0)
     assert w.time == 300 * w.timestep
     assert w.timestep == 0.01
 
@@ -198,8 +189,8 @@ def test_contacts_are_told_once_with_their_time(world):
 def test_teleporting_is_not_noticed_by_wheels_and_gyro(world):
     w = world(noise=False)
     device = w.device("dots1")
-    drive(w, "dots1", (0.2, 0.0, 0.0))
-    run(w, 0.1)
+    w.drive("dots1", (0.2, 0.0, 0.0))
+    w.run(0.1)
     before = device.motors.read().travel
     w.teleport("dots1", (-1.0, -1.0, 1.0))
     w.step()
@@ -215,10 +206,10 @@ def test_teleporting_is_not_noticed_by_wheels_and_gyro(world):
 def test_the_dead_do_nothing_and_their_parts_do_not_raise(world):
     w = world()
     device, other = w.device("dots1"), w.device("dots2")
-    drive(w, "dots1", (0.2, 0.0, 0.0))
+    w.drive("dots1", (0.2, 0.0, 0.0))
     device.leds.show([255] * 16)
     device.lifter.move(DOTS.lifter.raised)
-    run(w, 0.3)
+    w.run(0.3)
     assert device.cameras.read()
     height = device.lifter.read().height
     assert DOTS.lifter.lowered < height < DOTS.lifter.raised
@@ -230,13 +221,13 @@ def test_the_dead_do_nothing_and_their_parts_do_not_raise(world):
     energy = w.energy_wh()[0]
     place = w.truth()[0, :3]
     travel = device.motors.read().travel
-    run(w, 1.0)
+    w.run(1.0)
     device.motors.enable(True)
-    drive(w, "dots1", (0.5, 0.0, 0.0))
+    w.drive("dots1", (0.5, 0.0, 0.0))
     device.lifter.move(DOTS.lifter.raised)
     device.power.enable(True)
     assert not device.radios["ble"].send(b"help")
-    run(w, 1.0)
+    w.run(1.0)
     assert w.truth()[0, :3] == pytest.approx(place)
     assert not w.driven[0]
     assert device.lifter.read().height == height
@@ -255,7 +246,7 @@ def test_the_dead_do_nothing_and_their_parts_do_not_raise(world):
     # It is still in others' way.
     w.teleport("dots2", (w.truth()[0, 0] + 0.5, w.truth()[0, 1], math.pi))
     other.ranges["tof"].read()
-    run(w, 0.02)
+    w.run(0.02)
     assert other.ranges["tof"].read().distances[0] < 0.4
 
 
@@ -276,8 +267,8 @@ def test_an_onboard_survives_its_robot(world):
 def test_a_robot_may_be_dead_before_anybody_asks(world):
     w = world()
     w.kill("dots1")
-    drive(w, "dots1", (0.5, 0.0, 0.0))
-    run(w, 0.2)
+    w.drive("dots1", (0.5, 0.0, 0.0))
+    w.run(0.2)
     assert w.truth()[0, :3] == pytest.approx(STARTS[0])
     assert w.device("dots1").ranges["tof"].read() is None
 
@@ -289,12 +280,12 @@ def test_a_dead_sensor_returns_nothing(world):
     w.step()
     assert np.isfinite(part.read().distances[3])
     w.kill_sensor("dots1", "tof", 3)
-    run(w, 0.1)
+    w.run(0.1)
     distances = part.read().distances
     assert np.isnan(distances[3])
     assert np.isfinite(distances[[2, 4]]).all()
     other = w.device("dots2").ranges["tof"]
-    run(w, 0.02)
+    w.run(0.02)
     assert np.isfinite(other.read().distances[3])
 
 
@@ -302,14 +293,14 @@ def test_radio_losses_and_counts(world):
     w = world(radio={"loss": 1.0})
     for name in w.names:
         w.device(name)
-    run(w, 1.05)
+    w.run(1.05)
     # On the air are advertisements only, which carry nothing.
     assert w.messages() == {"sent": 0, "heard": 0, "lost": 0}
     w.device("dots1").radios["ble"].send(b"hi")
-    run(w, 1.0)
+    w.run(1.0)
     assert w.messages() == {"sent": 10, "heard": 0, "lost": 20}
     w.set_radio_loss(0.0)
-    run(w, 1.0)
+    w.run(1.0)
     assert w.messages() == {"sent": 20, "heard": 20, "lost": 20}
     assert len(w.device("dots1").radios["ble"].read()) == 20
     assert len(w.device("dots1").radios["uwb"].read()) == 20
@@ -320,7 +311,7 @@ def test_losses_set_early_hold_for_radios_that_are_made_late(world):
     w.set_radio_loss(1.0)
     for name in w.names:
         w.device(name).radios["ble"].send(b"hi")
-    run(w, 0.5)
+    w.run(0.5)
     assert w.messages()["sent"] > 0
     assert w.messages()["heard"] == 0
 
@@ -341,7 +332,7 @@ def test_packet_radios_deliver_at_the_next_step(world):
 def test_energy_is_counted_for_robots_without_devices_too(world):
     w = world()
     w.device("dots1")
-    run(w, 10.0)
+    w.run(10.0)
     assert w.energy_wh() == pytest.approx(np.full(3, 12.0 * 10.0 / 3600))
 
 
@@ -353,7 +344,7 @@ def test_obstacles_come_and_go(world):
     w.step()
     assert part.read().distances[8] == pytest.approx(0.4 - 0.125)
     w.remove_obstacle("box")
-    run(w, 0.02)
+    w.run(0.02)
     assert part.read().distances[8] == pytest.approx(2.5 - 0.125)
 
 
