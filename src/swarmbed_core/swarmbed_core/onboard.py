@@ -205,13 +205,11 @@ class Onboard:
     def step(self) -> None:
         """Do one cycle at the time that the device's clock shows.
 
-        Whatever a part raises, the loop goes on. The parts are asked here and not through functions of their
-        own, for this runs a hundred times a second on every robot.
+        Whatever a part raises, the loop goes on. What would need a closure for `_ask`, a hundred times a second
+        on every robot, is guarded in place.
         """
         device, motion = self.device, self.motion
-        motors, imu, cameras, lifter, power = (
-            device.motors, device.imu, device.cameras, device.lifter, device.power,
-        )  # fmt: skip
+        motors, imu = device.motors, device.imu
         now = gyro = None
         try:
             now = float(device.clock.time)
@@ -235,25 +233,15 @@ class Onboard:
         x, y, yaw, *v_body = self.filter.odometry.numbers()
         pose_odom = (x, y, yaw)
         self._track.add(now, pose_odom)
-        try:
-            self._read_heading(now)
-        except Exception as error:
-            self._failed("compass", error)
+        self._ask("compass", self._read_heading, now)
         for name, part in device.ranges.items():
-            sweep = None
+            sweep = self._ask(f"ranges.{name}", part.read)
+            self._ask(f"ranges.{name}", self._take_sweep, name, sweep, pose_odom, now)
+        if device.cameras is not None:
             try:
-                sweep = part.read()
+                images = list(device.cameras.read())
             except Exception as error:
-                self._failed(f"ranges.{name}", error)
-            try:
-                self._take_sweep(name, sweep, pose_odom, now)
-            except Exception as error:
-                self._failed(f"ranges.{name}", error)
-        if cameras is not None:
-            images: Sequence[CornerReading] = ()
-            try:
-                images = list(cameras.read())
-            except Exception as error:
+                images = []
                 self._failed("cameras", error)
             for image in images:
                 self._ask("cameras", self._look, image, now)
@@ -261,27 +249,11 @@ class Onboard:
             self._watch_power(now)
         if self._anchored is not None:
             self._correct_path(now)
-        wheel_speeds = motion.step(now, pose_odom, v_body)
-        try:
-            motors.drive(wheel_speeds)
-        except Exception as error:
-            self._failed("motors", error)
-        if self.lifter is not None and lifter is not None:
-            height = None
-            try:
-                height = float(lifter.read().height)
-            except Exception as error:
-                self._failed("lifter", error)
-            set_point = self.lifter.update(now, height)
-            try:
-                lifter.move(set_point)
-            except Exception as error:
-                self._failed("lifter", error)
-        if self.battery is not None and power is not None and self._battery_pace.due(now):
-            try:
-                self.battery.update(power.read())
-            except Exception as error:
-                self._failed("power", error)
+        self._ask("motors", motors.drive, motion.step(now, pose_odom, v_body))
+        if self.lifter is not None and device.lifter is not None:
+            self._ask("lifter", device.lifter.move, self.lifter.update(now, self._lifter_height()))
+        if self._battery_pace.due(now):
+            self._ask("power", self._read_battery)
 
     def _failed(self, part: str, error: Exception) -> None:
         """Count a part that failed, whoever wrote it: it has nothing to say."""
@@ -295,10 +267,19 @@ class Onboard:
             self._failed(part, error)
             return None
 
+    def _read_battery(self) -> None:
+        if self.battery is not None and self.device.power is not None:
+            self.battery.update(self.device.power.read())
+
     def _lifter_height(self) -> float | None:
         """Return where the platform is, if it says so."""
-        lifter = self.device.lifter
-        return None if lifter is None else self._ask("lifter", lambda: float(lifter.read().height))
+        if self.device.lifter is None:
+            return None
+        try:
+            return float(self.device.lifter.read().height)
+        except Exception as error:
+            self._failed("lifter", error)
+            return None
 
     def _clock_is_sane(self, now: float) -> bool:
         """Follow the clock; on a step back start anew from where the robot is, and come to rest."""
@@ -330,11 +311,7 @@ class Onboard:
         compass, spec = self.device.compass, self.device.spec.compass
         if compass is None or spec is None:
             return
-        reading = None
-        try:
-            reading = compass.read()
-        except Exception as error:
-            self._failed("compass", error)
+        reading = self._ask("compass", compass.read)
         if reading is None:
             if self._heading is not None and now - self._heading_stamp > SILENCE * max(
                 1.0 / spec.rate, SLOWEST
