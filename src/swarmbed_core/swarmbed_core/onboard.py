@@ -205,8 +205,8 @@ class Onboard:
     def step(self) -> None:
         """Do one cycle at the time that the device's clock shows.
 
-        Whatever a part raises, the loop goes on. What would need a closure for `_ask`, a hundred times a second
-        on every robot, is guarded in place.
+        Whatever a part raises, the loop goes on. What would need a closure for `_ask`, a hundred times a
+        second on every robot, is guarded in place.
         """
         device, motion = self.device, self.motion
         motors, imu = device.motors, device.imu
