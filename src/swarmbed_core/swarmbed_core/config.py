@@ -163,8 +163,19 @@ def check(data: object, model: type[M], source: str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        faults = [_fault(dict(item)) for item in error.errors()]
+        places = [item["loc"] for item in error.errors()]
+        faults = [
+            _fault(dict(item))
+            for item in error.errors()
+            # What is wrong within a list is not counted: then the list seems too short as well.
+            if not (item["type"] == "too_short" and any(_within(place, item["loc"]) for place in places))
+        ]
         raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults)) from None
+
+
+def _within(place: tuple[int | str, ...], whole: tuple[int | str, ...]) -> bool:
+    """Return whether one place in a file is inside another."""
+    return len(place) > len(whole) and place[: len(whole)] == whole
 
 
 def _is_file(path: Path) -> bool:

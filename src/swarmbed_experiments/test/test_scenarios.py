@@ -142,3 +142,12 @@ def test_the_tree_of_a_controller():
         root_of("fake_controllers:Drives", [], "dots")
     with pytest.raises(ConfigError, match="goal"):
         root_of("go_to_goal", ["goal=3"], "dots")
+
+
+def test_a_fault_within_a_list_does_not_make_the_list_too_short(file):
+    with pytest.raises(ConfigError) as told:
+        load_scenario(file(robots=[{"count": "two", "place": {"zone": "drop"}}]), [])
+    assert "robots.0.count" in str(told.value)
+    assert "at least 1 item" not in str(told.value)
+    with pytest.raises(ConfigError, match="robots: Tuple should have at least 1 item"):
+        load_scenario(file(robots=[]), [])
