@@ -18,14 +18,14 @@ class RunError(SwarmbedError):
     """A run that cannot start, or whose results cannot be written."""
 
 
-def make(who: str, call: Callable[[], T]) -> T:
-    """Return what the constructor of somebody's program gives.
+def make(who: str, call: Callable[..., T], *arguments: object) -> T:
+    """Return what the constructor of somebody's program gives for some arguments.
 
     Raises:
         RunError: it raises what is no error of ours, or wants to exit.
     """
     try:
-        return call()
+        return call(*arguments)
     except SwarmbedError:
         raise
     except (Exception, SystemExit) as error:

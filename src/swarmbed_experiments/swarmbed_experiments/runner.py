@@ -199,7 +199,7 @@ class Run:
         self.now = f"world {scenario.world}"
         self.standing = ""
         self.directory: Path | None = None
-        self.world: TaskWorld = make(self.now, lambda: plan.make_world(plan.scene, _stream(scenario.seed, 1)))
+        self.world: TaskWorld = make(self.now, plan.make_world, plan.scene, _stream(scenario.seed, 1))
         self.controllers: list[Controller] = []
         self._crowd: tuple[Crowd, CrowdProgram] | None = None
         self._swarm: LocalSwarm | None = None
@@ -211,18 +211,15 @@ class Run:
         self.setting = Setting(plan.scene, self.world, self.robots)
         streams = _stream(scenario.seed, 3).spawn(len(plan.generators))
         self.generators: list[Generator] = [
-            make(
-                f"generator {made.__name__}",
-                lambda m=made, p=parameters, s=stream: m(p, self.setting, np.random.default_rng(s)),  # type: ignore[misc]
-            )
+            make(f"generator {made.__name__}", made, parameters, self.setting, np.random.default_rng(stream))
             for (made, parameters), stream in zip(plan.generators, streams, strict=True)
         ]
         self.transducers: list[Transducer] = [
-            make(f"transducer {made.__name__}", lambda m=made, p=parameters: m(p, self.setting))  # type: ignore[misc]
+            make(f"transducer {made.__name__}", made, parameters, self.setting)
             for made, parameters in plan.transducers
         ]
         self.acceptors: list[Acceptor] = [
-            make(f"acceptor {made.__name__}", lambda m=made, p=parameters: m(p, self.setting))  # type: ignore[misc]
+            make(f"acceptor {made.__name__}", made, parameters, self.setting)
             for made, parameters in plan.acceptors
         ]
         names = [placement.name for placement in plan.scene.robots]
@@ -255,7 +252,7 @@ class Run:
                 robot.onboard.place(localised[robot.name])
             rng = np.random.default_rng(stream)
             who = f"{robot.name}: controller {self.scenario.controller.name}"
-            self.controllers.append(make(who, lambda r=robot, g=rng: plan.controller(r, plan.parameters, g)))  # type: ignore[misc]
+            self.controllers.append(make(who, plan.controller, robot, plan.parameters, rng))
 
     @property
     def time(self) -> float:

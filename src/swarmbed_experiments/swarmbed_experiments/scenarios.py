@@ -117,7 +117,7 @@ def root_of(controller: str, sets: Sequence[str], kind: str) -> Behaviour:
         apply_set(parameters, item)
     made, checked = find_controller(controller, parameters, "tree")
     robot = LocalSwarm(MemoryWorld.of([kind])).robots[0]
-    program = make(f"controller {controller}", lambda: made(robot, checked, np.random.default_rng(0)))
+    program = make(f"controller {controller}", made, robot, checked, np.random.default_rng(0))
     root = getattr(program, "root", None)
     if root is None:
         message = f"controller '{controller}' has no behaviour tree: a py_trees behaviour called root is one"
