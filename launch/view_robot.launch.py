@@ -7,39 +7,14 @@ It needs a full ROS 2; only `describe`, which makes the URDF, does without.
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
-import xacro
-from swarmbed_core.config import find, share_dir
+from swarmbed_core.config import share_dir
 from swarmbed_core.errors import ConfigError
-from swarmbed_core.spec import RobotSpec
+from swarmbed_robot.description import describe
 
 if TYPE_CHECKING:
     from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
-
-
-def describe(robot: str, prefix: str = "") -> str:
-    """Return the URDF of a robot.
-
-    Args:
-        robot: a kind of config/robots, such as `dots`, or the path of such a file.
-        prefix: put before the name of every link and joint, such as `dots1_`.
-
-    Raises:
-        ConfigError: the file or the prefix is not what it should be.
-    """
-    if not re.fullmatch(r"\w*", prefix, re.ASCII):
-        message = f"prefix '{prefix}': frames are named with letters, digits and underscores only"
-        raise ConfigError(message)
-    spec_file = find(robot, "config/robots").resolve()
-    kind = RobotSpec.load(str(spec_file)).kind
-    urdf = share_dir() / "urdf"
-    own = urdf / f"{kind}.urdf.xacro"
-    model = own if own.is_file() else urdf / "robot.urdf.xacro"
-    document = xacro.process_file(str(model), mappings={"spec": str(spec_file), "prefix": prefix})
-    document.documentElement.setAttribute("name", kind)
-    return str(document.toxml())
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -19,7 +19,10 @@ setup(
     license="Apache-2.0",
     extras_require={"test": ["pytest"]},
     entry_points={
-        "console_scripts": ["swarmbed = swarmbed_experiments.cli:main"],
+        "console_scripts": [
+            "swarmbed = swarmbed_experiments.cli:main",
+            "trial = swarmbed_experiments.trial:main",
+        ],
         "swarmbed.generators": [
             "radio_loss = swarmbed_experiments.generators:RadioLoss",
             "dead_sensor = swarmbed_experiments.generators:DeadSensor",

@@ -475,18 +475,15 @@ class Collective(TreeController):
         ]
         return Selector("get under", memory=False, children=ways)
 
-    def tick(self) -> None:
-        """Sense and listen, tick the tree, command and tell."""
-        board, accord = self.board, self._accord
-        board.begin()
-        self._place.sense(board)
-        for packet in board.senses.heard.get(self._radio, ()):
-            accord.hear(packet.payload, packet.stamp)
-        for _ in self.root.tick():
-            pass
-        board.say(self._radio, accord.message())
-        board.end()
-        self.doing = self.activity()
+    def before_tree(self) -> None:
+        """Listen."""
+        self._place.sense(self.board)
+        for packet in self.board.senses.heard.get(self._radio, ()):
+            self._accord.hear(packet.payload, packet.stamp)
+
+    def after_tree(self) -> None:
+        """Tell the others."""
+        self.board.say(self._radio, self._accord.message())
 
     def activity(self) -> str:
         """Return the leaf that runs."""

@@ -202,23 +202,23 @@ class Cooperative(TreeController):
         """Return whether the robot stands below no carrier, or below one that is to be picked up."""
         return board.overhead is None or self.docking.wants_overhead()
 
-    def tick(self) -> None:
-        """Sense, learn, decide, tell."""
-        board, knowledge = self.board, self.knowledge
-        board.begin()
+    def before_tree(self) -> None:
+        """Learn from what was sensed."""
+        board = self.board
         if not board.carrying and self._loaded:
             self.put_down(board)
-        knowledge.update(board.senses, board.carriers)
+        self.knowledge.update(board.senses, board.carriers)
         self._look_around()
-        for _ in self.root.tick():
-            pass
+
+    def after_tree(self) -> None:
+        """Tell the others."""
+        knowledge = self.knowledge
         if self._radio:
             cost = 0.0
             if self.target is not None and self.state in {State.SEARCH, State.APPROACH, State.DOCK}:
                 cost = self.cost(knowledge.carriers.get(self.target))
-            board.say(self._radio, encode(knowledge.message(self.state, self.aim, self.target, cost)))
-        board.end()
-        self.doing = self.activity()
+            said = encode(knowledge.message(self.state, self.aim, self.target, cost))
+            self.board.say(self._radio, said)
 
     # What the nodes need to know
 

@@ -617,6 +617,35 @@ class CollisionMap:
         made.__dict__.update(_cells=self._cells.copy(), _state=self._state.copy(), health=Health())
         return made
 
+    @property
+    def content(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return all that the map holds: cells, state and the legs of a carrier; for `holding`."""
+        return self._cells, self._state, self._legs
+
+    @classmethod
+    def holding(
+        cls, spec: RobotSpec, cells: ArrayLike, state: ArrayLike, legs: ArrayLike = ()
+    ) -> CollisionMap:
+        """Return a map that holds what `content` of another one was, as from another process.
+
+        Raises:
+            MapError: that is no content of a map of this kind of robot.
+        """
+        made = cls(spec)
+        for name, value in (("_cells", cells), ("_state", state)):
+            array = np.array(value, dtype=np.float64).reshape(-1)
+            mine = getattr(made, name)
+            if array.size != mine.size:
+                message = f"a collision map's {name[1:]}: {array.size} numbers, {mine.size} are right"
+                raise MapError(message)
+            setattr(made, name, array.reshape(mine.shape))
+        feet = np.array(legs, dtype=np.float64).reshape(-1)
+        if feet.size % 2:
+            message = f"a collision map's legs: {feet.size} numbers, pairs x, y are right"
+            raise MapError(message)
+        made._legs = feet.reshape(-1, 2)
+        return made
+
     def update(self, stamp: float, pose_odom: ArrayLike, points_body: ArrayLike) -> None:
         """Enter a sweep of the distance sensors.
 

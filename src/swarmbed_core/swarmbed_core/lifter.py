@@ -84,6 +84,10 @@ class LifterControl:
         self._target = self.lifter.raised if up else self.lifter.lowered
         return True
 
+    def hold(self) -> None:
+        """Stay where the set-point is until the next command."""
+        self._target = None
+
     def update(self, now: float, height: float | None = None, *, powered: bool = True) -> float:
         """Return the set-point for this time.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.onboard import Onboard
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from swarmbed_core.markers import CarrierMarkers, MarkerMap
     from swarmbed_core.robot import Command, Senses
+    from swarmbed_core.scene import Scene
     from swarmbed_core.spec import RobotSpec
     from swarmbed_core.world import World
 
@@ -69,24 +70,65 @@ class LocalSwarm:
         Raises:
             ConfigError: the world's steps are too long for a robot's control.
         """
-        for name in world.names:
-            rate = world.device(name).spec.control.rate
-            if rate * world.timestep > 1 + 1e-9:
-                message = (
-                    f"{name} is controlled at {rate:g} Hz, but the world steps at {1 / world.timestep:g} Hz"
-                )
-                raise ConfigError(message)
         self.world = world
+        self._marker_map = marker_map
+        self._carrier_markers = carrier_markers
         self.robots = [
-            LocalRobot(
-                Onboard(
-                    world.device(name),
-                    marker_map if localised is None or name in localised else None,
-                    carrier_markers,
-                )
-            )
-            for name in world.names
+            self._robot(name, localised=localised is None or name in localised) for name in world.names
         ]
+
+    @classmethod
+    def of_scene(cls, scene: Scene, world: World) -> Self:
+        """Return the robots of a world that was made from a scene, placed as the scene has it."""
+        localised = {placement.name: placement.pose for placement in scene.robots if placement.localised}
+        made = cls(world, scene.arena.markers() if localised else None, scene.markers, localised)
+        for robot in made.robots:
+            if robot.name in localised:
+                # Whoever put it there knows where; robots without cameras dead-reckon from there on.
+                robot.onboard.place(localised[robot.name])
+        return made
+
+    def add(self, name: str, *, localised: bool = False) -> LocalRobot:
+        """Give one more robot of the world an Onboard, which is stepped from now on.
+
+        Args:
+            name: of the robot, which is in the world already.
+            localised: whether it knows the wall markers.
+
+        Raises:
+            ConfigError: the world has no robot of this name, it has its Onboard already, or the world's
+                steps are too long for its control.
+        """
+        if any(robot.name == name for robot in self.robots):
+            message = f"{name} has its Onboard already; the name of a robot that has none is right"
+            raise ConfigError(message)
+        robot = self._robot(name, localised=localised)
+        names = self.world.names
+        before = set(names[: names.index(name)])
+        self.robots.insert(sum(other.name in before for other in self.robots), robot)
+        return robot
+
+    def _robot(self, name: str, *, localised: bool) -> LocalRobot:
+        device, timestep = self.world.device(name), self.world.timestep
+        rate = device.spec.control.rate
+        if rate * timestep > 1 + 1e-9:
+            message = f"{name} is controlled at {rate:g} Hz, but the world steps at {1 / timestep:g} Hz"
+            raise ConfigError(message)
+        return LocalRobot(Onboard(device, self._marker_map if localised else None, self._carrier_markers))
+
+    def remove(self, name: str) -> None:
+        """Step a robot's Onboard no more, whether or not the world still has the robot.
+
+        Raises:
+            ConfigError: there is none of this name.
+        """
+        for i, robot in enumerate(self.robots):
+            if robot.name == name:
+                del self.robots[i]
+                return
+        known = ", ".join(robot.name for robot in self.robots[:20]) or "none"
+        message = f"no Onboard of a robot '{name}': there are {known}"
+        raise ConfigError(message)
 
     def step(self) -> None:
         """Let one of the world's time steps pass, and step the Onboards that are due."""

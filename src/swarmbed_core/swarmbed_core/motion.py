@@ -48,7 +48,13 @@ class Outcome(IntEnum):
 
 
 class Motion:
-    """One robot's motion: plays paths, obeys velocities, brakes, and says what it is doing."""
+    """One robot's motion: plays paths, obeys velocities, brakes, and says what it is doing.
+
+    Attributes:
+        paths: how many were accepted so far.
+        path: the latest of them, in odom as it was carried over last.
+        outcome: what became of it.
+    """
 
     def __init__(self, spec: RobotSpec, health: Health | None = None) -> None:
         """Stand still.
@@ -62,6 +68,7 @@ class Motion:
         self.controller = MotionController(spec, self.health)
         self.paths = 0
         self.outcome = Outcome.NONE
+        self.path: Path | None = None
         self._passed = 0
         self._count = 0
         self._enabled = True
@@ -86,6 +93,24 @@ class Motion:
         """Return how much of the latest path is or was done, from 0 to 1, counted in waypoints."""
         left = self._count - self._passed
         return (self._passed + self.player.progress * left) / max(self._count, 1)
+
+    @property
+    def distance_remaining(self) -> float:
+        """Return the metres from the set-point along the waypoints that are left of the latest path."""
+        left = () if self.path is None else self.path.waypoints[self.waypoint :]
+        x, y, _ = self.player.setpoint.pose
+        total = 0.0
+        for point in left:
+            total += math.hypot(point.pose[0] - x, point.pose[1] - y)
+            x, y, _ = point.pose
+        return total
+
+    def off_end(self, pose_odom: Sequence[float] | FloatArray) -> tuple[float, float]:
+        """Return how far a pose is from the end of the latest path, in m and rad; NaN without one."""
+        if self.path is None:
+            return math.nan, math.nan
+        x, y, yaw = self.path.waypoints[-1].pose
+        return math.hypot(x - pose_odom[0], y - pose_odom[1]), abs(float(wrap(yaw - pose_odom[2])))
 
     def enable(self, on: bool) -> None:
         """Let the wheels move, or forget everything and let them stand."""
@@ -139,6 +164,7 @@ class Motion:
             self.player.follow(path_odom, pose_odom)
         self._settling = None
         self.outcome = Outcome.RUNNING
+        self.path = path_odom
         self._passed = 0
         self._count = len(path_odom.waypoints)
         self.paths += 1
@@ -157,6 +183,7 @@ class Motion:
             self.player.follow(replace(path_odom, waypoints=left), self.player.setpoint.pose)
         except PathError:
             return False
+        self.path = path_odom
         self._passed = waypoint
         return True
 

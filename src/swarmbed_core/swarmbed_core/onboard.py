@@ -134,7 +134,13 @@ def fault_of(command: Command) -> tuple[str, str] | None:
 
 
 class Onboard:
-    """One robot's senses and reflexes."""
+    """One robot's senses and reflexes.
+
+    Attributes:
+        marker_map: the wall markers that it localises by, if any.
+        carrier_markers: what carriers look like to it; None where it cannot look for any.
+        on_image: is given each camera's detections as they come, if set.
+    """
 
     def __init__(
         self,
@@ -173,6 +179,10 @@ class Onboard:
         self._heard: dict[str, list[RadioPacket]] = {radio.name: [] for radio in spec.radios}
         self._anchored: _Anchored | None = None
         self._anchor_pace = Pace(ANCHOR_RATE)
+        self._path_frame = (0.0, 0.0, 0.0)
+        self.marker_map = marker_map
+        self.carrier_markers = carrier_markers
+        self.on_image: Callable[[CornerReading], None] | None = None
 
         cameras = cameras_of(spec)
         self._walls = None
@@ -183,8 +193,9 @@ class Onboard:
         self._underside: UndersideSight | None = None
         self._lifting = frozenset(camera.name for camera in spec.cameras if camera.on_lifter)
         if cameras and spec.carrier is not None:
-            known = carrier_markers or CarrierMarkers.load(CARRIER_MARKERS)
-            self._carriers = CarrierPoseSolver(known, spec, cameras, self.health)
+            if self.carrier_markers is None:
+                self.carrier_markers = CarrierMarkers.load(CARRIER_MARKERS)
+            self._carriers = CarrierPoseSolver(self.carrier_markers, spec, cameras, self.health)
         if cameras and marker_map is not None:
             others = (
                 []
@@ -357,6 +368,8 @@ class Onboard:
         """Take what one camera saw."""
         if self._is_from_the_future("cameras", reading.stamp, now):
             return
+        if self.on_image is not None:
+            self.on_image(reading)
         if self._walls is not None and reading.camera not in self._lifting:
             # The compass may choose between poses that fit; the filter's yaw may not, or a robot that
             # was carried away would never see that it was.
@@ -431,6 +444,47 @@ class Onboard:
         self.motion.enable(on)
         self._ask("motors", self.device.motors.enable, on)
 
+    # What the robot's API shows, without taking it from a program
+
+    @property
+    def heading(self) -> float | None:
+        """Return the newest heading of the compass."""
+        return self._heading
+
+    @property
+    def lifter_height(self) -> float | None:
+        """Return the height of the platform, None without one."""
+        return self._lifter_height()
+
+    @property
+    def zone(self) -> Zone:
+        """Return the zone that the zone sense tells."""
+        return (self.device.zone and self._ask("zone", self.device.zone.read)) or Zone.NEITHER
+
+    @property
+    def drives_on(self) -> bool:
+        """Return whether both switches of the drives are on."""
+        return self._powered and self._motors_on
+
+    @property
+    def path_frame(self) -> tuple[float, float, float]:
+        """Return where the frame of the latest path is in odom."""
+        anchored = self._anchored
+        if anchored is not None and anchored.number == self.motion.paths:
+            x, y, yaw = anchored.anchor.tolist()
+            return x, y, yaw
+        return self._path_frame
+
+    def sweep(self, ring: str) -> tuple[float, FloatArray]:
+        """Return when a ring's newest sweep came, and its returns as points about the robot's centre."""
+        found = self._rings[ring]
+        return found.stamp, found.points
+
+    def halt(self) -> None:
+        """Come to rest as fast as the robot may, and forget what was asked: whoever asked is gone."""
+        self._anchored = None
+        self.motion.ramp_down()
+
     # What programs see and do
 
     def senses(self) -> Senses:
@@ -453,7 +507,7 @@ class Onboard:
             pose_map=self.filter.pose if localised else None,
             pose_covariance=self.filter.covariance[:3, :3] if localised else None,
             heading=self._heading,
-            zone=(device.zone and self._ask("zone", device.zone.read)) or Zone.NEITHER,
+            zone=self.zone,
             ranges={name: ring.distances.copy() for name, ring in self._rings.items()},
             points_body=None if returns is None else returns[np.isfinite(returns[:, 0])],
             collision_map=None if self.collision_map is None else self.collision_map.snapshot(),
@@ -509,7 +563,10 @@ class Onboard:
             PathError: the robot cannot follow it.
         """
         pose_odom = self.filter.odometry.pose
+        frame = (0.0, 0.0, 0.0)
         if path.frame == "base_link":
+            x, y, yaw = pose_odom.tolist()
+            frame = (x, y, yaw)
             self.motion.follow(path.in_odom(pose_odom), pose_odom)
         elif path.frame == "map":
             if not self.filter.localised:
@@ -520,6 +577,7 @@ class Onboard:
             self._anchored = _Anchored(path, anchor, self.motion.paths, 0)
         else:
             self.motion.follow(path, pose_odom)
+        self._path_frame = frame
 
     def _map_in_odom(self) -> FloatArray:
         """Return the pose of `map` in `odom`, as the robot has it now."""

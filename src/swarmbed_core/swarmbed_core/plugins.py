@@ -1,7 +1,8 @@
 """Worlds, controllers and the parts of experimental frames, found by name.
 
 A package adds one through an entry point of its own (`swarmbed.worlds`, `swarmbed.controllers`,
-`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`), without a change here.
+`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.devices`), without a
+change here.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ CONTROLLERS = "swarmbed.controllers"
 GENERATORS = "swarmbed.generators"
 TRANSDUCERS = "swarmbed.transducers"
 ACCEPTORS = "swarmbed.acceptors"
+DEVICES = "swarmbed.devices"
 
 
 def known(group: str) -> list[str]:

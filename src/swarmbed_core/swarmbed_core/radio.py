@@ -137,6 +137,7 @@ class RadioModel:
         "_queues",
         "_reach",
         "_rng",
+        "_room",
         "_sent_at",
         "health",
         "heard",
@@ -181,7 +182,7 @@ class RadioModel:
             message = f"radio {radio.name}: two robots have the same name among {', '.join(names)}"
             raise ConfigError(message)
         self.radio = radio
-        self.names = tuple(names)
+        self.names: tuple[str, ...] = ()
         self.loss = share
         self.health = Health() if health is None else health
         self.sent = 0
@@ -189,16 +190,45 @@ class RadioModel:
         self.lost = 0
         self._rng = rng
         self._pace = Pace(radio.rate)
-        self._distances = np.empty(len(names))
+        self._room = queue
+        self._distances = np.empty(0)
         # Room for all who hear each other.
         self._pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         self._reach = np.empty(0)
-        self._loaded = np.zeros(len(names), dtype=np.bool_)
-        self._queues: list[deque[RadioPacket]] = [deque(maxlen=queue) for _ in names]
-        beacon = radio.kind in BEACONS
-        self._outbox: list[list[bytes]] = [[b""] if beacon else [] for _ in names]
-        self._sent_at = [-math.inf] * len(names)
-        self._due = [-math.inf] * len(names)
+        self._loaded = np.empty(0, dtype=np.bool_)
+        self._queues: list[deque[RadioPacket]] = []
+        self._outbox: list[list[bytes]] = []
+        self._sent_at: list[float] = []
+        self._due: list[float] = []
+        self._add(names)
+
+    def _add(self, names: Sequence[str]) -> None:
+        count, beacon = len(names), self.radio.kind in BEACONS
+        self.names += tuple(names)
+        self._distances = np.empty(len(self.names))
+        self._loaded = np.append(self._loaded, np.zeros(count, dtype=np.bool_))
+        self._queues += [deque(maxlen=self._room) for _ in names]
+        self._outbox += [[b""] if beacon else [] for _ in names]
+        self._sent_at += [-math.inf] * count
+        self._due += [-math.inf] * count
+
+    def add(self, name: str) -> None:
+        """Give one more robot a radio, after the others.
+
+        Raises:
+            ConfigError: a robot of this name has one.
+        """
+        if name in self.names:
+            message = f"radio {self.radio.name}: there is a robot '{name}' already; another name is right"
+            raise ConfigError(message)
+        self._add([name])
+
+    def remove(self, index: int) -> None:
+        """Take a robot's radio away, with what it has not sent; the indices after its own are one less."""
+        self.names = self.names[:index] + self.names[index + 1 :]
+        self._distances = np.empty(len(self.names))
+        self._loaded = np.delete(self._loaded, index)
+        del self._queues[index], self._outbox[index], self._sent_at[index], self._due[index]
 
     def port(self, name: str, clock: Clock) -> RadioPort:
         """Return one robot's radio.

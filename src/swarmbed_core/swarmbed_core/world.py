@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from swarmbed_core.controller import CrowdSenses
     from swarmbed_core.device import Device
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scene import RobotPlacement
     from swarmbed_core.spec import RobotSpec
 
 
@@ -121,6 +122,14 @@ class TaskWorld(World, Protocol):
 
     def set_radio_loss(self, share: float) -> None:
         """Lose this share of all receptions from now on."""
+        ...
+
+    def add_robot(self, placement: RobotPlacement) -> None:
+        """Put one more robot on the floor, where there is room; it is the last of `names`."""
+        ...
+
+    def remove_robot(self, name: str) -> None:
+        """Take a robot out of the world, body and all; its parts return nothing new from now on."""
         ...
 
     def add_obstacle(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:

@@ -698,3 +698,31 @@ class TestGrid:
         for stamp, pose in ((math.nan, HOME), (0.0, (math.nan, 0.0, 0.0)), (0.0, (0.0, 0.0))):
             with pytest.raises(MapError, match="finite"):
                 CollisionMap.from_grid(DOTS, np.zeros((40, 40)), 0.03, stamp, pose)
+
+
+def test_a_map_from_another_ones_content_answers_alike():
+    one = CollisionMap(DOTS)
+    one.carry((0.01, 0.0, 0.2))
+    for k in range(30):
+        one.update(0.02 * k, (0.01 * k, 0.02, 0.03 * k), [(0.4, 0.1), (math.nan, math.nan), (0.1, 0.6)])
+    other = CollisionMap.holding(DOTS, *(array.reshape(-1).tolist() for array in one.content))
+    for later in (0.0, 0.5):
+        assert other.likelihood((0.4, 0.1), 1.0) == one.likelihood((0.4, 0.1), 1.0) > 0.0
+        assert np.array_equal(other.costs(16, 0.5), one.costs(16, 0.5))
+        assert np.array_equal(other.as_grid(), one.as_grid())
+        for grid in (one, other):
+            grid.move(0.6 + later, (0.3, 0.02, 1.0))
+    assert other.carrying
+    assert other.stamp == one.stamp
+
+
+@pytest.mark.parametrize(
+    ("cells", "state", "legs", "said"),
+    [([0.0], None, (), "cells: 1 numbers"), (None, [0.0], (), "state: 1"), (None, None, [1.0], "legs: 1")],
+)
+def test_content_of_another_size_is_refused(cells, state, legs, said):
+    whole, numbers = CollisionMap(DOTS).content[:2]
+    with pytest.raises(MapError, match=said):
+        CollisionMap.holding(
+            DOTS, whole if cells is None else cells, numbers if state is None else state, legs
+        )

@@ -8,6 +8,7 @@ from swarmbed_core.contract import RobotContract
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.local import LocalRobot, LocalSwarm
 from swarmbed_core.memory import MemoryWorld, Placement
+from swarmbed_core.robot import Command
 
 
 @dataclass
@@ -64,6 +65,48 @@ def test_onboards_are_stepped_at_their_own_rate():
 
 def test_a_world_whose_steps_are_too_long_is_told():
     world = MemoryWorld.of(["dots"])
+    swarm = LocalSwarm(world)
+    swarm.remove("dots1")
     world.timestep = 0.05
     with pytest.raises(ConfigError, match="100 Hz, but the world steps at 20 Hz"):
         LocalSwarm(world)
+    with pytest.raises(ConfigError, match="dots1 is controlled at 100 Hz"):
+        swarm.add("dots1")
+    assert swarm.robots == []
+
+
+def test_onboards_come_and_go_in_the_world_s_order():
+    world = MemoryWorld.of(["dots", "dots", "dots"], noise=False)
+    arena = Arena.load("dots_arena")
+    swarm = LocalSwarm(world, arena.markers(), localised={"dots1"})
+    robots, first = swarm.robots, swarm.robots[0]
+    assert [robot.onboard.marker_map is None for robot in robots] == [False, True, True]
+    for name in ("dots3", "dots1"):
+        swarm.remove(name)
+    assert [robot.name for robot in robots] == ["dots2"]
+    steps = []
+    for robot in (first, robots[0]):
+        robot.onboard.step = lambda robot=robot: steps.append(robot.name)
+    swarm.run(0.1)
+    assert set(steps) == {"dots2"}
+    third = swarm.add("dots3")
+    one = swarm.add("dots1", localised=True)
+    assert swarm.robots is robots
+    assert [robot.name for robot in robots] == ["dots1", "dots2", "dots3"]
+    assert (robots[0], robots[2]) == (one, third)
+    assert one is not first
+    assert [robot.onboard.marker_map is None for robot in robots] == [False, True, True]
+    one.act(Command(velocity_body=(0.2, 0.0, 0.0)))
+    swarm.run(0.3)
+    assert one.sense().pose_odom[0] > 0.02
+
+
+def test_who_cannot_come_or_go_is_told():
+    swarm = LocalSwarm(MemoryWorld.of(["dots"]))
+    with pytest.raises(ConfigError, match="dots1 has its Onboard already"):
+        swarm.add("dots1")
+    with pytest.raises(ConfigError, match="no robot 'dots2'"):
+        swarm.add("dots2")
+    with pytest.raises(ConfigError, match="no Onboard of a robot 'dots2': there are dots1"):
+        swarm.remove("dots2")
+    assert [robot.name for robot in swarm.robots] == ["dots1"]

@@ -407,6 +407,47 @@ def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> 
         model(packet(), **options)
 
 
+def test_robots_come_to_the_air_and_leave_it() -> None:
+    medium = model(packet(), robots=3)
+    for sender in range(3):
+        medium.send(sender, bytes([sender]), 0.0)
+    medium.step(0.0, row(0.0, 0.1, 0.2))
+    assert [heard.sender for heard in medium.read(0)] == ["r1", "r2"]
+    medium.send(1, b"gone", 0.1)
+    medium.add("new")
+    medium.remove(1)
+    assert medium.names == ("r0", "r2", "new")
+    # What was heard before is still there to read; what was not sent yet is not.
+    assert [heard.sender for heard in medium.read(1)] == ["r0", "r1"]
+    assert medium.send(2, b"x", 0.1)
+    medium.step(0.1, row(0.0, 0.1, 0.2))
+    assert [(heard.sender, heard.payload) for heard in medium.read(0)] == [("new", b"x")]
+    assert [heard.sender for heard in medium.read(1)] == ["new"]
+    assert medium.read(2) == []
+    assert (medium.sent, medium.heard) == (4, 8)
+    # The rate of r2, who has sent, is still its own, and a new r1 may send at once.
+    assert not medium.send(1, b"x", 0.01)
+    medium.add("r1")
+    assert medium.send(3, b"x", 0.01)
+    with pytest.raises(ConfigError, match="a robot 'r0' already"):
+        medium.add("r0")
+
+
+def test_who_comes_to_beacons_is_heard_at_once() -> None:
+    medium = model(packet(kind="uwb", range_sigma=0.0), robots=2)
+    medium.send(1, b"ad", 0.0)
+    medium.add("new")
+    medium.remove(0)
+    medium.step(0.0, row(0.0, 1.0))
+    assert [(heard.sender, heard.payload) for heard in medium.read(1)] == [("r1", b"ad")]
+    assert [(heard.sender, heard.payload) for heard in medium.read(0)] == [("new", b"")]
+    assert (medium.sent, medium.heard) == (1, 1)
+    for _ in range(2):
+        medium.remove(0)
+    medium.step(1.0, np.empty((0, 3)))
+    assert medium.health.counts == {}
+
+
 def test_names_must_differ() -> None:
     with pytest.raises(ConfigError, match="same name"):
         RadioModel(packet(), np.random.default_rng(0), ["a", "a"])

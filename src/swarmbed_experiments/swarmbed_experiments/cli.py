@@ -109,6 +109,89 @@ def run(
 
 
 @app.command()
+def up(
+    scenario: ScenarioName = DEFAULT,
+    world: WorldName = None,
+    speed: Annotated[
+        str, typer.Option(metavar="max|X", help="X times real time, or as fast as the programs answer.")
+    ] = "1",
+    duration: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds of the world's time, instead of the scenario's.")
+    ] = None,
+    robots: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="How many, instead of the scenario's first group.")
+    ] = None,
+    controller: Annotated[
+        str | None, typer.Option(help="Instead of the scenario's: a name, or module:Class of your own.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of everything random.")] = None,
+    sets: Sets = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Start again what dies.")] = False,
+    record: Annotated[bool, typer.Option("--record", help="Record all topics to rosbag.mcap.")] = False,
+    rviz: Annotated[bool, typer.Option("--rviz", help="Show it in rviz2, where that is installed.")] = False,
+    domain: Annotated[
+        int | None, typer.Option(min=0, max=232, help="ROS domain; ROS_DOMAIN_ID, if not given.")
+    ] = None,
+    params: Annotated[
+        Path | None, typer.Option(help="A YAML file of ROS parameters, such as config/ros/nodes.yaml.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Directory that gets a directory for each run.")] = RUNS,
+) -> None:
+    """Run a scenario on ROS 2: a world process, and a process for each robot's program.
+
+    It waits until all of them are ready, shows how they are, and ends all of
+    them when the run is over or on Ctrl-C. The run leaves what `swarmbed run`
+    leaves, and the processes' logs. Nothing leaves this machine unless
+    ROS_AUTOMATIC_DISCOVERY_RANGE says so.
+
+    Exit status: 0 accepted, 1 rejected or failed, 2 bad input, 130 interrupted.
+
+    Examples:
+      swarmbed up
+
+      swarmbed up intralogistics --speed 2 --set robots.0.count=3
+
+      ROS_DOMAIN_ID=5 swarmbed up intralogistics_cooperative --speed max
+    """
+    from swarmbed_experiments import report
+    from swarmbed_experiments.files import read_json
+    from swarmbed_experiments.processes import make_processes
+    from swarmbed_experiments.up import Up
+
+    console = Console()
+    as_speed(speed)
+    plan = make_processes(
+        scenario,
+        world=world,
+        robots=robots,
+        controller=controller,
+        seed=seed,
+        sets=sets or (),
+        speed=speed,
+        duration=duration,
+        record=record,
+        rviz=rviz,
+        out=out,
+        parameters=params,
+    )
+    problem = ""
+    interrupted = False
+    try:
+        problem = Up(plan, console, restart=restart, domain=domain).run()
+    except KeyboardInterrupt:
+        interrupted = True
+    summary_file = plan.directory / "summary.json"
+    if summary_file.is_file():
+        summary = read_json(summary_file)
+        console.print(report.result_table(summary))
+        report.show_files(console, plan.directory)
+    if problem:
+        raise RunError(problem)
+    verdict = summary["verdict"] if summary_file.is_file() else "interrupted"
+    raise typer.Exit(INTERRUPTED if interrupted else {"accepted": 0}.get(verdict, REJECTED))
+
+
+@app.command()
 def sweep(
     scenario: ScenarioName = DEFAULT,
     seeds: Annotated[int, typer.Option(min=1, help="How many runs, each with a seed of its own.")] = 20,

@@ -17,25 +17,30 @@ a recording. Time is the world's and starts at 0.
 
 `map` -> `<robot>_odom` is what the robot believes once it is localised, else it leads to where it truly is.
 
-Messages are serialised once, by rosbags, with marks where numbers will change; from then on only those
-numbers are written into the bytes. That is what makes a recording cost next to nothing.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import struct
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from mcap.writer import CompressionType, Writer
 from py_trees.behaviour import Behaviour
-from rosbags.typesys import Stores, get_typestore
-from swarmbed_core.scenario import BoxObstacle
-from swarmbed_core.scene import legs_of
 from swarmbed_core.watchdog import Pace
+from swarmbed_robot.scenery import Carriers, scene_markers
+from swarmbed_robot.templates import (
+    OdometryTemplate,
+    Template,
+    cloud,
+    grid_template,
+    message,
+    pose_slots,
+    stamped,
+    transforms,
+    types,
+)
 
 from swarmbed_behaviours import tree as trees
 from swarmbed_experiments.errors import RunError
@@ -46,15 +51,13 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from swarmbed_core.arena import Arena
     from swarmbed_core.collision_map import CollisionMap
     from swarmbed_core.controller import Controller
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.heading import Area
     from swarmbed_core.local import LocalRobot
     from swarmbed_core.robot import Senses
     from swarmbed_core.scene import Scene
-    from swarmbed_core.spec import Carrier, RobotSpec
+    from swarmbed_core.spec import RobotSpec
     from swarmbed_core.world import TaskWorld
 
 RATE = 10.0
@@ -64,168 +67,8 @@ CROWD_RATE = 2.0
 """How often poses, returns, collision maps with trees, and the poses of a crowd are recorded, in Hz."""
 MAP_CELL = 0.06
 """Edge in metres of a recorded map's cells: coarser than the robot's own, which would cost the more."""
-PLATE = 0.01
-"""Metres that trays, zones and walls are drawn thick."""
 STALE = 0.5
 """Seconds after which what a robot sensed is no longer recorded as what it senses."""
-HAIR = 1e-4
-"""Metres or radians by which a carrier has to move to be recorded again."""
-
-# The bytes of a template where a number is to be written: no message has them by chance.
-_SLOT = -1.2345678901234567e-300
-_SLOT_BYTES = struct.pack("<d", _SLOT)
-_SECONDS, _NANOSECONDS = 0x5EC05EC, 0x3A0A0A3
-_STAMP_BYTES = struct.pack("<iI", _SECONDS, _NANOSECONDS)
-_HEADER = 4  # bytes of CDR's own before the message; its alignment counts from behind them
-
-_BODY_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
-_CUBE, _CYLINDER, _CUBE_LIST, _TEXT = 1, 3, 6, 9
-
-
-@cache
-def _types() -> Any:
-    """Return the message types of ROS 2 Jazzy."""
-    return get_typestore(Stores.ROS2_JAZZY)
-
-
-def message(name: str, /, **fields: Any) -> Any:
-    """Return a ROS message; fields that are not given are zero, empty, or the unit quaternion.
-
-    Args:
-        name: such as `geometry_msgs/msg/Pose`.
-        fields: some of the message's; numbers of an array may be any sequence.
-    """
-    made = {}
-    for field, (kind, inner) in _types().fielddefs[name][1]:
-        if field in fields:
-            made[field] = _of_type(kind, inner, fields.pop(field))
-        else:
-            made[field] = _nothing(name, field, kind, inner)
-    if fields:
-        unknown = f"{name} has no field {', '.join(fields)}"
-        raise TypeError(unknown)
-    return _types().types[name](**made)
-
-
-# How rosbags numbers the kinds of fields.
-_BASIC, _NAMED, _ARRAY, _SEQUENCE = 1, 2, 3, 4
-_DTYPES = {"float64": np.float64, "float32": np.float32, "uint8": np.uint8, "int8": np.int8}
-
-
-def _of_type(kind: int, inner: Any, value: Any) -> Any:
-    """Return a value as its field wants it: arrays of numbers are numpy's."""
-    if kind in {_ARRAY, _SEQUENCE} and inner[0][0] == _BASIC and inner[0][1][0] in _DTYPES:
-        return np.asarray(value, dtype=_DTYPES[inner[0][1][0]])
-    return value
-
-
-def _nothing(name: str, field: str, kind: int, inner: Any) -> Any:
-    """Return what stands in a field that nobody has filled."""
-    if kind == _NAMED:
-        return message(inner)
-    if kind == _ARRAY:
-        return np.zeros(inner[1], _DTYPES[inner[0][1][0]])
-    if kind == _SEQUENCE:
-        return _of_type(kind, inner, [])
-    if inner[0] == "string":
-        return ""
-    if inner[0] == "bool":
-        return False
-    if name.endswith("/Quaternion") and field == "w":
-        return 1.0
-    return 0.0 if inner[0].startswith("float") else 0
-
-
-def stamped(frame: str) -> Any:
-    """Return a header whose stamp a `Template` fills in."""
-    stamp = message("builtin_interfaces/msg/Time", sec=_SECONDS, nanosec=_NANOSECONDS)
-    return message("std_msgs/msg/Header", stamp=stamp, frame_id=frame)
-
-
-def pose_slots(z: float = 0.0) -> Any:
-    """Return a pose in the plane with slots for x, y, and the sine and cosine of half the yaw."""
-    return message(
-        "geometry_msgs/msg/Pose",
-        position=message("geometry_msgs/msg/Point", x=_SLOT, y=_SLOT, z=z),
-        orientation=message("geometry_msgs/msg/Quaternion", z=_SLOT, w=_SLOT),
-    )
-
-
-class Template:
-    """A serialised message, and where in its bytes the stamps and the slots are."""
-
-    __slots__ = ("_doubles", "_slots", "_stamps", "_words", "data", "slots", "stamps")
-
-    def __init__(self, made: Any) -> None:
-        """Serialise a message that has slots for what will change."""
-        self.data = bytearray(_types().serialize_cdr(made, made.__msgtype__))
-        self.slots = _places(self.data, _SLOT_BYTES, 8)
-        self.stamps = _places(self.data, _STAMP_BYTES, 4)
-        room = len(self.data) - _HEADER
-        self._doubles = np.ndarray(room // 8, "<f8", self.data, _HEADER)
-        self._words = np.ndarray(room // 4, "<u4", self.data, _HEADER)
-        self._slots = (np.array(self.slots, dtype=np.intp) - _HEADER) // 8
-        first = (np.array(self.stamps, dtype=np.intp) - _HEADER) // 4
-        self._stamps = first[:, None] + (0, 1)
-
-    def stamp(self, seconds: int, nanoseconds: int) -> None:
-        """Write the time into every header."""
-        if len(self.stamps) == 1:
-            struct.pack_into("<iI", self.data, self.stamps[0], seconds, nanoseconds)
-        else:
-            self._words[self._stamps] = (seconds, nanoseconds)
-
-    def fill(self, values: FloatArray) -> None:
-        """Write all slots, in their order."""
-        self._doubles[self._slots] = values.reshape(-1)
-
-
-def _places(data: bytearray, mark: bytes, alignment: int) -> list[int]:
-    """Return where a mark stands in serialised bytes."""
-    found, at = [], data.find(mark)
-    while at >= 0:
-        if (at - _HEADER) % alignment == 0:
-            found.append(at)
-        at = data.find(mark, at + 1)
-    return found
-
-
-class _Odometry:
-    """The bytes of one robot's nav_msgs/Odometry."""
-
-    def __init__(self, frame: str, child: str, covariance: bool) -> None:
-        pose = message("geometry_msgs/msg/PoseWithCovariance", pose=pose_slots())
-        if covariance:
-            # x, y and yaw of the 6 x 6 matrix.
-            table = np.zeros((6, 6))
-            table[np.ix_((0, 1, 5), (0, 1, 5))] = _SLOT
-            pose.covariance = table.reshape(-1)
-        twist = message(
-            "geometry_msgs/msg/TwistWithCovariance",
-            twist=message(
-                "geometry_msgs/msg/Twist",
-                linear=message("geometry_msgs/msg/Vector3", x=_SLOT, y=_SLOT),
-                angular=message("geometry_msgs/msg/Vector3", z=_SLOT),
-            ),
-        )
-        self.template = Template(
-            message(
-                "nav_msgs/msg/Odometry", header=stamped(frame), child_frame_id=child, pose=pose, twist=twist
-            )
-        )
-        self._values = np.empty(16 if covariance else 7)
-
-    def fill(
-        self, pose: Sequence[float] | FloatArray, twist: FloatArray, covariance: FloatArray | None
-    ) -> None:
-        """Write a pose and a twist, and the pose's covariance where there is one."""
-        values = self._values
-        values[0], values[1] = pose[0], pose[1]
-        values[2], values[3] = math.sin(pose[2] / 2), math.cos(pose[2] / 2)
-        if covariance is not None:
-            values[4:13] = covariance.reshape(-1)
-        values[-3:] = twist
-        self.template.fill(values)
 
 
 class _Robot:
@@ -236,8 +79,8 @@ class _Robot:
         self.frame = f"{name}_base_link"
         self._recorder = recorder
         self._height = spec.ranges[0].mount_height if spec.ranges else 0.0
-        self._odom = _Odometry(f"{name}_odom", self.frame, covariance=False)
-        self._filtered = _Odometry("map", self.frame, covariance=True)
+        self._odom = OdometryTemplate(f"{name}_odom", self.frame, covariance=False)
+        self._filtered = OdometryTemplate("map", self.frame, covariance=True)
         self._scans: dict[int, Template] = {}
         self._map: tuple[Template, int] | None = None
         self._doing: str | None = None
@@ -257,7 +100,7 @@ class _Robot:
         count = len(points_body)
         template = self._scans.get(count)
         if template is None:
-            template = self._scans[count] = Template(_cloud(self.frame, count))
+            template = self._scans[count] = Template(cloud(self.frame, count))
         points = np.empty((count, 3), "<f4")
         points[:, :2] = points_body
         points[:, 2] = self._height
@@ -269,7 +112,7 @@ class _Robot:
         """Record the collision map; its percentages are the last bytes of the message."""
         grid = collision_map.as_grid(MAP_CELL)
         if self._map is None or self._map[1] != grid.size:
-            self._map = Template(_grid(self.frame, len(grid))), grid.size
+            self._map = Template(grid_template(self.frame, len(grid), MAP_CELL)), grid.size
         template = self._map[0]
         template.data[-grid.size :] = np.rint(100.0 * grid).astype(np.int8).tobytes()
         self._recorder.write(f"/{self.name}/collision_map", "nav_msgs/msg/OccupancyGrid", template)
@@ -326,11 +169,9 @@ class Recorder:
         count = len(scene.robots)
         self._robots = {robot.name: _Robot(self, robot.name, robot.spec) for robot in robots}
         self._poses = np.empty((count if scene.crowd else 2 * count, 4))
-        self._places = Template(_crowd(count) if scene.crowd else _transforms(world.names))
-        self._carriers = Template(_carriers(scene)) if scene.carriers else None
-        self._carriers_at: FloatArray | None = None
-        self._carrier_heights = np.array([_heights(item.carrier) for item in scene.carriers])
-        self.write("/scene", "visualization_msgs/msg/MarkerArray", _scene(scene))
+        self._places = Template(crowd_poses(count) if scene.crowd else _frames(world.names))
+        self._carriers = Carriers(scene) if scene.carriers else None
+        self.write("/scene", "visualization_msgs/msg/MarkerArray", scene_markers(scene))
 
     def __enter__(self) -> Self:
         """Return this recording."""
@@ -427,14 +268,14 @@ class Recorder:
             raise AssertionError
         schema = self._schemas.get(kind)
         if schema is None:
-            text, _ = _types().generate_msgdef(kind, ros_version=2)
+            text, _ = types().generate_msgdef(kind, ros_version=2)
             schema = self._writer.register_schema(kind, "ros2msg", text.encode())
             self._schemas[kind] = schema
         metadata = {
             "offered_qos_profiles": _qos(
                 best_effort=topic.endswith("/scan"), latched=topic in {"/scene", "/carriers"}
             ),
-            "topic_type_hash": _types().hash_rihs01(kind),
+            "topic_type_hash": types().hash_rihs01(kind),
         }
         self._counts[topic] = 0
         channel = self._channels[topic] = self._writer.register_channel(topic, "cdr", schema, metadata)
@@ -466,21 +307,11 @@ class Recorder:
         self.write("/crowd", "geometry_msgs/msg/PoseArray", self._places)
 
     def _record_carriers(self) -> None:
-        """Record where the carriers are, if one has moved by more than a hair."""
+        """Record where the carriers are, if one has moved."""
         if self._carriers is None:
             return
-        carriers = self._world.carriers()
-        now = np.column_stack([carriers.poses, carriers.lifts])
-        if self._carriers_at is not None and np.abs(now - self._carriers_at).max() < HAIR:
-            return
-        self._carriers_at = now
-        values = np.empty((*self._carrier_heights.shape, 5))
-        values[:, :, :2] = now[:, None, :2]
-        values[:, :, 2] = self._carrier_heights + now[:, 3, None]
-        values[:, :, 3] = np.sin(now[:, 2, None] / 2)
-        values[:, :, 4] = np.cos(now[:, 2, None] / 2)
-        self._carriers.fill(values)
-        self.write("/carriers", "visualization_msgs/msg/MarkerArray", self._carriers)
+        if self._carriers.moved(self._world.carriers()):
+            self.write("/carriers", "visualization_msgs/msg/MarkerArray", self._carriers.template)
 
 
 def _fresh(senses: Senses | None, now: float) -> Senses | None:
@@ -498,242 +329,14 @@ def _qos(*, best_effort: bool, latched: bool) -> str:
     )
 
 
-def _transforms(names: Sequence[str]) -> Any:
-    """Return the frames of all robots, with slots."""
-    made = []
-    for name in names:
-        for parent, child in (("map", f"{name}_odom"), (f"{name}_odom", f"{name}_base_link")):
-            transform = message(
-                "geometry_msgs/msg/Transform",
-                translation=message("geometry_msgs/msg/Vector3", x=_SLOT, y=_SLOT),
-                rotation=message("geometry_msgs/msg/Quaternion", z=_SLOT, w=_SLOT),
-            )
-            made.append(
-                message(
-                    "geometry_msgs/msg/TransformStamped",
-                    header=stamped(parent),
-                    child_frame_id=child,
-                    transform=transform,
-                )
-            )
-    return message("tf2_msgs/msg/TFMessage", transforms=made)
-
-
-def _crowd(count: int) -> Any:
+def crowd_poses(count: int) -> Any:
     """Return the poses of a crowd, with slots."""
     return message(
         "geometry_msgs/msg/PoseArray", header=stamped("map"), poses=[pose_slots() for _ in range(count)]
     )
 
 
-def _cloud(frame: str, count: int) -> Any:
-    """Return a point cloud of `count` points."""
-    single = 7  # PointField.FLOAT32
-    fields = [
-        message("sensor_msgs/msg/PointField", name=axis, offset=4 * i, datatype=single, count=1)
-        for i, axis in enumerate("xyz")
-    ]
-    return message(
-        "sensor_msgs/msg/PointCloud2",
-        header=stamped(frame),
-        height=1,
-        width=count,
-        fields=fields,
-        point_step=12,
-        row_step=12 * count,
-        data=np.zeros(12 * count, np.uint8),
-        is_dense=True,
-    )
-
-
-def _grid(frame: str, size: int) -> Any:
-    """Return an empty collision map of `size` cells along each side, its middle at the robot."""
-    edge = -size * MAP_CELL / 2
-    info = message(
-        "nav_msgs/msg/MapMetaData",
-        resolution=MAP_CELL,
-        width=size,
-        height=size,
-        origin=message("geometry_msgs/msg/Pose", position=message("geometry_msgs/msg/Point", x=edge, y=edge)),
-    )
-    return message(
-        "nav_msgs/msg/OccupancyGrid", header=stamped(frame), info=info, data=np.zeros(size**2, np.int8)
-    )
-
-
-def _colour(code: str, alpha: float = 1.0) -> Any:
-    """Return a colour from its code, such as #0072B2."""
-    r, g, b = (int(code[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return message("std_msgs/msg/ColorRGBA", r=r, g=g, b=b, a=alpha)
-
-
-def _marker(
-    namespace: str,
-    number: int,
-    shape: int,
-    size: tuple[float, float, float],
-    colour: Any,
-    *,
-    frame: str = "map",
-    pose: Any = None,
-    **fields: Any,
-) -> Any:
-    """Return one marker."""
-    return message(
-        "visualization_msgs/msg/Marker",
-        header=stamped(frame),
-        ns=namespace,
-        id=number,
-        type=shape,
-        pose=message("geometry_msgs/msg/Pose") if pose is None else pose,
-        scale=message("geometry_msgs/msg/Vector3", x=size[0], y=size[1], z=size[2]),
-        color=colour,
-        **fields,
-    )
-
-
-def _at(x: float, y: float, z: float, yaw: float = 0.0) -> Any:
-    """Return a pose on the floor or above it."""
-    return message(
-        "geometry_msgs/msg/Pose",
-        position=message("geometry_msgs/msg/Point", x=x, y=y, z=z),
-        orientation=message("geometry_msgs/msg/Quaternion", z=math.sin(yaw / 2), w=math.cos(yaw / 2)),
-    )
-
-
-def _scene(scene: Scene) -> Any:
-    """Return what does not move by itself: arena, obstacles, and bodies that follow their robots' frames."""
-    made = [*_zones(scene.arena), *_walls(scene.arena)]
-    grey = _colour("#7F7F7F")
-    for k, item in enumerate(scene.obstacles):
-        x, y, yaw = item.pose
-        if isinstance(item, BoxObstacle):
-            shape, size = _CUBE, (*item.size, item.height)
-        else:
-            shape, size = _CYLINDER, (2 * item.radius, 2 * item.radius, item.height)
-        made.append(_marker("obstacles", k, shape, size, grey, pose=_at(x, y, item.height / 2, yaw)))
-    if not scene.crowd:
-        for k, placement in enumerate(scene.robots):
-            made += _body(k, placement.name, placement.spec)
-    return message("visualization_msgs/msg/MarkerArray", markers=made)
-
-
-def _body(k: int, name: str, spec: RobotSpec) -> list[Any]:
-    """Return a robot's body, a nose that shows where its front is, and its name."""
-    body, frame = spec.body, f"{name}_base_link"
-    colour = _colour(_BODY_COLOURS[k % len(_BODY_COLOURS)])
-    middle = _at(0.0, 0.0, body.height / 2)
-    if body.shape == "disc":
-        reach = body.radius
-        hull = _marker(
-            "robots",
-            k,
-            _CYLINDER,
-            (2 * reach, 2 * reach, body.height),
-            colour,
-            frame=frame,
-            pose=middle,
-            frame_locked=True,
-        )
-    else:
-        reach = body.length / 2
-        hull = _marker(
-            "robots",
-            k,
-            _CUBE,
-            (body.length, body.width, body.height),
-            colour,
-            frame=frame,
-            pose=middle,
-            frame_locked=True,
-        )
-    nose = _marker(
-        "noses",
-        k,
-        _CUBE,
-        (reach / 2, reach / 5, PLATE),
-        _colour("#FFFFFF"),
-        frame=frame,
-        pose=_at(0.7 * reach, 0.0, body.height),
-        frame_locked=True,
-    )
-    label = _marker(
-        "names",
-        k,
-        _TEXT,
-        (0.0, 0.0, 0.08),
-        _colour("#000000"),
-        frame=frame,
-        pose=_at(0.0, 0.0, body.height + 0.15),
-        frame_locked=True,
-        text=name,
-    )
-    return [hull, nose, label]
-
-
-def _zones(arena: Arena) -> list[Any]:
-    """Return the task's zones as tinted floor, as far as the arena reaches."""
-    if arena.zones is None or arena.size is None:
-        return []
-    made = []
-    for k, (name, colour) in enumerate((("search", "#56B4E9"), ("drop", "#009E73"))):
-        (left, right), (bottom, top) = bounds(getattr(arena.zones, name), arena.size)
-        made.append(
-            _marker(
-                "zones",
-                k,
-                _CUBE,
-                (right - left, top - bottom, PLATE / 10),
-                _colour(colour, 0.25),
-                pose=_at((left + right) / 2, (bottom + top) / 2, 0.0),
-            )
-        )
-    return made
-
-
-def bounds(area: Area, size: tuple[float, float]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the part of an area that is inside the outer walls, as its bounds along x and y."""
-    (left, right), (bottom, top) = area.along_x, area.along_y
-    return (max(left, -size[0] / 2), min(right, size[0] / 2)), (
-        max(bottom, -size[1] / 2),
-        min(top, size[1] / 2),
-    )
-
-
-def _walls(arena: Arena) -> list[Any]:
-    """Return the walls."""
-    made = []
-    for k, (x1, y1, x2, y2) in enumerate(arena.segments().tolist()):
-        size = (math.hypot(x2 - x1, y2 - y1), PLATE, arena.wall_height)
-        place = _at((x1 + x2) / 2, (y1 + y2) / 2, arena.wall_height / 2, math.atan2(y2 - y1, x2 - x1))
-        made.append(_marker("walls", k, _CUBE, size, _colour("#B0A090", 0.5), pose=place))
-    return made
-
-
-def _heights(carrier: Carrier) -> tuple[float, float, float]:
-    """Return how high above its feet the tray, the legs and the label of a carrier are drawn."""
-    return carrier.clearance + PLATE / 2, carrier.clearance / 2, carrier.clearance + 0.12
-
-
-def _carriers(scene: Scene) -> Any:
-    """Return the carriers: tray, legs and the id of their markers, with slots."""
-    made = []
-    for k, placement in enumerate(scene.carriers):
-        carrier = placement.carrier
-        leg = (2 * carrier.leg_radius, 2 * carrier.leg_radius, carrier.clearance)
-        points = [message("geometry_msgs/msg/Point", x=x, y=y) for x, y in legs_of(carrier).tolist()]
-        wood = _colour("#C8A165", 0.8)
-        made += [
-            _marker("trays", k, _CUBE, (carrier.length, carrier.width, PLATE), wood, pose=pose_slots(_SLOT)),
-            _marker("legs", k, _CUBE_LIST, leg, wood, pose=pose_slots(_SLOT), points=points),
-            _marker(
-                "carriers",
-                k,
-                _TEXT,
-                (0.0, 0.0, 0.08),
-                _colour("#000000"),
-                pose=pose_slots(_SLOT),
-                text=str(placement.marker),
-            ),
-        ]
-    return message("visualization_msgs/msg/MarkerArray", markers=made)
+def _frames(names: Sequence[str]) -> Any:
+    """Return the frames of all robots, with slots."""
+    odom = ((("map", f"{name}_odom"), (f"{name}_odom", f"{name}_base_link")) for name in names)
+    return transforms([pair for pairs in odom for pair in pairs], flat=True)

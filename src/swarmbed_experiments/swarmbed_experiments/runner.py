@@ -173,21 +173,37 @@ class _Tracker:
         )
 
 
+class Remote:
+    """Stands for a program that runs elsewhere.
+
+    Attributes:
+        doing: what it says it does.
+    """
+
+    def __init__(self) -> None:
+        self.doing = ""
+
+    def tick(self) -> None:
+        """Do nothing: it is ticked where it runs."""
+
+
 class Run:
     """One run of a scenario, ready to go.
 
     Attributes:
+        swarm: the robots' Onboards, None for a crowd.
         now: what is being computed, for the message if it raises.
         standing: how it stands, as the first acceptor has it.
         directory: where the results are, if they are written.
     """
 
-    def __init__(self, scenario: Scenario, source: str = "scenario") -> None:
+    def __init__(self, scenario: Scenario, source: str = "scenario", *, remote: bool = False) -> None:
         """Make the world, the robots, their controllers and the frame.
 
         Args:
             scenario: what to run.
             source: its file, for messages; the run is named after it.
+            remote: whether the robots' programs run elsewhere; their place is then taken by `Remote`.
 
         Raises:
             ConfigError: something in the scenario is wrong.
@@ -202,12 +218,16 @@ class Run:
         self.world: TaskWorld = make(self.now, plan.make_world, plan.scene, _stream(scenario.seed, 1))
         self.controllers: list[Controller] = []
         self._crowd: tuple[Crowd, CrowdProgram] | None = None
-        self._swarm: LocalSwarm | None = None
+        self.swarm: LocalSwarm | None = None
+        self._recorder: Recorder | None = None
+        if plan.scene.crowd and remote:
+            message = f"{plan.source}: robots: a crowd has no programs of its own; leave out crowd"
+            raise ConfigError(message)
         if plan.scene.crowd:
             self._make_crowd(plan)
         else:
-            self._make_robots(plan)
-        self.robots: Sequence[LocalRobot] = () if self._swarm is None else self._swarm.robots
+            self._make_robots(plan, remote=remote)
+        self.robots: Sequence[LocalRobot] = () if self.swarm is None else self.swarm.robots
         self.setting = Setting(plan.scene, self.world, self.robots)
         streams = _stream(scenario.seed, 3).spawn(len(plan.generators))
         self.generators: list[Generator] = [
@@ -239,17 +259,15 @@ class Run:
         maker = cast("CrowdControllerType", plan.controller)
         self._crowd = crowd, maker.crowd(crowd.spec, plan.parameters, crowd.count, rng)
 
-    def _make_robots(self, plan: Plan) -> None:
+    def _make_robots(self, plan: Plan, *, remote: bool) -> None:
         """Give each robot an Onboard and a program."""
         scene = plan.scene
-        localised = {placement.name: placement.pose for placement in scene.robots if placement.localised}
-        walls = scene.arena.markers() if localised else None
-        self._swarm = LocalSwarm(self.world, walls, scene.markers, localised)
+        self.swarm = LocalSwarm.of_scene(scene, self.world)
+        if remote:
+            self.controllers = [Remote() for _ in self.swarm.robots]
+            return
         streams = _stream(self.scenario.seed, 2).spawn(len(scene.robots))
-        for robot, stream in zip(self._swarm.robots, streams, strict=True):
-            if robot.name in localised:
-                # Whoever put it there knows where; robots without cameras dead-reckon from there on.
-                robot.onboard.place(localised[robot.name])
+        for robot, stream in zip(self.swarm.robots, streams, strict=True):
             rng = np.random.default_rng(stream)
             who = f"{robot.name}: controller {self.scenario.controller.name}"
             self.controllers.append(make(who, plan.controller, robot, plan.parameters, rng))
@@ -283,15 +301,14 @@ class Run:
         Raises:
             RunError: the results cannot be written.
         """
-        self.directory = None if out is None else new_directory(out, self.name, self.scenario.seed)
-        recorder = self._open_recorder() if record else None
+        self.begin(None if out is None else new_directory(out, self.name, self.scenario.seed), record=record)
         verdict: Verdict
         failure = None
         started = time.perf_counter()
         compiling = contextlib.ExitStack()
         compiler = compiling.enter_context(install_timer("numba:compiler_lock", lambda _: None))
         try:
-            verdict, reason = self._loop(recorder, speed, progress)
+            verdict, reason = self._loop(speed, progress)
         except KeyboardInterrupt:
             verdict, reason = "interrupted", f"stopped by Ctrl-C after {self.time:.1f} s"
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever happens, what was recorded is kept
@@ -300,8 +317,29 @@ class Run:
         compiling.close()
         # What is compiled, or loaded from the cache, at its first use says nothing about the run.
         wall = time.perf_counter() - started - (compiler.duration if compiler.done else 0.0)
-        if recorder is not None:
-            recorder.close()
+        return self.finish(verdict, reason, wall, failure)
+
+    def begin(self, directory: Path | None, *, record: bool = True) -> None:
+        """Get ready for what the run leaves: a directory that is there, or nothing."""
+        self.directory = directory
+        self._recorder = self._open_recorder() if record else None
+
+    def finish(
+        self, verdict: Verdict, reason: str, wall: float, failure: str | None = None
+    ) -> dict[str, Any]:
+        """Write what the run leaves, and return its summary.
+
+        Args:
+            verdict: what became of it.
+            reason: why.
+            wall: seconds of this machine that it took.
+            failure: a traceback, if it failed.
+
+        Raises:
+            RunError: the results cannot be written.
+        """
+        if self._recorder is not None:
+            self._recorder.close()
         summary = self._summary(verdict, reason, wall)
         if self.directory is not None:
             self._write(self.directory, summary, failure)
@@ -313,17 +351,11 @@ class Run:
 
     # The loop
 
-    def _loop(
-        self, recorder: Recorder | None, speed: float | None, progress: Callable[[Run], None] | None
-    ) -> tuple[Verdict, str]:
+    def _loop(self, speed: float | None, progress: Callable[[Run], None] | None) -> tuple[Verdict, str]:
         """Tick until the acceptors have decided; return verdict and reason."""
         started = time.perf_counter()
         for tick in itertools.count(1):
-            look = self.tick()
-            if recorder is not None:
-                self.now = "recording"
-                recorder.tick(look.time, self.robots, self.controllers)
-            decided = self._judge(look)
+            decided = self.take(self.tick())
             if progress is not None:
                 progress(self)
             if decided is not None:
@@ -334,23 +366,38 @@ class Run:
                     time.sleep(ahead)
         raise AssertionError
 
+    def take(self, look: Look) -> tuple[Verdict, str] | None:
+        """Record a tick and judge it; return verdict and reason once the acceptors have decided."""
+        if self._recorder is not None:
+            self.now = "recording"
+            self._recorder.tick(look.time, self.robots, self.controllers)
+        return self._judge(look)
+
     def tick(self) -> Look:
         """Let a tenth of a second pass: world and Onboards, controllers, generators, transducers."""
-        self.now = f"world {self.scenario.world}"
+        for _ in range(self._steps):
+            self.step()
         if self._crowd is not None:
-            for _ in range(self._steps):
-                self.world.step()
             crowd, program = self._crowd
             self.now = f"crowd: controller {self.scenario.controller.name}"
             program.tick(crowd.senses(), crowd.v_body)
-        elif self._swarm is not None:
-            for _ in range(self._steps):
-                self._swarm.step()
-            dead = self.setting.dead
-            for label, robot, controller in zip(self._labels, self.robots, self.controllers, strict=True):
-                if robot.name not in dead:
-                    self.now = label
-                    controller.tick()
+        dead = self.setting.dead
+        for label, robot, controller in zip(self._labels, self.robots, self.controllers, strict=False):
+            if robot.name not in dead:
+                self.now = label
+                controller.tick()
+        return self.frame()
+
+    def step(self) -> None:
+        """Let one of the world's time steps pass, with the Onboards that are due."""
+        self.now = f"world {self.scenario.world}"
+        if self.swarm is None:
+            self.world.step()
+        else:
+            self.swarm.step()
+
+    def frame(self) -> Look:
+        """Let the experimental frame do its part of a tick, which the programs have done."""
         look = self._look()
         for generator in self.generators:
             self.now = f"generator {type(generator).__name__}"
@@ -516,9 +563,9 @@ def redraw(directory: Path) -> list[Path]:
     return draw(directory, scene, track, summary)
 
 
-def warm_up(scenario: Scenario, source: str, seconds: float = 1.0) -> None:
+def warm_up(scenario: Scenario, source: str, seconds: float = 1.0, *, remote: bool = False) -> None:
     """Run a scenario's beginning for nothing, so that everything is compiled, or loaded from the cache."""
-    run = Run(scenario, source)
+    run = Run(scenario, source, remote=remote)
     # What raises here will raise in the run, which tells of it and keeps what was recorded.
     with contextlib.suppress(Exception, SystemExit):
         for _ in range(round(min(seconds, scenario.time_limit) * TICK_RATE)):

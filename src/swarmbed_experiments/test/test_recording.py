@@ -18,7 +18,8 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_core.world import CarrierTruth
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.recording import MAP_CELL, Recorder, Template, message, stamped
+from swarmbed_experiments.recording import MAP_CELL, Recorder
+from swarmbed_robot.templates import Template, message, stamped
 
 STORE = get_typestore(Stores.ROS2_JAZZY)
 

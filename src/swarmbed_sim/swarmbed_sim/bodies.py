@@ -47,6 +47,11 @@ BODY_NUMBERS = 9
 # Where what its inertial sensors feel is.
 FELT_GYRO, FELT_X, FELT_Y, FELT_EFFORT, FELT_HEADING = range(5)
 FELT_NUMBERS = 5
+# What `Bodies` has a row of for each robot.
+_ROWS = (
+    "rows", "drives", "numbers", "inverse", "matrix", "asked", "speeds", "travel", "slip", "lost",
+    "bias", "felt", "last_poses", "last_twists", "_wheel_noise", "_imu_noise", "_compass_noise",
+)  # fmt: skip
 
 
 @kernel
@@ -188,7 +193,7 @@ def feel_k(
 
 
 class Bodies:
-    """Wheels and inertial sensors of all robots that have devices."""
+    """Wheels and inertial sensors of robots that have devices."""
 
     def __init__(self, dt: float, wheels: int, *, noise: bool) -> None:
         """Start without any.
@@ -200,7 +205,7 @@ class Bodies:
         """
         self._dt = dt
         self._noisy = noise
-        self._wheels = wheels
+        self.wheels = wheels
         steps = STEPS if noise else 0
         self.count = 0
         self.felt_now: list[list[float]] = []
@@ -231,10 +236,7 @@ class Bodies:
         """Add a robot's, with the generators of its wheels, its imu and its compass; return its slot."""
         slot = self.count
         self.count += 1
-        for name in (
-            "rows", "drives", "numbers", "inverse", "matrix", "asked", "speeds", "travel", "slip", "lost",
-            "bias", "felt", "last_poses", "last_twists", "_wheel_noise", "_imu_noise", "_compass_noise",
-        ):  # fmt: skip
+        for name in _ROWS:
             setattr(self, name, roomy(getattr(self, name), slot))
         wheels, imu, compass = spec.drive.wheels, spec.imu, spec.compass
         kinematics = Kinematics.of(spec)
@@ -264,6 +266,24 @@ class Bodies:
         for motors in self.motors:
             motors.bind()
         return slot
+
+    def remove(self, row: int) -> None:
+        """Take out a robot's, if it has any; the rows after its own are one less.
+
+        What is left of them, for whoever still holds the robot's parts, is all by itself and stands still.
+        """
+        for slot in np.flatnonzero(self.rows[: self.count] == row).tolist():
+            alone = Bodies(self._dt, self.wheels, noise=self._noisy)
+            for name in _ROWS:
+                setattr(alone, name, getattr(self, name)[[slot]])
+                setattr(self, name, np.delete(getattr(self, name), slot, axis=0))
+            alone.felt_now = [self.felt_now.pop(slot)]
+            del self._rngs[slot]
+            self.count -= 1
+            self.motors.pop(slot).move(alone, 0)
+            for k, motors in enumerate(self.motors):
+                motors.move(self, k)
+        self.rows[self.rows > row] -= 1
 
     def _draw(self, slot: int) -> None:
         arrays = (self._wheel_noise, self._imu_noise, self._compass_noise)
@@ -327,24 +347,33 @@ class Bodies:
 
 
 class Motors:
-    """The wheels of one robot: a `Motors` part."""
+    """The wheels of one robot: a `Motors` part.
 
-    __slots__ = ("_asked", "_bodies", "_count", "_enabled", "_robot", "_slot", "_speeds", "_travel", "_world")
+    Attributes:
+        bodies: where its wheels and inertial sensors are.
+        slot: which of them.
+    """
+
+    __slots__ = ("_asked", "_count", "_enabled", "_robot", "_speeds", "_travel", "_world", "bodies", "slot")
 
     def __init__(self, world: Clock, robot: Life, bodies: Bodies, slot: int, count: int) -> None:
         """Take a slot of `bodies`, with so many wheels."""
         self._world = world
         self._robot = robot
-        self._bodies = bodies
-        self._slot = slot
         self._count = count
         self._enabled = True
-        self.bind()
+        self.move(bodies, slot)
         bodies.motors.append(self)
+
+    def move(self, bodies: Bodies, slot: int) -> None:
+        """Take another slot."""
+        self.bodies = bodies
+        self.slot = slot
+        self.bind()
 
     def bind(self) -> None:
         """Find the arrays again, which have moved."""
-        slot, count, bodies = self._slot, self._count, self._bodies
+        slot, count, bodies = self.slot, self._count, self.bodies
         self._asked = bodies.asked[slot, :count]
         self._speeds = bodies.speeds[slot, :count]
         self._travel = bodies.travel[slot, :count]
@@ -356,7 +385,7 @@ class Motors:
 
     def update(self) -> None:
         """Take notice of power and life."""
-        self._bodies.drives[self._slot] = self._enabled and self._robot.on
+        self.bodies.drives[self.slot] = self._enabled and self._robot.on
 
     def drive(self, speeds: FloatArray) -> None:
         """Ask for wheel speeds in m/s."""
@@ -366,25 +395,25 @@ class Motors:
         """Return what the encoders counted."""
         robot = self._robot
         stamp = self._world.time if robot.on else robot.off_since
-        effort = self._bodies.felt_now[self._slot][FELT_EFFORT]
+        effort = self.bodies.felt_now[self.slot][FELT_EFFORT]
         return MotorReading(stamp, self._travel.copy(), self._speeds.copy(), effort)
 
 
 class Imu:
     """Gyroscope with a bias that wanders, accelerometer with noise: an `ImuPart`."""
 
-    __slots__ = ("_bodies", "_robot", "_slot", "_world")
+    __slots__ = ("_motors", "_robot", "_world")
 
-    def __init__(self, world: Clock, robot: Life, bodies: Bodies, slot: int) -> None:
-        """Take a slot of `bodies`."""
+    def __init__(self, world: Clock, robot: Life, motors: Motors) -> None:
+        """Take the slot of the robot's `motors`."""
         self._world = world
         self._robot = robot
-        self._bodies = bodies
-        self._slot = slot
+        self._motors = motors
 
     def read(self) -> ImuReading:
         """Return rates of turn and specific force now."""
-        felt = self._bodies.felt_now[self._slot]
+        motors = self._motors
+        felt = motors.bodies.felt_now[motors.slot]
         stamp = self._world.time if self._robot.on else self._robot.off_since
         return ImuReading(stamp, (0.0, 0.0, felt[FELT_GYRO]), (felt[FELT_X], felt[FELT_Y], GRAVITY))
 
@@ -392,13 +421,12 @@ class Imu:
 class Compass:
     """The sense of heading: a `CompassPart`."""
 
-    __slots__ = ("_beat", "_bodies", "_robot", "_seen", "_slot")
+    __slots__ = ("_beat", "_motors", "_robot", "_seen")
 
-    def __init__(self, robot: Life, bodies: Bodies, slot: int, beat: Beat) -> None:
-        """Take a slot of `bodies`."""
+    def __init__(self, robot: Life, motors: Motors, beat: Beat) -> None:
+        """Take the slot of the robot's `motors`."""
         self._robot = robot
-        self._bodies = bodies
-        self._slot = slot
+        self._motors = motors
         self._beat = beat
         self._seen = beat.count
 
@@ -409,4 +437,5 @@ class Compass:
         self._seen = beat.count
         if not fresh:
             return None
-        return CompassReading(beat.stamp, self._bodies.felt_now[self._slot][FELT_HEADING])
+        motors = self._motors
+        return CompassReading(beat.stamp, motors.bodies.felt_now[motors.slot][FELT_HEADING])

@@ -456,12 +456,18 @@ class Eyes:
         underside = scene.markers.underside_map(0.0)
         self._under = np.ascontiguousarray(underside.corners())
         self._under_first = int(underside.ids[0])
-        walls = scene.arena.markers() if any(robot.localised for robot in scene.robots) else None
-        self._walls = np.empty((0, 4, 3)) if walls is None else np.ascontiguousarray(walls.corners())
-        self._wall_ids = np.empty(0, dtype=np.int64) if walls is None else walls.ids
+        self._arena = scene.arena
+        self._walls = np.empty((0, 4, 3))
+        self._wall_ids = np.empty(0, dtype=np.int64)
 
-    def add(self, robot: Life, spec: RobotSpec, part: Cameras, rng: np.random.Generator) -> None:
+    def add(
+        self, robot: Life, spec: RobotSpec, part: Cameras, rng: np.random.Generator, *, localised: bool
+    ) -> None:
         """Add those cameras of a robot that take pictures at this rate."""
+        if localised and not len(self._walls):
+            walls = self._arena.markers()
+            if walls is not None:
+                self._walls, self._wall_ids = np.ascontiguousarray(walls.corners()), walls.ids
         models = cameras_of(spec)
         owner = len(self._rngs)
         self._rngs.append(rng)
@@ -488,6 +494,22 @@ class Eyes:
         self._lateness = roomy(self._lateness, self._count)
         self._ids = roomy(self._ids, self._count * ROOM)
         self._pixels = roomy(self._pixels, self._count * ROOM)
+
+    def remove(self, row: int) -> None:
+        """Take out a robot's cameras, if it has any; the rows after its own are one less."""
+        gone = np.flatnonzero(self._of[: self._count, 0] == row).tolist()
+        if gone:
+            owner = int(self._of[gone[0], 1])
+            for name in ("_numbers", "_of", "_places"):
+                setattr(self, name, np.delete(getattr(self, name), gone, axis=0))
+            for name in ("_noise", "_cursors"):
+                setattr(self, name, np.delete(getattr(self, name), owner, axis=0))
+            del self._rngs[owner]
+            for e in reversed(gone):
+                del self._names[e], self._parts[e]
+            self._count -= len(gone)
+            self._of[self._of[:, 1] > owner, 1] -= 1
+        self._of[self._of[:, 0] > row, 0] -= 1
 
     def expose(self, now: float, physics: Physics, bodies: Furniture) -> None:
         """Let all cameras take a picture; whoever reads gets what is in it when it has arrived."""

@@ -118,6 +118,22 @@ class SceneModel:
     thing_of: IntArray
     pads: BoolArray
 
+    def state(self, without: int | None = None) -> dict[str, IntArray]:
+        """Return where in MuJoCo's arrays what lasts from step to step is, all of it or without a robot's."""
+        dofs: list[int] = []
+        controls: list[int] = []
+        if without is not None:
+            at, lifter = int(self.robots[without]), int(self.lifters[without])
+            controls = [lifter] if lifter >= 0 else []
+            dofs = list(range(at, at + 3 + len(controls)))
+        velocities = np.delete(np.arange(self.model.nv), dofs)
+        return {
+            "qpos": np.delete(np.arange(self.model.nq), dofs),
+            "qvel": velocities,
+            "qacc_warmstart": velocities,
+            "ctrl": np.delete(np.arange(self.model.nu), controls),
+        }
+
 
 def compile_scene(scene: Scene, boxes: Sequence[StandingBox] = ()) -> SceneModel:
     """Build the model of a scene, with further boxes on its floor."""

@@ -9,6 +9,7 @@ has three fifths of its acceleration. What pushes it has to overcome the same fo
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import mujoco
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.scene import Scene
+    from swarmbed_core.scene import RobotPlacement, Scene
+    from swarmbed_core.spec import RobotSpec
 
     from swarmbed_sim.physics import BoolArray, IntArray
 
@@ -49,6 +51,8 @@ FLAT: Final = 0.7
 
 # Columns of the robots' constants.
 _MASS, _INERTIA, _ACCELERATION, _YAW_ACCELERATION, _LOWERED, _RAISED, _HOLONOMIC = range(7)
+# What a `MujocoPhysics` has a row of for each robot.
+_ROWS = ("poses", "twists", "pushes", "heights", "_lifting", "_constants")
 
 
 @kernel
@@ -282,7 +286,6 @@ class MujocoPhysics:
 
     def __init__(self, scene: Scene) -> None:
         """Build the scene's bodies and put them where they start."""
-        self.scene = scene
         self.timestep = TIMESTEP
         robots, carriers = scene.robots, scene.carriers
         self.poses = np.zeros((len(robots), 3))
@@ -295,25 +298,12 @@ class MujocoPhysics:
         self.segments = scene.segments()
         self.pillars = scene.pillars()
         self._boxes: dict[str, StandingBox] = {}
-        self._build()
+        self._build(scene)
         self._time = 0.0
         self._found: list[tuple[str, str, float]] = []
         self._begun = np.zeros((64, 3))
         self._lifting = np.full(len(robots), -1, dtype=np.int64)
-        self._constants = np.array(
-            [
-                (
-                    placement.spec.body.mass,
-                    yaw_inertia(placement.spec),
-                    placement.spec.limits.acceleration,
-                    placement.spec.limits.yaw_acceleration,
-                    placement.spec.lifter.lowered if placement.spec.lifter else 0.0,
-                    placement.spec.lifter.raised if placement.spec.lifter else 0.0,
-                    float(placement.spec.holonomic),
-                )
-                for placement in robots
-            ]
-        )
+        self._constants = np.array([_constants_of(placement.spec) for placement in robots])
         self._carriers = np.array(
             [
                 (
@@ -380,6 +370,33 @@ class MujocoPhysics:
         self._wake()
         self._read()
 
+    def add_robot(self, placement: RobotPlacement) -> None:
+        """Put one more robot on the floor, standing, in a row after the others'.
+
+        Raises:
+            SimError: the engine takes no such body.
+        """
+        row = len(self.scene.robots)
+        try:
+            self._rebuild(replace(self.scene, robots=(*self.scene.robots, placement)), come=row)
+        except ValueError as error:
+            message = f"mujoco: robot {placement.name!r}: a name and a body that it takes are right: {error}"
+            raise SimError(message) from error
+        for name in _ROWS:
+            setattr(self, name, np.insert(getattr(self, name), row, 0, axis=0))
+        self._constants[row] = _constants_of(placement.spec)
+        at = self._indices.robots[row]
+        self._qpos[at : at + 3] = placement.pose
+        self._read()
+
+    def remove_robot(self, row: int) -> None:
+        """Take a robot away: the rows after its own are one less, and what it has lifted falls."""
+        robots = self.scene.robots
+        self._rebuild(replace(self.scene, robots=(*robots[:row], *robots[row + 1 :])), gone=row)
+        for name in _ROWS:
+            setattr(self, name, np.delete(getattr(self, name), row, axis=0))
+        self._read()
+
     def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
         """Put a box that stands fast on the floor.
 
@@ -390,7 +407,7 @@ class MujocoPhysics:
             message = f"box {name!r}: there is already something of this name"
             raise SimError(message)
         self._boxes[name] = StandingBox(name, pose, size)
-        self._rebuild()
+        self._rebuild(self.scene)
 
     def remove_box(self, name: str) -> None:
         """Take away a box that `add_box` put there.
@@ -403,14 +420,15 @@ class MujocoPhysics:
             message = f"box {name!r}: not there; there are: {there}"
             raise SimError(message)
         del self._boxes[name]
-        self._rebuild()
+        self._rebuild(self.scene)
 
     def close(self) -> None:
         """Give back what the engine holds: nothing but memory, which goes with this object."""
 
-    def _build(self) -> None:
+    def _build(self, scene: Scene) -> None:
         """Compile the model, all of it awake, and hold on to its data's arrays, which stay where they are."""
-        self._indices = compile_scene(self.scene, tuple(self._boxes.values()))
+        self._indices = compile_scene(scene, tuple(self._boxes.values()))
+        self.scene = scene
         self._model = self._indices.model
         self._data = mujoco.MjData(self._model)
         self._qpos, self._qvel = self._data.qpos, self._data.qvel
@@ -425,21 +443,18 @@ class MujocoPhysics:
         Data that are new are awake in all their parts; the engine fails where only some of them say so.
         """
         fresh = mujoco.MjData(self._model)
-        self._take_state(fresh, self._data)
+        for name in self._indices.state():
+            getattr(fresh, name)[:] = getattr(self._data, name)
         mujoco.mj_copyData(self._data, self._model, fresh)
 
-    @staticmethod
-    def _take_state(to: mujoco.MjData, data: mujoco.MjData) -> None:
-        """Write what lasts from one step to the next."""
-        for name in ("qpos", "qvel", "ctrl", "qacc_warmstart"):
-            getattr(to, name)[:] = getattr(data, name)
-
-    def _rebuild(self) -> None:
-        """Go on with other boxes."""
+    def _rebuild(self, scene: Scene, *, come: int | None = None, gone: int | None = None) -> None:
+        """Go on with other boxes, one more robot or one less, by the row that it has or had."""
         data, indices, latest = self._data, self._indices, self._latest
-        self._build()
+        self._build(scene)
         # Boxes have no state: that of all else is as it was.
-        self._take_state(self._data, data)
+        there = indices.state(without=gone)
+        for name, here in self._indices.state(without=come).items():
+            getattr(self._data, name)[here] = getattr(data, name)[there[name]]
         rows = {name: row for row, name in enumerate(indices.names)}
         kept = [(row, rows[name]) for row, name in enumerate(self._indices.names) if name in rows]
         new, old = np.array(kept).T
@@ -494,6 +509,19 @@ class MujocoPhysics:
         if not finite:
             message = f"mujoco: the bodies' state is not finite after {self._time:.2f} s"
             raise SimError(message)
+
+
+def _constants_of(spec: RobotSpec) -> tuple[float, ...]:
+    """Return the row of a robot of a kind."""
+    return (
+        spec.body.mass,
+        yaw_inertia(spec),
+        spec.limits.acceleration,
+        spec.limits.yaw_acceleration,
+        spec.lifter.lowered if spec.lifter else 0.0,
+        spec.lifter.raised if spec.lifter else 0.0,
+        float(spec.holonomic),
+    )
 
 
 def make(scene: Scene, seed: np.random.SeedSequence) -> SimWorld:

@@ -53,7 +53,7 @@ class Life:
 
     Attributes:
         name: the robot's.
-        row: the robot's.
+        row: the robot's, -1 if it was taken out of the world.
         alive: whether it has not died.
         supplied: whether its switch and its battery let power out.
         on: both.
@@ -71,7 +71,7 @@ class Life:
 
 
 class Furniture:
-    """What does not change of the things in a scene, one row each.
+    """What the things in a scene are, one row each; it changes only when robots come or go.
 
     Attributes:
         sizes: radius, height, length and width of the robots; of round ones the last two are 0.
@@ -88,6 +88,18 @@ class Furniture:
         self.on = np.ones(len(sizes), dtype=np.bool_)
         self.localised = localised
         self.carriers = carriers
+
+    def add(self, size: Sequence[float], *, localised: bool) -> None:
+        """Take in one more robot, which lives."""
+        self.sizes = np.append(self.sizes, [size], axis=0)
+        self.on = np.append(self.on, True)
+        self.localised = np.append(self.localised, localised)
+
+    def remove(self, row: int) -> None:
+        """Take out a robot; the rows after its own are one less."""
+        self.sizes = np.delete(self.sizes, row, axis=0)
+        self.on = np.delete(self.on, row)
+        self.localised = np.delete(self.localised, row)
 
 
 class Things(NamedTuple):
@@ -222,6 +234,8 @@ class Lifter:
         """Return where the platform is."""
         robot = self._robot
         stamp = self._world.time if robot.on else robot.off_since
+        if robot.row < 0:
+            return LifterReading(stamp, self.model.read().height)
         return LifterReading(stamp, self._physics.heights.item(robot.row))
 
 
@@ -293,27 +307,31 @@ def power_numbers(spec: RobotSpec) -> tuple[float, float, float, float]:
 
 
 class Radio:
-    """One robot's radio on the shared medium: a `RadioPart`."""
+    """One robot's radio on the shared medium: a `RadioPart`.
 
-    __slots__ = ("_air", "_index", "_robot", "_world")
+    Attributes:
+        index: its place on the air.
+    """
+
+    __slots__ = ("_air", "_robot", "_world", "index")
 
     def __init__(self, world: Clock, robot: Life, air: Air, index: int) -> None:
         """Take the place `index` on the air."""
         self._world = world
         self._robot = robot
         self._air = air
-        self._index = index
+        self.index = index
 
     def send(self, payload: bytes) -> bool:
         """Broadcast bytes to whoever hears; return whether they will be sent."""
         if not self._robot.on:
             return False
         self._air.loaded = True
-        return self._air.model.send(self._index, payload, self._world.time)
+        return self._air.model.send(self.index, payload, self._world.time)
 
     def read(self) -> Sequence[RadioPacket]:
         """Return what was heard and not handed out yet, oldest first."""
-        return self._air.model.read(self._index) if self._robot.on else ()
+        return self._air.model.read(self.index) if self._robot.on else ()
 
 
 class Air:
@@ -324,7 +342,7 @@ class Air:
         loaded: whether somebody has given it something to send.
     """
 
-    __slots__ = ("_beat", "_on", "_rows", "loaded", "model")
+    __slots__ = ("_beat", "_on", "_ports", "_rows", "loaded", "model")
 
     def __init__(
         self,
@@ -337,6 +355,7 @@ class Air:
         """Share a medium among the robots of these names and rows."""
         self.model = RadioModel(radio, rng, names, loss=loss)
         self.loaded = False
+        self._ports: list[Radio] = []
         self._rows = np.array(rows, dtype=np.int64)
         self._on = np.full((len(rows), 1), math.nan)
         # The model's own pace is the same; this one spares it the calls in between.
@@ -346,7 +365,26 @@ class Air:
         """Put a robot on the air."""
         index = self._rows.tolist().index(robot.row)
         self._on[index] = 0.0
-        return Radio(world, robot, self, index)
+        port = Radio(world, robot, self, index)
+        self._ports.append(port)
+        return port
+
+    def join(self, name: str, row: int) -> None:
+        """Take in one more robot, which is off the air until it is put on it."""
+        self.model.add(name)
+        self._rows = np.append(self._rows, row)
+        self._on = np.append(self._on, [[math.nan]], axis=0)
+
+    def remove(self, row: int) -> None:
+        """Take out a robot, if it is here; the rows after its own are one less."""
+        for index in np.flatnonzero(self._rows == row).tolist():
+            self.model.remove(index)
+            self._rows = np.delete(self._rows, index)
+            self._on = np.delete(self._on, index, axis=0)
+            self._ports = [port for port in self._ports if port.index != index]
+            for port in self._ports:
+                port.index -= port.index > index
+        self._rows[self._rows > row] -= 1
 
     def switch(self, row: int, *, on: bool) -> None:
         """Put a robot on the air again, or take it off; then it forgets what it has not read."""

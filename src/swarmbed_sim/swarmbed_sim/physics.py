@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scene import RobotPlacement
 
     BoolArray = NDArray[np.bool_]
     IntArray = NDArray[np.int64]
 
 
 class Physics(Protocol):
-    """Bodies and contacts. The arrays are the same objects for the whole run, rewritten by `advance`.
+    """Bodies and contacts. The arrays are the same objects, rewritten by `advance`, until robots come or go.
 
     Attributes:
         timestep: seconds that one `advance` takes.
@@ -72,6 +73,18 @@ class Physics(Protocol):
 
     def move_carrier(self, row: int, pose: tuple[float, float, float]) -> None:
         """Put a carrier, with those joined to it, somewhere else, standing on the floor."""
+        ...
+
+    def add_robot(self, placement: RobotPlacement) -> None:
+        """Put one more robot on the floor, standing, in a row after the others'; all else goes on as it did.
+
+        Raises:
+            SimError: there can be no such body.
+        """
+        ...
+
+    def remove_robot(self, row: int) -> None:
+        """Take a robot away: the rows after its own are one less, and what it has lifted falls."""
         ...
 
     def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:

@@ -8,6 +8,7 @@ between, push them at the legs, lift them with their platforms and put them down
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -36,6 +37,15 @@ LIFT_SPEED_UP = 2.0
 """How much faster a platform can move than it is asked to; as `swarmbed_core.lifter.LifterModel` assumes."""
 RIM_SPACING = 4.0
 """Radii of a leg from one disc of a tray's rim to the next, at most."""
+NEVER = -1e6
+"""What is in a place for things that touch, if nothing was there yet."""
+
+# What a `PlanarPhysics` has a row of for each robot, which come before those of other bodies and discs.
+_ROWS = (
+    "poses", "twists", "pushes", "heights", "_robots", "_group", "_relative", "_tops", "_state", "_old",
+    "_own", "_inverse", "_speeds", "_pushed", "_disc_i", "_disc_f", "_xy", "_before", "_cells", "_order",
+    "_touch",
+)  # fmt: skip
 
 
 class StaticGrid:
@@ -82,6 +92,7 @@ class PlanarPhysics:
         """
         self.timestep = timestep
         self._scene = scene
+        self._acceleration = acceleration
         robots, carriers = scene.robots, scene.carriers
         n, c = len(robots), len(carriers)
         bodies = 1 + max((carrier.body for carrier in carriers), default=-1)
@@ -110,10 +121,7 @@ class PlanarPhysics:
         self._lifter_of = np.full(c, -1, dtype=np.int64)
         for i, robot in enumerate(robots):
             self._state[i, :3] = robot.pose
-            self._own[i] = (
-                self._robots[i, k.MASS],
-                0.5 * self._robots[i, k.MASS] * self._robots[i, k.RADIUS] ** 2,
-            )
+            self._own[i] = _own_of(self._robots[i])
         discs = [((i, k.ROBOT, i), (0.0, 0.0, self._robots[i, k.RADIUS])) for i in range(n)]
         for body in range(bodies):
             discs += self._add_body(body)
@@ -122,39 +130,35 @@ class PlanarPhysics:
         self._disc_f = np.array([floats for _, floats in discs])
         self._xy = np.zeros((len(discs), 2))
         self._before = np.zeros((len(discs), 2))
-        self._widest = 2.0 * float(self._disc_f[:, k.DISC_RADIUS].max())
 
         boxes = [(i, item) for i, item in enumerate(scene.obstacles) if isinstance(item, BoxObstacle)]
         pillars = [i for i, item in enumerate(scene.obstacles) if not isinstance(item, BoxObstacle)]
         walls = len(scene.arena.segments())
         self._things = [robot.name for robot in robots] + [carrier.name for carrier in carriers] + ["wall"]
-        self._wall = n + c
         first = len(self._things)
         self._things += [f"obstacle{i + 1}" for i in range(len(scene.obstacles))]
-        self._segment_things = [self._wall] * walls + [first + i for i, _ in boxes for _ in range(4)]
+        self._segment_things = [n + c] * walls + [first + i for i, _ in boxes for _ in range(4)]
         self._pillar_things = [first + i for i in pillars]
         self._scene_things = len(self._things)
         self._boxes: dict[str, int] = {}
         self.segments = scene.segments()
         self.pillars = scene.pillars()
 
-        room = 4 * len(discs) + 64
         self._frame = np.zeros(5)
         self._cells = np.zeros(len(discs), dtype=np.int64)
-        self._starts = np.zeros(room + 1, dtype=np.int64)
+        self._starts = np.zeros(_room(len(discs)) + 1, dtype=np.int64)
         self._order = np.zeros(len(discs), dtype=np.int64)
         self._pairs = np.zeros((0, 2), dtype=np.int64)
         self._contact_i = np.zeros((0, 4), dtype=np.int64)
         self._contact_f = np.zeros((0, 7))
         self._pair_count = 0
-        self._touch = np.full((n + c, k.TOUCH_COLUMNS * SLOTS), -1e6)
+        self._touch = np.full((n + c, k.TOUCH_COLUMNS * SLOTS), NEVER)
         self._counts = np.zeros(3, dtype=np.int64)
         self._events = np.zeros((max(64, n), 3))
         self._noted: list[tuple[str, str, float]] = []
         self._numbers = np.zeros(5)
         self._numbers[k.DT] = timestep
         self._numbers[k.NEED] = 2.0 * (k.PUSH + k.TOUCHING) + 0.01
-        self._no_platforms = np.zeros(n)
         self._stand_fast()
         self._place_all()
 
@@ -235,9 +239,7 @@ class PlanarPhysics:
 
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
         """Put a robot somewhere else, standing; a carrier that it holds stays and is put down."""
-        body = int(self._group[row])
-        if body != row:
-            self._put_down(body)
+        self._release(row)
         self._state[row] = (*pose, 0.0, 0.0, 0.0)
         self._place_all()
 
@@ -249,6 +251,39 @@ class PlanarPhysics:
         x, y = self._trays[row, k.TRAY_X], self._trays[row, k.TRAY_Y]
         self._state[body] = (pose[0] - c * x + s * y, pose[1] - s * x - c * y, pose[2], 0.0, 0.0, 0.0)
         self._place_all()
+
+    def add_robot(self, placement: RobotPlacement) -> None:
+        """Put one more robot on the floor, standing, in a row after the others'."""
+        row = len(self._robots)
+        self._note()
+        self._renumber(row, 1)
+        for name in _ROWS:
+            setattr(self, name, np.insert(getattr(self, name), row, 0, axis=0))
+        self._things.insert(row, placement.name)
+        spec = self._robots[row] = _robot_row(placement, self._acceleration)
+        self.heights[row] = spec[k.LOWERED]
+        self._tops[row] = spec[k.TOP]
+        self._group[row] = row
+        self._state[row, :3] = placement.pose
+        self._own[row] = _own_of(spec)
+        self._inverse[row] = 1.0 / self._own[row]
+        self._disc_i[row] = row, k.ROBOT, row
+        self._disc_f[row, k.DISC_RADIUS] = spec[k.RADIUS]
+        self._touch[row] = NEVER
+        self._take_robots((*self._scene.robots, placement))
+
+    def remove_robot(self, row: int) -> None:
+        """Take a robot away: the rows after its own are one less; a carrier that it holds is put down."""
+        self._release(row)
+        self._note()
+        # What touched it touches nothing now.
+        touch = self._touch.reshape(len(self._touch), SLOTS, k.TOUCH_COLUMNS)
+        touch[touch[:, :, k.OTHER] == row] = NEVER
+        for name in _ROWS:
+            setattr(self, name, np.delete(getattr(self, name), row, axis=0))
+        del self._things[row]
+        self._renumber(row, -1)
+        self._take_robots((*self._scene.robots[:row], *self._scene.robots[row + 1 :]))
 
     def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
         """Put a box that stands fast on the floor.
@@ -328,8 +363,29 @@ class PlanarPhysics:
         self._reaches[body] = reach
         return discs
 
+    def _renumber(self, row: int, by: int) -> None:
+        """Change the numbers of bodies and things from `row` on, for a robot that comes or has gone."""
+        bodies, things = self._disc_i[:, k.BODY], self._disc_i[:, k.THING]
+        touched = self._touch[:, k.OTHER :: k.TOUCH_COLUMNS]
+        for array in (bodies, things, touched, self._group, self._tray_body, self.carried_by):
+            array[array >= row] += by
+        # These are all of things that stand fast, whose numbers come after the robots'.
+        self._segment_things = [thing + by for thing in self._segment_things]
+        self._pillar_things = [thing + by for thing in self._pillar_things]
+        self._boxes = {name: thing + by for name, thing in self._boxes.items()}
+        self._scene_things += by
+
+    def _take_robots(self, robots: tuple[RobotPlacement, ...]) -> None:
+        """Take over which robots there are, whose rows are filled in."""
+        self._scene = replace(self._scene, robots=robots)
+        self._starts = np.zeros(_room(len(self._disc_i)) + 1, dtype=np.int64)
+        self._events = np.zeros((max(64, len(robots)), 3))
+        self._stand_fast()
+        self._place_all()
+
     def _stand_fast(self) -> None:
-        """Take over changed walls."""
+        """Take over changed walls, and how wide the widest disc is."""
+        self._widest = 2.0 * float(self._disc_f[:, k.DISC_RADIUS].max(initial=0.0))
         self._static_things = np.array(self._segment_things + self._pillar_things, dtype=np.int64)
         reach = 2.0 * self._widest + 0.25
         self._static = StaticGrid(self.segments, self.pillars, reach)
@@ -387,6 +443,12 @@ class PlanarPhysics:
             self._noted.append((names[first], names[second], speed))
         self._counts[k.EVENTS] = 0
 
+    def _release(self, row: int) -> None:
+        """Let a robot hold nothing."""
+        body = int(self._group[row])
+        if body != row:
+            self._put_down(body)
+
     def _put_down(self, body: int) -> None:
         """Let a body stand on the floor, and whoever holds it go."""
         trays = self._tray_body == body
@@ -420,6 +482,16 @@ def _robot_row(robot: RobotPlacement, acceleration: Literal["available", "limite
         lifter.raised if lifter else 0.0,
         LIFT_SPEED_UP * (lifter.raised - lifter.lowered) / lifter.travel_time if lifter else 0.0,
     )
+
+
+def _own_of(row: Sequence[float] | FloatArray) -> tuple[float, float]:
+    """Return mass and moment of inertia of a robot, from its row of `robots`."""
+    return row[k.MASS], 0.5 * row[k.MASS] * row[k.RADIUS] ** 2
+
+
+def _room(discs: int) -> int:
+    """Return how many cells the grid of discs has, at most."""
+    return 4 * discs + 64
 
 
 def _rim_of(placement: CarrierPlacement) -> FloatArray:

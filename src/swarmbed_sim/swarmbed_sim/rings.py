@@ -327,6 +327,7 @@ class Rings:
         self._gaussians = np.empty((0, sweeps, ring.count))
         self._uniforms = np.empty((0, sweeps, ring.count))
         self._rngs: list[np.random.Generator] = []
+        self._parts: list[Ranges] = []
         self._at = 0
 
     def add(self, robot: Life, rng: np.random.Generator) -> Ranges:
@@ -341,7 +342,21 @@ class Rings:
         self._rngs.append(rng)
         if self._noisy:
             self._draw(k)
-        return Ranges(robot, self, k)
+        part = Ranges(robot, self, k)
+        self._parts.append(part)
+        return part
+
+    def remove(self, row: int) -> None:
+        """Take out a robot's ring, if it has one; the rows after its own are one less."""
+        for k in np.flatnonzero(self._rows[: self._count] == row).tolist():
+            # A slice may end beyond the last sweep, in which the newest rings were not.
+            for name in ("_rows", "_gaussians", "_uniforms", "dead", "distances"):
+                setattr(self, name, np.delete(getattr(self, name), slice(k, k + 1), axis=0))
+            del self._rngs[k], self._parts[k]
+            self._count -= 1
+        for k, part in enumerate(self._parts):
+            part.k = k
+        self._rows[self._rows > row] -= 1
 
     def _draw(self, k: int) -> None:
         self._rngs[k].standard_normal(out=self._gaussians[k])
@@ -373,15 +388,19 @@ class Rings:
 
 
 class Ranges:
-    """One ring of distance sensors of one robot: a `RangesPart`."""
+    """One ring of distance sensors of one robot: a `RangesPart`.
 
-    __slots__ = ("_k", "_rings", "_robot", "_seen")
+    Attributes:
+        k: its place among the rings of its kind.
+    """
+
+    __slots__ = ("_rings", "_robot", "_seen", "k")
 
     def __init__(self, robot: Life, rings: Rings, k: int) -> None:
         """Take the k-th of `rings`."""
         self._robot = robot
         self._rings = rings
-        self._k = k
+        self.k = k
         self._seen = rings.beat.count
 
     def read(self) -> RangeReading | None:
@@ -392,8 +411,8 @@ class Ranges:
         self._seen = beat.count
         if not fresh:
             return None
-        return RangeReading(beat.stamp, rings.distances[self._k])
+        return RangeReading(beat.stamp, rings.distances[self.k])
 
     def kill(self, sensor: int) -> None:
         """Let a sensor return nothing from now on."""
-        self._rings.dead[self._k, sensor] = True
+        self._rings.dead[self.k, sensor] = True

@@ -13,6 +13,7 @@ Radios lose packets as the scenario has it, and images are as late as they are o
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.scene import Scene
+    from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import Body, Radio, RangeRing, RobotSpec
     from swarmbed_core.spec import Compass as CompassSpec
 
@@ -66,12 +67,15 @@ FARTHEST = 1000.0
 # Which of a robot's generators is whose; its rings' follow.
 _WHEELS, _IMU, _COMPASS, _CAMERAS, _RINGS = range(5)
 
+# What a `SimWorld` has a row of for each robot.
+_ROWS = ("v_body", "driven", "platforms", "_power_numbers", "_metered", "_energy", "_watts")
+
 
 class SimWorld:
     """A `TaskWorld` over a `Physics`.
 
     Attributes:
-        scene: what the world was made from.
+        scene: what the world was made from, with the robots that it has now.
         physics: its bodies.
         v_body: what the drives try to do, rows vx, vy, omega. The rows of robots that have devices are
             written at every step, from their wheels; the others are whoever's who drives a crowd.
@@ -97,23 +101,20 @@ class SimWorld:
         robots = scene.robots
         self._names = tuple(robot.name for robot in robots)
         self._rows = {name: row for row, name in enumerate(self._names)}
+        # The number after the robots' is of the radios' generators, the one after that of a crowd's senses.
+        self._radio_number = len(robots)
+        self._numbers = dict(self._rows)
+        self._next_number = len(robots) + 2
         self._carrier_rows = {item.name: row for row, item in enumerate(scene.carriers)}
         self.v_body = np.zeros((len(robots), 3))
         self.driven = np.ones(len(robots), dtype=np.bool_)
-        self.platforms = np.array(
-            [0.0 if robot.spec.lifter is None else robot.spec.lifter.lowered for robot in robots]
-        )
+        self.platforms = np.array([_lowered(robot.spec) for robot in robots])
         sides = scene.markers.sides
         # The tray is as thick as the codes on its sides need.
         thickness = sides.rise + sides.size / 2
         self._loads = [item.carrier.mass + item.payload for item in scene.carriers]
         self._furniture = Furniture(
-            np.array(
-                [
-                    (body.bounding_radius, body.height, *_sides_of(body))
-                    for body in (robot.spec.body for robot in robots)
-                ]
-            ),
+            np.array([_size_of(robot.spec.body) for robot in robots]),
             np.array([robot.localised for robot in robots], dtype=np.bool_),
             np.array(
                 [
@@ -126,15 +127,18 @@ class SimWorld:
         )
         kinds: dict[int, RobotSpec] = {id(robot.spec): robot.spec for robot in robots}
         wheels = max((Kinematics.of(spec).count for spec in kinds.values()), default=0)
-        self._bodies = Bodies(self.timestep, wheels, noise=self._noise)
+        # More than one only if a robot comes that has more wheels than all before.
+        self._bodies = [Bodies(self.timestep, wheels, noise=self._noise)]
         self._lives: dict[str, Life] = {}
         self._devices: dict[str, Device] = {}
-        self._slots: dict[str, int] = {}
+        self._motors: dict[str, Motors] = {}
         self._compasses: dict[float, Beat] = {}
         self._rings: dict[RangeRing, Rings] = {}
         self._eyes: dict[float, Eyes] = {}
         self._airs: dict[Radio, Air] = {}
-        self._members: dict[Radio, list[int]] | None = None
+        self._radios: dict[Radio, int] = {}
+        for spec in kinds.values():
+            self._count_radios(spec)
         self._loss = scene.scenario.radio.loss
         self._lifters: list[tuple[int, Lifter]] = []
         self._powers: list[tuple[int, Power]] = []
@@ -164,15 +168,17 @@ class SimWorld:
         """Let one time step pass."""
         self._ticks += 1
         now = self.time = self._ticks * self.timestep
-        physics, furniture, bodies = self.physics, self._furniture, self._bodies
-        if bodies.count:
-            bodies.command(self.v_body, self.driven)
+        physics, furniture = self.physics, self._furniture
+        for bodies in self._bodies:
+            if bodies.count:
+                bodies.command(self.v_body, self.driven)
         for row, lifter in self._lifters:
             if lifter.moving:
                 self.platforms[row] = lifter.step(now, self._load_of(row))
         physics.advance(self.v_body, self.driven, self.platforms)
-        if bodies.count:
-            bodies.feel(physics, furniture.on)
+        for bodies in self._bodies:
+            if bodies.count:
+                bodies.feel(physics, furniture.on)
         for beat in self._compasses.values():
             beat.due(now)
         for rings in self._rings.values():
@@ -248,22 +254,95 @@ class SimWorld:
         Raises:
             SimError: there is none of this name, or the pose is none, or something else is there.
         """
-        if len(pose) != 3 or not _within_reach(pose):
-            message = (
-                f"teleport {name} to {pose}: three finite numbers x, y, yaw, up to {FARTHEST}, are right"
-            )
-            raise SimError(message)
+        what = f"teleport {name} to {pose}"
+        _check_pose(what, pose)
         carrier = self._carrier_rows.get(name)
-        there = self._at_robot(self._row(name), pose) if carrier is None else self._at_carrier(carrier, pose)
-        if there is not None:
-            message = f"teleport {name} to {pose}: {there} is there; a free place is right"
-            raise SimError(message)
         if carrier is not None:
+            _check_free(what, self._at_carrier(carrier, pose))
             self.physics.move_carrier(carrier, pose)
             return
-        self.physics.move_robot(self._row(name), pose)
-        if name in self._slots:
-            self._bodies.forget(self._slots[name])
+        row = self._row(name)
+        size = self._furniture.sizes[row].tolist()
+        _check_free(what, self._at_robot(size, self.physics.heights.item(row), pose, without=row))
+        self.physics.move_robot(row, pose)
+        if name in self._motors:
+            motors = self._motors[name]
+            motors.bodies.forget(motors.slot)
+
+    def add_robot(self, placement: RobotPlacement) -> None:
+        """Put one more robot on the floor, where there is room, standing; it is the last of `names`.
+
+        What it is made of has noise of its own: also if a robot of this name was here before.
+
+        Raises:
+            SimError: its name is taken, its pose is none, something else is there, the physics takes no such
+                body, or the world drives a crowd.
+        """
+        name, spec, pose = placement.name, placement.spec, placement.pose
+        what = f"add robot {name} at {pose}"
+        self._check_no_crowd(what)
+        if name in {*self._names, *self._carrier_rows, "wall", *self._boxes}:
+            message = f"{what}: there is something called {name} already; another name is right"
+            raise SimError(message)
+        _check_pose(what, pose)
+        size, lowered = _size_of(spec.body), _lowered(spec)
+        _check_free(what, self._at_robot(size, lowered, pose))
+        power = power_numbers(spec)
+        self.physics.add_robot(placement)
+        row = len(self._names)
+        self._set_robots((*self.scene.robots, placement))
+        self._numbers[name] = self._next_number
+        self._next_number += 1
+        for array in _ROWS:
+            setattr(self, array, np.insert(getattr(self, array), row, 0, axis=0))
+        self.driven[row] = True
+        self.platforms[row] = lowered
+        self._power_numbers[row] = power
+        self._furniture.add(size, localised=placement.localised)
+        self._count_radios(spec)
+        for radio in spec.radios:
+            if radio in self._airs:
+                self._airs[radio].join(name, row)
+
+    def remove_robot(self, name: str) -> None:
+        """Take a robot out of the world, body and all: what it has lifted falls.
+
+        Its parts return nothing new from now on, and do nothing.
+
+        Raises:
+            SimError: there is none of this name, or the world drives a crowd.
+        """
+        row = self._row(name)
+        self._check_no_crowd(f"remove robot {name}")
+        self.kill(name)
+        self.physics.remove_robot(row)
+        self._set_robots((*self.scene.robots[:row], *self.scene.robots[row + 1 :]))
+        for array in _ROWS:
+            setattr(self, array, np.delete(getattr(self, array), row, axis=0))
+        self._furniture.remove(row)
+        for parts in self._bodies:
+            parts.remove(row)
+        for group in (self._rings, self._eyes, self._airs):
+            for some in group.values():
+                some.remove(row)
+        self._lifters = [(of - (of > row), lifter) for of, lifter in self._lifters if of != row]
+        self._powers = [(of - (of > row), power) for of, power in self._powers if of != row]
+        for life in self._lives.values():
+            life.row = -1 if life.row == row else life.row - (life.row > row)
+        for named in (self._numbers, self._lives, self._devices, self._motors):
+            named.pop(name, None)
+        self._dead.remove(name)
+
+    def _set_robots(self, robots: tuple[RobotPlacement, ...]) -> None:
+        """Take over which robots there are."""
+        self.scene = replace(self.scene, robots=robots)
+        self._names = tuple(robot.name for robot in robots)
+        self._rows = {name: row for row, name in enumerate(self._names)}
+
+    def _check_no_crowd(self, what: str) -> None:
+        if self.scene.crowd:
+            message = f"{what}: a crowd's robots neither come nor go; a scene without a crowd is right"
+            raise SimError(message)
 
     def kill(self, name: str) -> None:
         """Let a robot die: no drive, no lifter, no sensor, no radio from now on. Its body stays.
@@ -285,13 +364,14 @@ class SimWorld:
 
     def _switch(self, life: Life) -> None:
         """Stop the parts of a robot that is dead or without power, or let them go on."""
+        if life.row < 0:
+            return
         device = self._devices[life.name]
         on = life.alive and life.supplied
         if life.on and not on:
             life.off_since = self.time
         life.on = self._furniture.on[life.row] = on
-        if isinstance(device.motors, Motors):
-            device.motors.update()
+        self._motors[life.name].update()
         for air in self._airs.values():
             air.switch(life.row, on=on)
         if isinstance(device.leds, Leds) and not on:
@@ -326,7 +406,8 @@ class SimWorld:
             message = f"slip {share} of {name}: 0 is none, and below 1 is right"
             raise SimError(message)
         self.device(name)
-        self._bodies.lost[self._slots[name]] = share
+        motors = self._motors[name]
+        motors.bodies.lost[motors.slot] = share
 
     def set_radio_loss(self, share: float) -> None:
         """Lose this share of all receptions from now on.
@@ -377,19 +458,15 @@ class SimWorld:
 
     # What is where
 
-    def _robot_print(self, row: int, pose: Sequence[float]) -> Footprint:
-        """Return what a robot at a pose covers."""
-        radius, _, length, width = self._furniture.sizes[row].tolist()
-        x, y, yaw = pose
-        return box_print((x, y, yaw), length, width) if length else disc_print(x, y, radius)
-
     def _first_robot(self, thing: Footprint, *, without: int = -1, above: float = 0.0) -> str | None:
         """Return a robot that a thing would overlap and that is higher than `above`, platform and all."""
         sizes, poses = self._furniture.sizes, self.physics.poses
         near = np.hypot(*(poses[:, :2] - thing.middle).T) < thing.reach + sizes[:, 0]
         rows = np.flatnonzero(near & (np.maximum(sizes[:, 1], self.physics.heights) > above)).tolist()
         prints = (
-            (self._names[row], self._robot_print(row, poses[row].tolist())) for row in rows if row != without
+            (self._names[row], _robot_print(sizes[row].tolist(), poses[row].tolist()))
+            for row in rows
+            if row != without
         )
         return _first(thing, prints)
 
@@ -417,11 +494,13 @@ class SimWorld:
             return "the outside of the walls"
         return _first(thing, [*(("wall", wall) for wall in self._standing), *self._boxes.items()])
 
-    def _at_robot(self, row: int, pose: Sequence[float]) -> str | None:
-        """Return what is in the way of a robot at a pose, if anything."""
-        thing, physics = self._robot_print(row, pose), self.physics
-        there = self._fixed_prints(thing) or self._first_robot(thing, without=row)
-        top = max(self._furniture.sizes[row, 1], physics.heights[row])
+    def _at_robot(
+        self, size: Sequence[float], platform: float, pose: Sequence[float], *, without: int = -1
+    ) -> str | None:
+        """Return what is in the way of a robot of a size and a platform's height at a pose, if anything."""
+        thing, physics = _robot_print(size, pose), self.physics
+        there = self._fixed_prints(thing) or self._first_robot(thing, without=without)
+        top = max(size[1], platform)
         for i, (name, tray) in enumerate(self._tray_prints()):
             carrier, lift = self.scene.carriers[i].carrier, physics.carrier_lifts[i]
             legs = self._leg_prints(i, physics.carrier_poses[i].tolist())
@@ -472,18 +551,24 @@ class SimWorld:
             device = self._make(name, row)
         return device
 
-    def _rng(self, row: int, part: int) -> np.random.Generator:
+    def _rng(self, number: int, part: int) -> np.random.Generator:
         """Return the generator of one part of one robot, the same whoever else has devices."""
-        key = (*self._seed.spawn_key, row, part)
+        key = (*self._seed.spawn_key, number, part)
         return np.random.default_rng(np.random.SeedSequence(self._seed.entropy, spawn_key=key))
 
     def _make(self, name: str, row: int) -> Device:
         """Make one robot's parts."""
         spec, physics, zones = self.scene.robots[row].spec, self.physics, self.scene.zones
         life = self._lives[name] = Life(name, row)
-        rngs = tuple(self._rng(row, part) for part in (_WHEELS, _IMU, _COMPASS))
-        slot = self._slots[name] = self._bodies.add(life, spec, physics, rngs)
-        motors = Motors(self, life, self._bodies, slot, Kinematics.of(spec).count)
+        number = self._numbers[name]
+        rngs = tuple(self._rng(number, part) for part in (_WHEELS, _IMU, _COMPASS))
+        wheels = Kinematics.of(spec).count
+        bodies = next((some for some in self._bodies if some.wheels >= wheels), None)
+        if bodies is None:
+            bodies = Bodies(self.timestep, wheels, noise=self._noise)
+            self._bodies.append(bodies)
+        slot = bodies.add(life, spec, physics, rngs)
+        motors = self._motors[name] = Motors(self, life, bodies, slot, wheels)
         lifter = power = None
         if spec.lifter is not None:
             lifter = Lifter(self, life, physics, LifterModel(spec.lifter))
@@ -498,14 +583,14 @@ class SimWorld:
             clock=self,
             motors=motors,
             lifter=lifter,
-            imu=None if spec.imu is None else Imu(self, life, self._bodies, slot),
-            compass=None if spec.compass is None else self._compass(spec.compass, life, slot),
+            imu=None if spec.imu is None else Imu(self, life, motors),
+            compass=None if spec.compass is None else self._compass(spec.compass, life, motors),
             zone=ZoneSense(life, physics, zones),
             ranges={
-                ring.name: self._ring(ring).add(life, self._rng(row, _RINGS + k))
+                ring.name: self._ring(ring).add(life, self._rng(number, _RINGS + k))
                 for k, ring in enumerate(spec.ranges)
             },
-            cameras=self._cameras(life, spec),
+            cameras=self._cameras(life, spec, self._rng(number, _CAMERAS)),
             power=power,
             radios={radio.name: self._radio(radio, life) for radio in spec.radios},
             leds=None if spec.leds is None else Leds(life, spec.leds),
@@ -515,9 +600,8 @@ class SimWorld:
             self._switch(life)
         return device
 
-    def _compass(self, compass: CompassSpec, life: Life, slot: int) -> Compass:
-        beat = self._compasses.setdefault(compass.rate, Beat(compass.rate))
-        return Compass(life, self._bodies, slot, beat)
+    def _compass(self, compass: CompassSpec, life: Life, motors: Motors) -> Compass:
+        return Compass(life, motors, self._compasses.setdefault(compass.rate, Beat(compass.rate)))
 
     def _ring(self, ring: RangeRing) -> Rings:
         rings = self._rings.get(ring)
@@ -525,39 +609,66 @@ class SimWorld:
             rings = self._rings[ring] = Rings(ring, noise=self._noise)
         return rings
 
-    def _cameras(self, life: Life, spec: RobotSpec) -> Cameras | None:
+    def _cameras(self, life: Life, spec: RobotSpec, rng: np.random.Generator) -> Cameras | None:
         if not spec.cameras:
             return None
         latency = latency_of(spec.camera_latency, spec.cameras[0].rate, len(spec.cameras))
         part = Cameras(self, life, latency)
-        rng = self._rng(life.row, _CAMERAS)
+        localised = self.scene.robots[life.row].localised
         for rate in dict.fromkeys(camera.rate for camera in spec.cameras):
             if rate not in self._eyes:
                 self._eyes[rate] = Eyes(rate, self.scene, noise=self._noise)
-            self._eyes[rate].add(life, spec, part, rng)
+            self._eyes[rate].add(life, spec, part, rng, localised=localised)
         return part
+
+    def _count_radios(self, spec: RobotSpec) -> None:
+        """Give each kind of radio that there was not before a number, for its generator."""
+        for radio in spec.radios:
+            self._radios.setdefault(radio, len(self._radios))
 
     def _radio(self, radio: Radio, life: Life) -> RadioPort:
         """Return one robot's access to the medium of a kind of radio."""
         air = self._airs.get(radio)
         if air is None:
-            if self._members is None:
-                self._members = {}
-                for row, robot in enumerate(self.scene.robots):
-                    for item in robot.spec.radios:
-                        self._members.setdefault(item, []).append(row)
-            members = self._members[radio]
+            members = [row for row, robot in enumerate(self.scene.robots) if radio in robot.spec.radios]
             names = [self._names[row] for row in members]
-            rng = self._rng(len(self._names), list(self._members).index(radio))
+            rng = self._rng(self._radio_number, self._radios[radio])
             exact = {"rssi_sigma": 0.0, "range_sigma": None if radio.range_sigma is None else 0.0}
             medium = radio if self._noise else radio.model_copy(update=exact)
             air = self._airs[radio] = Air(medium, rng, names, members, self._loss)
         return air.add(self, life)
 
 
-def _sides_of(body: Body) -> tuple[float, float]:
-    """Return length and width of a body that has them, else 0."""
-    return (body.length, body.width) if isinstance(body, BoxBody) else (0.0, 0.0)
+def _size_of(body: Body) -> tuple[float, float, float, float]:
+    """Return radius and height of a body, and the length and the width that it has, else 0."""
+    sides = (body.length, body.width) if isinstance(body, BoxBody) else (0.0, 0.0)
+    return body.bounding_radius, body.height, *sides
+
+
+def _lowered(spec: RobotSpec) -> float:
+    """Return the height of a robot's lowered platform, 0 if it has none."""
+    return 0.0 if spec.lifter is None else spec.lifter.lowered
+
+
+def _robot_print(size: Sequence[float], pose: Sequence[float]) -> Footprint:
+    """Return what a robot of a size at a pose covers."""
+    radius, _, length, width = size
+    x, y, yaw = pose
+    return box_print((x, y, yaw), length, width) if length else disc_print(x, y, radius)
+
+
+def _check_pose(what: str, pose: Sequence[float]) -> None:
+    """Refuse what is no pose."""
+    if len(pose) != 3 or not _within_reach(pose):
+        message = f"{what}: three finite numbers x, y, yaw, up to {FARTHEST}, are right"
+        raise SimError(message)
+
+
+def _check_free(what: str, there: str | None) -> None:
+    """Refuse a place at which something is."""
+    if there is not None:
+        message = f"{what}: {there} is there; a free place is right"
+        raise SimError(message)
 
 
 def _within_reach(pose: Sequence[float]) -> bool:

@@ -5,6 +5,7 @@ Scripts get it by `sys.path.insert(0, "src/swarmbed_sim/test")` and `from confte
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -88,6 +89,22 @@ class KinematicPhysics:
         self.carrier_lifts[row] = 0.0
         self.carried_by[row] = -1
 
+    def add_robot(self, placement) -> None:
+        self.scene = dataclasses.replace(self.scene, robots=(*self.scene.robots, placement))
+        self.poses = np.vstack([self.poses, placement.pose])
+        self.twists = np.vstack([self.twists, np.zeros(3)])
+        self.pushes = np.append(self.pushes, 0.0)
+        self.heights = np.append(self.heights, _lowered(placement.spec))
+
+    def remove_robot(self, row) -> None:
+        robots = self.scene.robots
+        self.scene = dataclasses.replace(self.scene, robots=robots[:row] + robots[row + 1 :])
+        for name in ("poses", "twists", "pushes", "heights"):
+            setattr(self, name, np.delete(getattr(self, name), row, axis=0))
+        self.carrier_lifts[self.carried_by == row] = 0.0
+        self.carried_by[self.carried_by == row] = -1
+        self.carried_by[self.carried_by > row] -= 1
+
     def add_box(self, name, pose, size) -> None:
         if name in self._boxes:
             message = f"there is a box '{name}' already"
@@ -168,8 +185,8 @@ class Driven(SimWorld):
 def world(scene, kinematic):
     """Return a way to make a world of robots and carriers over bodies that do as they are told."""
 
-    def make(robots, carriers=(), seed=7, **more):
+    def make(robots, carriers=(), seed=7, physics=kinematic, **more):
         made = scene(robots, carriers, **more)
-        return Driven(made, kinematic(made), np.random.SeedSequence(seed))
+        return Driven(made, physics(made), np.random.SeedSequence(seed))
 
     return make

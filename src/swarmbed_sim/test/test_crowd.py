@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 import subprocess
@@ -199,6 +200,18 @@ def test_robots_of_two_kinds_are_no_crowd():
                 for kind in ("dots", "epuck2")
             ]
         )
+
+
+def test_a_crowd_stays_as_many_as_it_is():
+    world = crowd_of(count=3)
+    before = world.truth().tobytes(), list(world.names)
+    one = world.scene.robots[0]
+    with pytest.raises(SimError, match=r"add robot guest at .*: a crowd's robots neither come nor go"):
+        world.add_robot(dataclasses.replace(one, name="guest", pose=(0.0, 0.0, 0.0)))
+    with pytest.raises(SimError, match=f"remove robot {one.name}: a crowd's robots neither come nor go"):
+        world.remove_robot(one.name)
+    assert (world.truth().tobytes(), list(world.names)) == before
+    walk(world, 0.1)
 
 
 def run_and_hash():

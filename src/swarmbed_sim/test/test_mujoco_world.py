@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from swarmbed_core.scenario import Scenario
-from swarmbed_core.scene import make_scene
+from swarmbed_core.scene import RobotPlacement, make_scene
 from swarmbed_core.spec import RobotSpec
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.mujoco_world import DRIVE_TIME, LIFTED, QUIET, MujocoPhysics
@@ -563,6 +563,89 @@ def test_boxes_come_stop_robots_and_go():
     with pytest.raises(SimError, match="crate"):
         bodies.remove_box("crate")
     bodies.close()
+
+
+# Robots that come and go
+
+
+def test_what_comes_and_goes_leaves_the_rest_as_it_was():
+    bodies = physics(
+        [(-1.0, -1.0, 0.0), (0.0, 0.0, 0.0), (1.0, 1.0, 2.0)], [(0.0, 0.0, 0.0), (1.0, -1.0, 0.0)]
+    )
+    run = Run(bodies)
+    run.lift(True, 1)
+    run.go(0.4, [(0.3, 0.1, 0.5), (0.3, 0.0, 0.0), (0.0, 0.2, -1.0)])
+
+    def state(rows):
+        arrays = (bodies.poses, bodies.twists, bodies.pushes, bodies.heights)
+        carriers = (bodies.carrier_poses, bodies.carrier_lifts)
+        return [array[rows].tolist() for array in arrays], [array.tolist() for array in carriers]
+
+    before = state([0, 1, 2])
+    assert bodies.carried_by.tolist() == [1, -1]
+    bodies.add_robot(RobotPlacement("epuck", RobotSpec.load("epuck2"), (2.0, 2.0, 1.0)))
+    assert state([0, 1, 2]) == before
+    bodies.add_robot(RobotPlacement("guest", DOTS, (-2.0, 2.0, 1.0)))
+    assert state([0, 1, 2]) == before
+    assert bodies.poses[3:] == pytest.approx(np.array([(2.0, 2.0, 1.0), (-2.0, 2.0, 1.0)]))
+    assert bodies.heights[3:] == pytest.approx([0.0, LOWERED])
+    after = state([1, 2, 4])
+    bodies.remove_robot(3)
+    assert state([0, 1, 2]) == before
+    bodies.remove_robot(0)
+    assert state([0, 1, 2]) == after
+    assert bodies.carried_by.tolist() == [0, -1]
+    v_body, platforms = run.v_body[1:], run.platforms[1:]
+    run = Run(bodies)
+    run.platforms[:2] = platforms
+    run.go(0.5, [*v_body, (0.1, 0.0, 0.0)])
+    assert bodies.carried_by.tolist() == [0, -1]
+    assert bodies.carrier_lifts[0] == pytest.approx(LIFT, abs=1e-3)
+    assert bodies.twists == pytest.approx(np.array([(0.3, 0, 0), (0, 0.2, -1), (0.1, 0, 0)]), abs=5e-3)
+    run.lift(True, 2)
+    assert bodies.heights == pytest.approx([RAISED, LOWERED, RAISED], abs=1e-3)
+
+
+def test_what_touches_goes_on_touching_when_robots_come_and_go():
+    bodies = physics([(-1.0, 0.0, 0.0), (2.3, 0.0, 0.0), (-1.0, 2.0, 0.0)])
+    run = Run(bodies)
+    run.go(1.0, [(0, 0, 0), (0.3, 0, 0), (0, 0, 0)])
+    bodies.add_robot(RobotPlacement("guest", DOTS, (0.0, 1.0, 0.0)))
+    run = Run(bodies)
+    run.go(0.1, [(0, 0, 0), (0.3, 0, 0), (0, 0, 0), (0, 0, 0)])
+    bodies.remove_robot(0)
+    run = Run(bodies)
+    run.go(0.1, [(0.3, 0, 0), (0, 0, 0), (0, 0, 0)])
+    assert [found[:2] for found in bodies.contacts()] == [("dots2", "wall")]
+
+
+def test_a_body_that_the_engine_takes_not_is_refused_and_changes_nothing():
+    bodies = physics([(0.0, 0.0, 0.0)])
+    light = DOTS.model_copy(update={"body": DOTS.body.model_copy(update={"mass": 0.1})})
+    for placement in (RobotPlacement("light", light, (1, 1, 0)), RobotPlacement("world", DOTS, (1, 1, 0))):
+        with pytest.raises(SimError, match=f"robot '{placement.name}': a name and a body that it takes"):
+            bodies.add_robot(placement)
+    run = Run(bodies)
+    run.go(0.5, (0.5, 0, 0))
+    assert bodies.poses.shape == (1, 3)
+    assert bodies.poses[0, 0] > 0.15
+    bodies.add_box("crate", (-1, -1, 0), (0.2, 0.2))
+    run.go(0.1)
+
+
+def test_boxes_stay_when_robots_come_and_go():
+    bodies = physics([(0.0, 0.0, 0.0)])
+    bodies.add_box("crate", (1.0, 0.0, 0.0), (0.2, 0.6))
+    segments = bodies.segments.tolist()
+    bodies.add_robot(RobotPlacement("guest", DOTS, (0.5, 0.0, 0.0)))
+    bodies.remove_robot(0)
+    assert bodies.segments.tolist() == segments
+    run = Run(bodies)
+    run.go(2.0, (0.3, 0, 0))
+    assert bodies.poses[0, 0] == pytest.approx(0.9 - RADIUS, abs=0.005)
+    assert [found[:2] for found in bodies.contacts()] == [("guest", "crate")]
+    with pytest.raises(SimError, match="guest"):
+        bodies.add_box("guest", (0.0, 1.0, 0.0), (0.2, 0.2))
 
 
 def test_a_state_that_is_not_finite_is_told():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 import subprocess
@@ -136,7 +137,7 @@ def test_nothing_overlaps_in_a_dense_crowd_that_pushes_at_full_speed(seed, count
 
 def _check(drive, scene, size):
     assert deepest(drive.physics, scene) <= MILLIMETRE
-    assert np.abs(drive.physics.poses[:, :2]).max() <= size / 2
+    assert np.abs(drive.physics.poses[:, :2]).max(initial=0.0) <= size / 2
     assert np.isfinite(drive.physics.twists).all()
 
 
@@ -571,6 +572,142 @@ def test_boxes_come_and_go():
     assert ("robot1", "gate") in [item[:2] for item in physics.contacts()]
     with pytest.raises(SimError, match="robot1"):
         physics.add_box("robot1", (0.5, 0, 0), (0.1, 1.0))
+
+
+def guest(pose, spec=DOTS, name="guest"):
+    return RobotPlacement(name, spec, pose)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6))
+def test_whoever_comes_and_goes_in_a_dense_crowd_leaves_all_else_where_it_is(seed):
+    rng = np.random.default_rng(seed)
+    at = [((c % 5 - 2) * 0.62, (c // 5 - 2) * 0.62) for c in rng.permutation(25)]
+    robots = [(DOTS, (*p, rng.uniform(-3, 3))) for p in at[:6]]
+    carriers = [((*p, rng.uniform(-3, 3)), i) for i, p in enumerate(at[6:10])]
+    robots += [(DOTS, pose) for pose, _ in carriers[:2]]
+    obstacles = [BoxObstacle(shape="box", size=(0.2, 0.3), pose=(*at[14], 0.5))]
+    scene = scene_of(robots, carriers, obstacles, size=(3.3, 3.3))
+    physics = PlanarPhysics(scene)
+    drive = Drive(physics)
+    platforms = {robot.name: DOWN for robot in scene.robots}
+    names = [robot.name for robot in scene.robots]
+    free = [(*p, 0.0) for p in at[15:]]
+    for turn in range(10):
+        before = dict(
+            zip(names, np.hstack([physics.poses, physics.twists, physics.heights[:, None]]), strict=True)
+        )
+        held = {k: names[i] for k, i in enumerate(physics.carried_by) if i >= 0}
+        lifts = physics.carrier_lifts.copy()
+        gone = ""
+        if rng.random() < 0.5:
+            clear = [
+                pose
+                for pose in free
+                if np.hypot(*(physics.poses[:, :2] - pose[:2]).T).min(initial=9.0) > 0.26
+                and np.hypot(*(physics.carrier_poses[:, :2] - pose[:2]).T).min(initial=9.0) > 0.4
+            ]
+            if clear:
+                spec = (DOTS, EPUCK)[rng.integers(2)]
+                physics.add_robot(guest(clear[0], spec, f"guest{turn}"))
+                names.append(f"guest{turn}")
+                assert physics.poses[-1] == pytest.approx(clear[0])
+                assert not physics.twists[-1].any()
+        elif names:
+            row = int(rng.integers(len(names)))
+            physics.remove_robot(row)
+            gone = names.pop(row)
+        after = dict(
+            zip(names, np.hstack([physics.poses, physics.twists, physics.heights[:, None]]), strict=True)
+        )
+        for name, row in before.items():
+            # Those that hold a tray together with who goes let go of it, too.
+            assert name == gone or after[name].tolist() == row.tolist()
+        for k, by in enumerate(physics.carried_by):
+            assert (names[by] if by >= 0 else None) == (held.get(k) if held.get(k) != gone else None)
+            assert physics.carrier_lifts[k] == (lifts[k] if by >= 0 else 0.0)
+        drive = Drive(physics)
+        drive.v_body[:] = rng.uniform(-1, 1, (len(names), 3)) * (2.0, 2.0, 6.0)
+        platforms = {
+            name: rng.choice([UP, DOWN]) if turn % 3 == 0 else platforms.get(name, UP) for name in names
+        }
+        drive.platforms[:] = [platforms[name] for name in names]
+        now = dataclasses.replace(scene, robots=physics._scene.robots)
+        assert [robot.name for robot in now.robots] == names
+        drive.go(0.2, lambda now=now, drive=drive: _check(drive, now, 3.3))
+        known = {*names, *(item.name for item in scene.carriers), "wall", "obstacle1"}
+        assert {name for item in physics.contacts() for name in item[:2]} <= known
+
+
+def test_what_touches_goes_on_touching_when_robots_come_and_go():
+    scene = scene_of([(DOTS, (-1, 0, 0)), (DOTS, (2.2, 0, 0)), (DOTS, (-1, 2, 0))], [((0, -1, 0), 0)])
+    physics = PlanarPhysics(scene)
+    physics.add_box("gate", (-1.0, 2.3, 0.0), (0.5, 0.1))
+    drive = Drive(physics)
+    drive.v_body[1:] = [(0.5, 0, 0), (0, 0.5, 0)]
+    drive.go(1.0)
+    physics.add_robot(guest((0.0, 1.0, 0.0)))
+    drive = Drive(physics)
+    drive.v_body[1:3] = [(0.5, 0, 0), (0, 0.5, 0)]
+    drive.go(0.2)
+    physics.remove_robot(0)
+    drive = Drive(physics)
+    drive.v_body[:2] = [(0.5, 0, 0), (0, 0.5, 0)]
+    drive.go(0.2)
+    told = sorted(item[:2] for item in physics.contacts())
+    assert told == [("robot2", "wall"), ("robot3", "gate")]
+    physics.remove_box("gate")
+    drive.go(1.0)
+    assert physics.poses[1, 1] == pytest.approx(2.5 - DOTS.body.radius, abs=MILLIMETRE)
+    assert [item[:2] for item in physics.contacts()] == [("robot3", "wall")]
+
+
+def test_who_takes_the_row_of_one_that_goes_touches_anew():
+    physics = PlanarPhysics(scene_of([(DOTS, (0, 0, 0)), (DOTS, (0.3, 0, 0)), (DOTS, (0, 2, 0))]))
+    drive = Drive(physics)
+    drive.v_body[1, 0] = -0.3
+    drive.go(0.5)
+    physics.remove_robot(1)
+    physics.move_robot(1, (physics.poses[0, 0] + 2 * DOTS.body.radius + 0.01, 0, 0))
+    drive = Drive(physics)
+    drive.v_body[1, 0] = -0.3
+    drive.go(0.3)
+    told = [{*item[:2]} for item in physics.contacts()]
+    assert told == [{"robot1", "robot2"}, {"robot1", "robot3"}]
+
+
+def test_joined_carriers_are_put_down_when_one_of_their_robots_goes():
+    half = TRAY.length / 2
+    poses = [(-half, 0.0, 0.0), (half, 0.0, 0.0)]
+    physics = PlanarPhysics(scene_of([(DOTS, pose) for pose in poses], [(pose, 0) for pose in poses]))
+    drive = Drive(physics)
+    drive.platforms[:] = UP
+    drive.go(1.0)
+    assert physics.carried_by.tolist() == [0, 1]
+    physics.remove_robot(0)
+    assert physics.carried_by.tolist() == [-1, -1]
+    assert not physics.carrier_lifts.any()
+    assert physics.heights.tolist() == [TRAY.clearance]
+    drive = Drive(physics)
+    drive.v_body[:] = (0.3, 0, 0)
+    drive.go(0.5)
+    assert physics.poses[0, 0] > half + 0.05
+    assert physics.carrier_poses[:, 0] == pytest.approx([-half, half], abs=MILLIMETRE)
+
+
+def test_a_wider_robot_that_comes_stops_at_walls_and_others():
+    scene = scene_of([(EPUCK, (0.0, 0.0, 0.0))])
+    physics = PlanarPhysics(scene)
+    physics.add_robot(guest((-1.5, 0.0, 0.0), PIONEER))
+    drive = Drive(physics)
+    drive.v_body[1] = (1.0, 0, 0)
+    now = dataclasses.replace(scene, robots=physics._scene.robots)
+    drive.go(5.0, lambda: _check(drive, now, 5.0))
+    told = {frozenset(item[:2]) for item in physics.contacts()}
+    assert told >= {frozenset(("robot1", "guest")), frozenset(("robot1", "wall"))}
+    assert physics.poses[1, 0] == pytest.approx(
+        2.5 - 2 * EPUCK.body.radius - PIONEER.body.bounding_radius, abs=0.01
+    )
 
 
 def test_a_floor_without_walls_has_no_end():

@@ -9,8 +9,11 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.robot import Command
+from swarmbed_core.scene import RobotPlacement
 from swarmbed_core.spec import RobotSpec
 from swarmbed_sim.errors import SimError
+from swarmbed_sim.mujoco_world import MujocoPhysics
+from swarmbed_sim.planar_world import PlanarPhysics
 
 DOTS = RobotSpec.load("dots")
 STARTS = [(1.5, -1.0, 0.3), (1.5, 0.0, 2.0), (1.5, 1.0, -2.0)]
@@ -109,7 +112,7 @@ def test_without_noise_nothing_depends_on_the_seed(world):
 def test_nobody_who_is_not_asked_for_costs_anything(world):
     w = world()
     w.run(0.1)
-    assert w._bodies.count == 0
+    assert w._bodies[0].count == 0
     assert [w._rings, w._eyes, w._airs, w._powers] == [{}, {}, {}, []]
     w.v_body[1] = (0.5, 0.0, 0.0)
     w.step()
@@ -117,7 +120,7 @@ def test_nobody_who_is_not_asked_for_costs_anything(world):
     assert w.truth()[0, 3] == 0.0
     w.device("dots1")
     w.step()
-    assert w._bodies.count == 1
+    assert w._bodies[0].count == 1
     assert w.truth()[1, 3] == 0.5
 
 
@@ -442,6 +445,469 @@ def test_obstacles_are_put_onto_nobody(world):
         w.teleport("dots1", (0.0, 0.0, 0.0))
     w.remove_obstacle("b")
     w.teleport("dots1", (0.0, 0.0, 0.0))
+
+
+# Robots that come and go
+
+engines = pytest.mark.parametrize("engine", ["kinematic", "mujoco", "planar"], indirect=True)
+worlds = pytest.mark.parametrize("engine", ["mujoco", "planar"], indirect=True)
+FAR = (60.0, 60.0, 0.0)
+
+
+@pytest.fixture
+def engine(request, kinematic):
+    """Return the physics of this name."""
+    return {"kinematic": kinematic, "mujoco": MujocoPhysics, "planar": PlanarPhysics}[request.param]
+
+
+def guest(pose=(0.0, 0.0, 0.0), name="guest", kind="dots", *, localised=False):
+    """Return a robot that is not in the scene."""
+    return RobotPlacement(name, RobotSpec.load(kind), pose, localised)
+
+
+def state(world):
+    """Return all that is true of a world, to the bit."""
+    carriers = world.carriers()
+    arrays = (world.truth(), world.energy_wh(), carriers.poses, carriers.lifts, carriers.carried_by)
+    return [world.time, world.names, *(array.tolist() for array in arrays)]
+
+
+def heard(device):
+    """Return whom a robot heard since the last call, by radio."""
+    return {name: {packet.sender for packet in radio.read()} for name, radio in device.radios.items()}
+
+
+@engines
+def test_a_robot_that_comes_is_one_of_them(world, engine):
+    w = world([(1.5, 0.0, math.pi)], [(-1.5, 0.0, 0.0)], physics=engine, noise=False)
+    one = w.device("dots1")
+    w.run(0.5)
+    before = state(w)
+    one.ranges["tof"].read()
+    heard(one)
+    one.cameras.read()
+    w.add_robot(guest((0.5, 0.0, 0.0)))
+    assert list(w.names) == ["dots1", "guest"]
+    assert w.truth()[1] == pytest.approx((0.5, 0.0, 0.0, 0.0, 0.0, 0.0))
+    after = state(w)
+    assert [after[0], *(rows[:1] for rows in after[2:4]), *after[4:]] == [
+        before[0],
+        *(rows[:1] for rows in before[2:4]),
+        *before[4:],
+    ]
+    other = w.device("guest")
+    assert other.spec is w.scene.robots[1].spec
+    w.run(0.3)
+    # Faces at 0.125 m from the middles.
+    assert one.ranges["tof"].read().distances[0] == pytest.approx(0.75, abs=1e-3)
+    assert other.ranges["tof"].read().distances[0] == pytest.approx(0.75, abs=1e-3)
+    assert heard(one) == {"ble": {"guest"}, "uwb": {"guest"}}
+    assert heard(other) == {"ble": {"dots1"}, "uwb": {"dots1"}}
+    assert w.energy_wh()[1] == pytest.approx(12.0 * 0.3 / 3600, rel=0.05)
+    assert other.power.read().stamp == w.time
+    assert other.lifter.read().height == pytest.approx(DOTS.lifter.lowered, abs=1e-4)
+    w.drive("guest", (0.3, 0.0, 0.0))
+    w.run(0.5)
+    assert 0.6 < w.truth()[1, 0] < 0.66
+    assert other.motors.read().travel == pytest.approx(
+        Kinematics.of(DOTS).wheels((w.truth()[1, 0] - 0.5, 0.0, 0.0)), abs=1e-3
+    )
+    assert other.imu.read().accel[0] == pytest.approx(0.0, abs=0.1)
+    w.set_slip("guest", 0.5)
+    w.run(0.5)
+    assert w.truth()[1, 3] == pytest.approx(0.15, rel=0.05)
+    w.kill_sensor("guest", "tof", 0)
+    w.run(0.02)
+    assert np.isnan(other.ranges["tof"].read().distances[0])
+    w.teleport("guest", (-1.5, 0.0, 1.0))
+    with pytest.raises(SimError, match="guest is there"):
+        w.teleport("dots1", (-1.5, 0.1, 0.0))
+    w.set_slip("guest", 0.0)
+    w.drive("guest", (0.0, 0.0, 0.0))
+    other.lifter.move(DOTS.lifter.raised)
+    w.run(1.2)
+    assert w.carriers().carried_by.tolist() == [1]
+    w.kill("guest")
+    w.drive("guest", (0.3, 0.0, 0.0))
+    place = w.truth()[1]
+    w.run(0.2)
+    assert w.truth()[1] == pytest.approx(place, abs=1e-3)
+
+
+@worlds
+def test_a_robot_that_comes_touches_until_it_goes(world, engine):
+    w = world([(1.5, 0.0, math.pi), (0.0, 0.0, 0.0)], (), physics=engine)
+    w.device("dots1")
+    w.add_robot(guest((0.5, 0.0, 0.0)))
+    w.remove_robot("dots2")
+    w.drive("guest", (0.4, 0.0, 0.0))
+    w.run(3.0)
+    assert [{c.one, c.other} for c in w.contacts()] == [{"dots1", "guest"}]
+    assert w.contacts() == []
+    # What takes its place touches anew.
+    pose = tuple(w.truth()[1, :3].tolist())
+    w.remove_robot("guest")
+    w.add_robot(guest((pose[0] - 0.02, *pose[1:]), "another"))
+    w.drive("another", (0.2, 0.0, 0.0))
+    w.run(0.3)
+    assert [{c.one, c.other} for c in w.contacts()] == [{"dots1", "another"}]
+    w.remove_robot("another")
+    w.drive("dots1", (0.4, 0.0, 0.0))
+    w.run(2.5)
+    assert w.truth()[0, 0] < pose[0] - 0.2
+    assert w.contacts() == []
+
+
+@worlds
+def test_cameras_see_what_comes_before_them(world, engine):
+    def seen(name):
+        w.run(0.5)
+        w.device(name).cameras.read()
+        w.run(1.0)
+        return {number for reading in w.device(name).cameras.read() for number in reading.ids.tolist()}
+
+    w = world([(0.0, 0.0, 0.0)], [(0.9, 0.0, 0.0)], physics=engine, noise=False)
+    assert seen("dots1") == {100}
+    w.add_robot(guest((0.3, 0.0, 0.0), localised=True))
+    assert seen("dots1") == set()
+    # Nobody looked for what is on the walls before.
+    assert 100 in seen("guest")
+    assert len(seen("guest")) > 1
+    w.remove_robot("guest")
+    assert seen("dots1") == {100}
+
+
+@engines
+def test_who_comes_and_goes_far_away_changes_nobody_s_run(world, engine):
+    def run(*, come):
+        w = world(STARTS, LOADS, physics=engine, arena="empty")
+        devices = [w.device(name) for name in w.names]
+        kinematics = Kinematics.of(DOTS)
+        rows = []
+        for k in range(500):
+            if k in {120, 350} and engine is MujocoPhysics:
+                # What comes and goes wakes what sleeps, which then settles by a micrometre.
+                w.physics._wake()
+            if k == 120 and come:
+                w.add_robot(guest((-60.0, -60.0, 0.0)))
+                w.drive("guest", (0.3, 0.1, 0.5))
+            if k == 350 and come:
+                w.remove_robot("guest")
+            w.step()
+            for i, device in enumerate(devices):
+                rows.append(everything(device))
+                device.motors.drive(kinematics.wheels((0.2, 0.1 * i, math.sin(0.01 * k))))
+                device.lifter.move(DOTS.lifter.raised if k > 100 else DOTS.lifter.lowered)
+                if k % 10 == 0:
+                    device.radios["ble"].send(bytes([i, k % 256]))
+            rows.append((w.truth()[:3].tolist(), w.energy_wh()[:3].tolist()))
+            rows.append((w.carriers().poses.tolist(), w.carriers().lifts.tolist()))
+        return rows
+
+    assert run(come=True) == run(come=False)
+
+
+@engines
+def test_those_after_one_that_goes_keep_all_that_is_theirs(world, engine):
+    def run(*, go):
+        w = world([FAR, *STARTS], [STARTS[1]], physics=engine, arena="empty")
+        devices = {name: w.device(name) for name in w.names}
+        devices["dots3"].lifter.move(DOTS.lifter.raised)
+        w.set_slip("dots4", 0.3)
+        w.kill_sensor("dots2", "tof", 2)
+        rows = []
+        for k in range(400):
+            w.step()
+            if k == 200 and go:
+                # The rings have just swept, and nobody has read them yet.
+                w.remove_robot("dots1")
+            for i, name in enumerate(("dots2", "dots3", "dots4")):
+                rows.append(everything(devices[name]))
+                w.drive(name, (0.1, 0.1 * i, 0.2))
+            rows += [w.truth()[-3:].tolist(), w.energy_wh()[-3:].tolist(), w.carriers().lifts.tolist()]
+        w.kill("dots3")
+        w.run(0.1)
+        return rows, w.carriers().carried_by.tolist(), devices["dots3"].ranges["tof"].read()
+
+    (stayed, by, _), (went, by_then, dead) = run(go=False), run(go=True)
+    assert went == stayed
+    assert (by, by_then, dead) == ([2], [1], None)
+
+
+@engines
+def test_a_lifted_carrier_stays_lifted_when_others_come_and_falls_when_its_robot_goes(world, engine):
+    poses = [(-1.5, -1.5, 0.0), (0.0, 0.0, 0.0)]
+    w = world(poses, [(0.0, 0.0, 0.0)], physics=engine)
+    w.device("dots2").lifter.move(DOTS.lifter.raised)
+    w.drive("dots2", (0.2, 0.0, 0.0))
+    w.run(1.5)
+    before = w.carriers()
+    assert before.carried_by.tolist() == [1]
+    moved = w.truth()[1]
+    assert moved[3] > 0.15
+    off = before.poses[0, 0] - moved[0]
+    w.add_robot(guest((-1.5, 1.5, 0.0)))
+    assert w.truth()[1].tolist() == moved.tolist()
+    assert w.carriers().lifts.tolist() == before.lifts.tolist()
+    w.run(0.5)
+    assert w.carriers().carried_by.tolist() == [1]
+    w.remove_robot("dots1")
+    assert w.carriers().carried_by.tolist() == [0]
+    w.run(0.5)
+    assert w.carriers().lifts[0] == pytest.approx(before.lifts[0], abs=1e-3)
+    assert w.carriers().poses[0, 0] - w.truth()[0, 0] == pytest.approx(off, abs=1e-3)
+    w.remove_robot("dots2")
+    assert w.carriers().carried_by.tolist() == [-1]
+    w.run(1.5)
+    assert w.carriers().lifts[0] == pytest.approx(0.0, abs=1e-3)
+    # One that comes lifts it again.
+    w.add_robot(guest(tuple(w.carriers().poses[0].tolist()), "another"))
+    w.device("another").lifter.move(DOTS.lifter.raised)
+    w.run(1.5)
+    assert w.carriers().carried_by.tolist() == [w.names.index("another")]
+
+
+@engines
+def test_who_went_is_nowhere_and_its_device_does_nothing(world, engine):
+    w = world([(0.0, 0.0, 0.0), (1.0, 0.0, math.pi)], (), physics=engine, noise=False)
+    gone, other = w.device("dots1"), w.device("dots2")
+    w.drive("dots1", (0.0, 0.2, 0.4))
+    gone.lifter.move(DOTS.lifter.raised)
+    w.run(0.5)
+    assert other.ranges["tof"].read().distances[0] < 0.9
+    gone.radios["ble"].send(b"left")
+    height = gone.lifter.read().height
+    w.remove_robot("dots1")
+    went = w.time
+    assert list(w.names) == ["dots2"]
+    assert w.truth().shape == (1, 6)
+    assert len(w.energy_wh()) == 1
+    left = gone.motors.read(), gone.imu.read(), gone.lifter.read().height
+    assert left[0].stamp == left[1].stamp == went
+    assert left[2] == pytest.approx(height, abs=2e-3)
+    assert left[2] > DOTS.lifter.lowered + 0.005
+    assert left[1].gyro[2] == pytest.approx(0.4, abs=0.01)
+    heard(other)
+    other_at = w.truth()[0, :3]
+    kinematics = Kinematics.of(DOTS)
+    for _ in range(60):
+        gone.motors.drive(kinematics.wheels((0.5, 0.0, 1.0)))
+        gone.motors.enable(True)
+        gone.lifter.move(DOTS.lifter.raised)
+        gone.power.enable(False)
+        gone.power.enable(True)
+        gone.leds.show([255] * 16)
+        assert not gone.radios["ble"].send(b"here")
+        w.step()
+        reads = (gone.compass, gone.ranges["tof"], gone.cameras, *gone.radios.values())
+        assert not any(part.read() for part in reads)
+        assert gone.zone.read() is Zone.NEITHER
+        assert gone.power.read().stamp == gone.lifter.read().stamp == went
+    assert np.array_equal(gone.motors.read().travel, left[0].travel)
+    assert (gone.motors.read().stamp, gone.imu.read(), gone.lifter.read().height) == (went, *left[1:])
+    assert not any(gone.leds.bar.values)
+    # It was all there was to see, and to hear.
+    box = other.ranges["tof"].read().distances
+    assert box[0] == pytest.approx(3.5 - 0.125, abs=0.01) or np.isnan(box[0])
+    assert heard(other) == {"ble": set(), "uwb": set()}
+    assert w.truth()[0, :3] == pytest.approx(other_at, abs=1e-6)
+    w.drive("dots2", (0.0, 0.0, 0.5))
+    gone.motors.enable(True)
+    w.run(0.5)
+    assert w.truth()[0, 5] == pytest.approx(0.5, abs=0.01)
+    assert gone.imu.read() == left[1]
+    w.drive("dots2", (0.0, 0.0, 0.0))
+    with pytest.raises(ConfigError, match="no robot 'dots1'"):
+        w.device("dots1")
+    # Another of its name is another robot, in the same place.
+    w.add_robot(guest((0.0, 0.2, 0.0), "dots1"))
+    again = w.device("dots1")
+    assert again is not gone
+    gone.motors.drive(kinematics.wheels((0.5, 0.0, 1.0)))
+    gone.power.enable(False)
+    assert again.motors.read().travel.tolist() == [0.0, 0.0, 0.0]
+    w.run(0.5)
+    assert w.truth()[1] == pytest.approx((0.0, 0.2, 0.0, 0.0, 0.0, 0.0), abs=1e-6)
+    assert heard(other) == {"ble": {"dots1"}, "uwb": {"dots1"}}
+    assert again.ranges["tof"].read() is not None
+    assert heard(gone) == {"ble": set(), "uwb": set()}
+
+
+@worlds
+def test_all_may_go_and_come_again(world, engine):
+    w = world([(0.0, 0.0, 0.0)], LOADS, physics=engine)
+    w.device("dots1")
+    w.kill("dots1")
+    w.remove_robot("dots1")
+    w.run(0.5)
+    assert (w.truth().shape, list(w.names), w.contacts()) == ((0, 6), [], [])
+    w.add_robot(guest(name="dots1"))
+    w.drive("dots1", (0.3, 0.0, 0.0))
+    w.run(1.0)
+    assert w.truth()[0, 0] == pytest.approx(0.29, abs=0.03)
+
+
+@worlds
+def test_who_comes_may_be_of_any_kind(world, engine):
+    def run(kinds):
+        w = world([(0.0, 2.0, 0.0)], LOADS, physics=engine, kind="epuck2", arena="empty")
+        first = w.device("epuck21")
+        w.run(0.1)
+        for i, kind in enumerate(kinds):
+            w.add_robot(guest((60.0 + i, 60.0, 0.0), f"guest{i}", kind))
+            w.drive(f"guest{i}", (0.05, 0.0, 0.1))
+        rows = []
+        for _ in range(300):
+            w.drive("epuck21", (0.1, 0.0, 0.1))
+            w.step()
+            rows += [first.imu.read(), first.motors.read().travel.tolist(), w.truth()[0].tolist()]
+            sweep = first.ranges["tof"].read()
+            rows.append(sweep and str(sweep.distances))
+        for row, kind in enumerate(kinds, start=1):
+            device = w.device(f"guest{row - 1}")
+            assert w.truth()[row, 3] == pytest.approx(0.05, rel=0.2)
+            assert all(ring.read() is not None for ring in device.ranges.values())
+            assert len(device.motors.read().travel) == Kinematics.of(RobotSpec.load(kind)).count
+        return rows
+
+    # Three wheels where there were two before.
+    assert run(["dots", "pioneer3dx", "pera_swarm", "convoy_car", "epuck2"]) == run([])
+
+
+@engines
+def test_onboards_come_and_go_with_their_robots(world, engine):
+    w = world(STARTS, LOADS, physics=engine)
+    swarm = LocalSwarm(w)
+    swarm.run(0.3)
+    w.add_robot(guest())
+    swarm.add("guest").act(Command(velocity_body=(0.2, 0.0, 0.0)))
+    swarm.run(0.3)
+    assert swarm.robots[-1].sense().pose_odom[0] > 0.02
+    old = swarm.robots[0]
+    w.remove_robot("dots1")
+    for _ in range(10):
+        # Whoever is not told yet does no harm.
+        swarm.run(0.1)
+        for robot in swarm.robots:
+            robot.sense()
+            robot.act(Command(velocity_body=(0.1, 0.0, 0.0), lift=True, send={"ble": b"hi"}))
+    swarm.remove("dots1")
+    assert [robot.name for robot in swarm.robots] == list(w.names) == ["dots2", "dots3", "guest"]
+    assert w.truth()[:, 3] == pytest.approx(0.1, abs=0.02)
+    assert {packet.sender for packet in swarm.robots[0].sense().heard["ble"]} <= {"dots3", "guest"}
+    assert old.onboard.device.radios["ble"].read() == ()
+
+
+TAKEN = [
+    ("dots2", "dots2"),
+    ("carrier1", "carrier1"),
+    ("wall", "wall"),
+    ("obstacle2", "obstacle2"),
+    ("b", "b"),
+]
+
+
+@engines
+@pytest.mark.parametrize(
+    ("who", "message"),
+    [
+        *(((name, (0.0, 0.0, 0.0)), f"something called {name} already; another name") for name, _ in TAKEN),
+        (("guest", (0.0, math.nan, 0.0)), "three finite numbers x, y, yaw, up to 1000"),
+        (("guest", (0.0, 0.0)), "three finite numbers"),
+        (("guest", (1.5, 0.2, 0.0)), "dots2 is there; a free place is right"),
+        (("guest", (0.8 + HALF, -1.0 + HALF, 0.0)), "carrier1 is there"),
+        (("guest", (2.4, 0.0, 0.0)), "wall is there"),
+        (("guest", (2.7, 0.0, 0.0)), "the outside of the walls is there"),
+        (("guest", (0.0, 2.0, 0.0)), "obstacle1 is there"),
+        (("guest", (-1.0, -1.8, 0.0)), "obstacle2 is there"),
+        (("guest", (-2.0, 2.0, 0.0)), "b is there"),
+    ],
+)
+def test_who_cannot_come_is_told_why(world, engine, who, message):
+    w = world(physics=engine, obstacles=[BOX, POST])
+    w.add_obstacle("b", (-2.0, 2.0, 0.0), (0.2, 0.2))
+    name, pose = who
+    before = state(w)
+    with pytest.raises(SimError, match=f"add robot {name} at .*{message}"):
+        w.add_robot(guest(pose, name))
+    assert state(w) == before
+    w.add_robot(guest())
+    w.run(0.1)
+
+
+@worlds
+def test_a_robot_that_is_too_tall_does_not_come_under_a_tray(world, engine):
+    w = world(physics=engine)
+    with pytest.raises(SimError, match="carrier1 is there"):
+        w.add_robot(guest((0.8, -1.0, 0.0), kind="pioneer3dx"))
+    w.add_robot(guest((0.8, -1.0, 0.0)))
+
+
+@engines
+def test_only_robots_go(world, engine):
+    w = world(physics=engine)
+    before = state(w)
+    for name in ("carrier1", "nobody", "wall"):
+        with pytest.raises(SimError, match=f"no robot '{name}' in this world: there are dots1"):
+            w.remove_robot(name)
+    assert state(w) == before
+
+
+@engines
+def test_places_and_names_are_free_again(world, engine):
+    w = world(physics=engine)
+    for _ in range(3):
+        with pytest.raises(SimError, match="dots2 is there"):
+            w.add_robot(guest((1.5, 0.1, 0.0)))
+        w.remove_robot("dots2")
+        w.add_robot(guest((1.5, 0.1, 0.0)))
+        with pytest.raises(SimError, match="guest is there"):
+            w.teleport("dots1", (1.5, 0.1, 0.0))
+        w.remove_robot("guest")
+        w.teleport("dots1", (1.5, 0.1, 0.0))
+        w.teleport("dots1", STARTS[0])
+        w.add_obstacle("dots2", (0.0, 0.0, 0.0), (0.1, 0.1))
+        with pytest.raises(SimError, match="something called dots2"):
+            w.add_robot(guest(STARTS[1], "dots2"))
+        w.remove_obstacle("dots2")
+        w.add_robot(guest(STARTS[1], "dots2"))
+    assert list(w.names) == ["dots1", "dots3", "dots2"]
+
+
+def test_messages_are_counted_on(world):
+    w = world([(0.0, 0.0, 0.0), (0.3, 0.0, 0.0)], (), kind="pera_swarm")
+    one, two = (w.device(name).radios["simple"] for name in w.names)
+    assert one.send(b"a")
+    w.step()
+    w.add_robot(guest((0.0, 0.4, 0.0), kind="pera_swarm"))
+    three = w.device("guest").radios["simple"]
+    w.run(1.0)
+    assert three.send(b"b")
+    assert two.send(b"c")
+    # Its last words are not on the air yet.
+    w.remove_robot("pera_swarm2")
+    w.step()
+    assert [packet.payload for packet in one.read()] == [b"b"]
+    assert three.read() == []
+    assert w.messages() == {"sent": 2, "heard": 2, "lost": 0}
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_one_that_comes_again_has_noise_of_its_own(world, other):
+    def felt(name):
+        return [(w.step(), w.device(name).imu.read().gyro[2])[1] for _ in range(5)]
+
+    w = world([(0.0, 0.0, 0.0)], ())
+    first = felt("dots1")
+    w.add_robot(guest((1.0, 0.0, 0.0)))
+    w.device("guest")
+    name = "guest"
+    if other:
+        w.remove_robot("guest")
+        w.add_robot(guest((1.0, 0.0, 0.0)))
+    else:
+        name = "dots1"
+    assert felt(name) != first
 
 
 def test_closing_closes_the_physics(world):

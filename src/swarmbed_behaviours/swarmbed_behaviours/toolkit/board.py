@@ -26,7 +26,7 @@ from swarmbed_core.trajectory import Path, Waypoint
 from swarmbed_behaviours.toolkit.estimate import CarrierEstimate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from swarmbed_core.config import Part
@@ -373,9 +373,12 @@ class TreeController(ABC):
         board: the robot's blackboard.
         root: of the tree.
         doing: the name of the top-level behaviour that is active.
+        tick_root: ticks the tree in place of `root.tick()`, if set: a tree manager's `tick`, which shows
+            the tree to others.
     """
 
     Parameters: ClassVar[type[Part]] = NoParameters
+    tick_root: Callable[[], object] | None = None
 
     def __init__(self, robot: Robot, parameters: Any, rng: np.random.Generator) -> None:
         """Grow the tree of one robot."""
@@ -393,12 +396,22 @@ class TreeController(ABC):
 
     def tick(self) -> None:
         """Sense once, tick the tree, command once."""
-        board = self.board
-        board.begin()
-        for _ in self.root.tick():
-            pass
-        board.end()
+        self.board.begin()
+        self.before_tree()
+        if self.tick_root is None:
+            for _ in self.root.tick():
+                pass
+        else:
+            self.tick_root()
+        self.after_tree()
+        self.board.end()
         self.doing = self.activity()
+
+    def before_tree(self) -> None:  # noqa: B027 - a subclass may leave it out
+        """Do what a program does between sensing and ticking its tree: nothing, but subclasses may."""
+
+    def after_tree(self) -> None:  # noqa: B027 - a subclass may leave it out
+        """Do what a program does between ticking its tree and commanding: nothing, but subclasses may."""
 
     def activity(self) -> str:
         """Return the name of the child of the root that is active, or the root's own if it has none."""

@@ -1,0 +1,61 @@
+"""Five robots fetch five carriers: `ros2 launch swarmbed_bringup intralogistics.launch.py`.
+
+A world, a controller for each robot and the experimental frame that judges them: what `swarmbed up` runs. Any
+other scenario does too: `scenario:=path_following`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+if TYPE_CHECKING:
+    from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Return what `ros2 launch` runs."""
+    from _swarmbed import YES_NO, declared
+    from launch.actions import OpaqueFunction
+
+    from launch import LaunchDescription
+
+    arguments = [
+        ("scenario", "intralogistics_cooperative", None, "a name from config/scenarios, or a .yaml file"),
+        ("world", "", None, "instead of the scenario's world: mujoco, planar"),
+        ("robots", "", None, "how many, instead of the scenario's"),
+        ("controller", "", None, "instead of the scenario's: a name, or module:Class of your own"),
+        ("seed", "", None, "of everything random, instead of the scenario's"),
+        ("speed", "1", None, "times real time, or max: as fast as the programs answer"),
+        ("duration", "", None, "seconds of the world's time, instead of the scenario's"),
+        ("rviz", "false", YES_NO, "show it in rviz2"),
+        ("record", "false", YES_NO, "record all topics to rosbag.mcap"),
+        ("params", "", None, "a YAML file of ROS parameters, such as config/ros/nodes.yaml"),
+        ("out", "runs", None, "directory that gets a directory for the run"),
+    ]
+    return LaunchDescription([*declared(arguments), OpaqueFunction(function=_start)])
+
+
+def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    from _swarmbed import actions_of, out_directory
+    from launch.actions import LogInfo
+    from swarmbed_experiments.processes import make_processes
+
+    argument = context.launch_configurations
+    plan = make_processes(
+        argument["scenario"],
+        world=argument["world"] or None,
+        robots=int(argument["robots"]) if argument["robots"] else None,
+        controller=argument["controller"] or None,
+        seed=int(argument["seed"]) if argument["seed"] else None,
+        speed=argument["speed"],
+        duration=float(argument["duration"]) if argument["duration"] else None,
+        record=argument["record"] == "true",
+        rviz=argument["rviz"] == "true",
+        out=out_directory(argument["out"]),
+        parameters=Path(argument["params"]) if argument["params"] else None,
+    )
+    return [LogInfo(msg=f"results: {plan.directory}"), *actions_of(plan.processes)]

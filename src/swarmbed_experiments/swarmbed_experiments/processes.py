@@ -1,0 +1,173 @@
+"""Which processes a scenario on ROS 2 consists of: one plan, which `swarmbed up` and the launch files start.
+
+A plan is made before anything starts: the scenario as it is run is written into the run's directory, from
+which the world process reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+from swarmbed_core.config import share_dir
+
+from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.files import new_directory, write_text
+from swarmbed_experiments.scenarios import load_scenario, make_plan, to_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WORLD = "world"
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of a plan.
+
+    Attributes:
+        name: unique in its plan.
+        package: whose executable it is.
+        executable: its name.
+        arguments: of its own.
+        namespace: of its node.
+        needed: whether all is over when it ends.
+    """
+
+    name: str
+    package: str
+    executable: str
+    arguments: tuple[str, ...] = ()
+    namespace: str = ""
+    needed: bool = False
+
+    def ros_arguments(self) -> tuple[str, ...]:
+        """Return its arguments with those for ROS."""
+        if not self.namespace:
+            return self.arguments
+        return (*self.arguments, "--ros-args", "-r", f"__ns:={self.namespace}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The processes of a scenario.
+
+    Attributes:
+        processes: in the order in which they are started; the world is the first.
+        robots: that get a program each.
+        directory: that the run leaves its things in.
+    """
+
+    processes: tuple[Process, ...]
+    robots: tuple[str, ...]
+    directory: Path
+    title: str = ""
+
+
+def make_processes(
+    scenario: str = "intralogistics",
+    *,
+    world: str | None = None,
+    robots: int | None = None,
+    controller: str | None = None,
+    seed: int | None = None,
+    sets: Sequence[str] = (),
+    speed: str = "1",
+    duration: float | None = None,
+    record: bool = False,
+    rviz: bool = False,
+    out: Path = Path("runs"),
+    parameters: Path | None = None,
+) -> Plan:
+    """Return what has to run, and write the scenario as it is run.
+
+    Args:
+        scenario: a name from config/scenarios, or a file.
+        world: instead of the scenario's.
+        robots: how many of the first group, instead of the scenario's.
+        controller: instead of the scenario's; its parameters are then its own.
+        seed: instead of the scenario's.
+        sets: further changes, such as `frame.acceptors.0.count=5`.
+        speed: times real time, or max.
+        duration: seconds of the world's time after which the run is over, instead of the scenario's.
+        record: whether all topics are recorded to rosbag.mcap.
+        rviz: whether rviz2 shows it.
+        out: gets a directory for the run.
+        parameters: a file of ROS parameters for all nodes.
+
+    Raises:
+        ConfigError: something in the scenario is wrong.
+        RunError: the directory cannot be made.
+    """
+    changes = list(sets)
+    if robots is not None:
+        changes.append(f"robots.0.count={robots}")
+    if controller is not None:
+        changes.append(f"controller={{name: '{controller}'}}")
+    if duration is not None:
+        changes.append(f"time_limit={duration}")
+    case, source = load_scenario(scenario, changes, world=world, seed=seed)
+    # All faults are told now, by this process and not by five.
+    found = make_plan(case, source)
+    if found.scene.crowd:
+        message = f"{source}: robots: a crowd has no programs of its own; `swarmbed run` runs it"
+        raise RunError(message)
+    directory = new_directory(out, Path(source).stem, case.seed).resolve()
+    file = directory / "scenario.yaml"
+    write_text(file, to_yaml(case))
+    ros = () if parameters is None else ("--ros-args", "--params-file", str(parameters.resolve()))
+    world_process = Process(
+        WORLD,
+        "swarmbed_experiments",
+        "trial",
+        (str(file), "--name", Path(source).stem, "--directory", str(directory), "--speed", speed, *ros),
+        needed=True,
+    )
+    told = yaml.safe_dump(dict(case.controller.parameters), default_flow_style=True, width=10_000).strip()
+    names = tuple(placement.name for placement in found.scene.robots)
+    controllers = tuple(
+        Process(
+            f"{name}_controller",
+            "swarmbed_robot",
+            "controller",
+            (name, "--controller", case.controller.name, "--parameters", told),
+            namespace=f"/{name}",
+        )
+        for name in names
+    )
+    more = []
+    if record:
+        more.append(
+            Process("recorder", "swarmbed_robot", "recorder", ("--out", str(directory / "rosbag.mcap")))
+        )
+    if rviz:
+        look = share_dir() / "config" / "rviz" / "swarm.rviz"
+        more.append(Process("rviz", "rviz2", "rviz2", ("-d", str(look))))
+    return Plan((world_process, *controllers, *more), names, directory, case.title)
+
+
+def robot_processes(
+    robot: str,
+    *,
+    kind: str = "dots",
+    device: str = "virtual",
+    arena: str = "dots_arena",
+    localise: bool = False,
+    controller: str | None = None,
+    relay: bool = True,
+    parameters: Path | None = None,
+) -> tuple[Process, ...]:
+    """Return what has to run for one robot: its on-board software, the relay of its frames, a program."""
+    ros = () if parameters is None else ("--ros-args", "--params-file", str(parameters.resolve()))
+    options = [robot, "--kind", kind, "--device", device, "--arena", arena]
+    if localise:
+        options.append("--localise")
+    made = [Process("onboard", "swarmbed_robot", "onboard", (*options, *ros), needed=True)]
+    if relay:
+        made.append(Process("tf_relay", "swarmbed_robot", "tf_relay", ("--robots", robot)))
+    if controller is not None:
+        arguments = (robot, "--controller", controller)
+        made.append(Process("controller", "swarmbed_robot", "controller", arguments, namespace=f"/{robot}"))
+    return tuple(made)

@@ -1,0 +1,168 @@
+"""Host a scenario's world on ROS 2 and judge it: the world process of `swarmbed up` and of the launch files.
+
+The robots' programs run elsewhere, each in a process of its own; the experimental frame runs here. It leaves
+what `swarmbed run` leaves.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from swarmbed_core.errors import SwarmbedError
+from swarmbed_robot.host import OPTIONS as HOST_OPTIONS
+from swarmbed_robot.host import WorldHost
+from swarmbed_robot.nodes import Spinner, run
+from swarmbed_robot.options import Option
+
+from swarmbed_experiments.errors import cause_of
+from swarmbed_experiments.files import new_directory
+from swarmbed_experiments.runner import Remote, Run, Verdict, warm_up
+from swarmbed_experiments.scenarios import load_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rclpy.node import Node
+    from swarmbed_core.scenario import Scenario
+
+OPTIONS = (
+    Option(
+        "scenario",
+        "intralogistics",
+        "a name that `swarmbed scenarios` lists, or a file",
+        positional=True,
+    ),
+    Option("seed", -1, "of all chance, instead of the scenario's", -1, 2**32 - 1),
+    Option("directory", "", "where the results go; a new one below `out`, if not given"),
+    Option("name", "", "of the run, if not the scenario file's"),
+    Option("out", "runs", "directory that gets a directory for each run"),
+    Option("record", True, "leave recording.mcap too"),
+    *(option for option in HOST_OPTIONS if option.name != "wait"),
+    Option("wait", True, "do not start before every robot has a program"),
+)
+STATUS = {"accepted": 0, "interrupted": 130}
+REJECTED = 1
+
+
+class RunStage:
+    """A run whose programs are elsewhere."""
+
+    fixed = (
+        "a run that is judged has the robots of its scenario; the `world` node takes more, and lets them go"
+    )
+
+    def __init__(self, case: Scenario, source: str, directory: Path, *, record: bool) -> None:
+        """Make the run.
+
+        Raises:
+            SwarmbedError: something in the scenario is wrong, or the results cannot be written.
+        """
+        self.made = Run(case, source, remote=True)
+        if self.made.swarm is None:
+            raise AssertionError
+        self.scene, self.world, self.swarm = self.made.scene, self.made.world, self.made.swarm
+        self.seed = case.seed
+        self.made.begin(directory, record=record)
+        self._started: float | None = None
+        self._decided: tuple[Verdict, str] | None = None
+        self._failure: str | None = None
+        self.summary: dict[str, Any] | None = None
+
+    def step(self) -> None:
+        """Let one time step pass."""
+        if self._started is None:
+            self._started = time.perf_counter()
+        if self._decided is not None:
+            return
+        try:
+            self.made.step()
+        except Exception as error:  # noqa: BLE001 - whatever happens, what was recorded is kept
+            self._fail(error)
+
+    def tick(self, doing: Mapping[str, str]) -> bool:
+        """Let the frame do its part; return whether it has decided."""
+        if self._decided is None:
+            for robot, controller in zip(self.made.robots, self.made.controllers, strict=True):
+                if isinstance(controller, Remote):
+                    controller.doing = doing.get(robot.name, "")
+            try:
+                self._decided = self.made.take(self.made.frame())
+            except Exception as error:  # noqa: BLE001 - likewise
+                self._fail(error)
+        return self._decided is not None
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = "".join(traceback.format_exception(error))
+        self._decided = "failed", f"{self.made.now}: {cause_of(error)}"
+
+    @property
+    def silent(self) -> set[str]:
+        """Return the robots that are dead."""
+        return self.made.setting.dead
+
+    def verdict(self) -> tuple[str, str]:
+        """Return what became of the run, or how it stands."""
+        return self._decided or ("", self.made.standing)
+
+    def close(self) -> None:
+        """Write what the run leaves."""
+        if self.summary is not None:
+            return
+        verdict, reason = self._decided or ("interrupted", f"stopped after {self.made.time:.1f} s")
+        wall = 0.0 if self._started is None else time.perf_counter() - self._started
+        try:
+            self.summary = self.made.finish(verdict, reason, wall, self._failure)
+        finally:
+            self.made.close()
+
+
+def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
+    """Host the run until it is decided or the process shall end."""
+    seed = None if options["seed"] < 0 else options["seed"]
+    case, source = load_scenario(options["scenario"], seed=seed)
+    warm_up(case, source, remote=True)
+    first = True
+
+    def make(again: int | None) -> RunStage:
+        nonlocal first
+        scenario = case if again is None else case.model_copy(update={"seed": again})
+        if first and options["directory"]:
+            directory = Path(options["directory"])
+            directory.mkdir(parents=True, exist_ok=True)
+        else:
+            directory = new_directory(Path(options["out"]), Path(source).stem, scenario.seed)
+        first = False
+        stage = RunStage(scenario, source, directory, record=options["record"])
+        stage.made.name = options["name"] or stage.made.name
+        return stage
+
+    host = WorldHost(spinner, node, make, options)
+    try:
+        domain = node.context.get_domain_id()
+        node.get_logger().info(f"{len(host.apis)} robots in ROS domain {domain}: {', '.join(host.apis)}")
+        host.run()
+    finally:
+        try:
+            host.close()
+        except SwarmbedError as error:
+            node.get_logger().error(str(error))
+    stage = host.stage
+    summary = stage.summary if isinstance(stage, RunStage) else None
+    if summary is None:
+        return REJECTED
+    where = stage.made.directory if isinstance(stage, RunStage) else None
+    node.get_logger().info(f"{summary['verdict']}: {summary['reason']} ({where})")
+    return STATUS.get(summary["verdict"], REJECTED)
+
+
+def main() -> int:
+    """Run the node."""
+    return run("world", __doc__, OPTIONS, start)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

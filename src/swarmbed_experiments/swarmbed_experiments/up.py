@@ -1,0 +1,311 @@
+"""Run a plan's processes: start them, wait until they are ready, show them, end them all in order.
+
+Each process is the leader of a session of its own, so that Ctrl-C reaches only this one, which then ends
+the others: SIGINT first, SIGTERM and SIGKILL for who does not hear. Should this process be killed, the
+kernel ends them. What a process prints goes to a file of the run's directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+from ament_index_python.packages import PackageNotFoundError, get_package_prefix
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+from swarmbed_robot.nodes import Spinner
+
+from swarmbed_experiments.errors import RunError
+from swarmbed_interfaces.msg import WorldStatus
+from swarmbed_robot import qos
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from swarmbed_experiments.processes import Plan, Process
+
+READY_SECONDS = 120.0
+"""Seconds in which all must be ready: the first start compiles the hot loops."""
+GRACE = ((signal.SIGINT, 8.0), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0))
+"""How processes are ended: with which signals, and the seconds that each is given."""
+RESTARTS = 5
+"""How often one process is started again at most."""
+TAIL = 15
+"""Lines of what a process printed that are shown when it fails."""
+_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+PAUSE = 0.1
+
+
+@dataclass
+class _Child:
+    """A process that was started."""
+
+    process: Process
+    command: list[str]
+    log: Path
+    popen: subprocess.Popen[bytes] | None = None
+    restarts: int = 0
+    stream: IO[bytes] | None = None
+    seen: bool = field(default=False)
+
+    @property
+    def code(self) -> int | None:
+        """Return its exit status, None while it runs."""
+        return None if self.popen is None else self.popen.poll()
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        if self.stream is None:
+            self.stream = self.log.open("ab")
+        parent = os.getpid()
+        self.popen = subprocess.Popen(  # noqa: S603 - programs of the plan
+            self.command,
+            stdin=subprocess.DEVNULL,
+            stdout=self.stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=lambda: _die_with(parent),  # noqa: PLW1509 - nothing here has threads that hold locks
+        )
+
+    def tail(self) -> str:
+        """Return the end of what it printed."""
+        with contextlib.suppress(OSError):
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            return "\n".join(lines[-TAIL:])
+        return ""
+
+    def close(self) -> None:
+        """Close its log."""
+        if self.stream is not None:
+            self.stream.close()
+            self.stream = None
+
+
+def _die_with(parent: int) -> None:
+    """Let the kernel end this process when its parent has gone."""
+    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def command_of(process: Process) -> list[str]:
+    """Return a process's command line.
+
+    Raises:
+        RunError: its package is not here.
+    """
+    try:
+        prefix = get_package_prefix(process.package)
+    except PackageNotFoundError:
+        found = shutil.which(process.executable)
+        if found is None:
+            message = (
+                f"{process.name}: no package '{process.package}' here; source scripts/env.sh, "
+                "or install it: it comes with a full ROS 2"
+            )
+            raise RunError(message) from None
+        return [found, *process.ros_arguments()]
+    return [f"{prefix}/lib/{process.package}/{process.executable}", *process.ros_arguments()]
+
+
+class Up:
+    """The processes of one plan.
+
+    Attributes:
+        status: what the world told last.
+    """
+
+    def __init__(
+        self, plan: Plan, console: Console, *, restart: bool = False, domain: int | None = None
+    ) -> None:
+        """Find the programs.
+
+        Args:
+            plan: what to run.
+            console: where it is shown.
+            restart: whether a process that dies is started again.
+            domain: ROS domain, if not that of the environment.
+
+        Raises:
+            RunError: one of them is not here.
+        """
+        self.plan = plan
+        self.status: WorldStatus | None = None
+        self._console = console
+        self._restart = restart
+        if domain is not None:
+            os.environ["ROS_DOMAIN_ID"] = str(domain)
+        logs = plan.directory / "log"
+        logs.mkdir(exist_ok=True)
+        self._children = [
+            _Child(process, command_of(process), logs / f"{process.name}.log") for process in plan.processes
+        ]
+        self._told = 0
+
+    def run(self) -> str:
+        """Run until the world has ended; return what went wrong, empty if nothing did.
+
+        Raises:
+            KeyboardInterrupt: somebody asked to end; all has ended then.
+        """
+        spinner = Spinner()
+        stop = _Stop()
+        try:
+            node = spinner.node("swarmbed_up")
+            topic = f"/{self.plan.processes[0].name}/status"
+            node.create_subscription(WorldStatus, topic, self._hear, qos.LATCHED)
+            for child in self._children:
+                child.start()
+            with Live(console=self._console, refresh_per_second=4, transient=True) as live:
+                problem = self._watch(spinner, stop, live)
+        finally:
+            self.end()
+            spinner.close()
+            stop.close()
+        if stop.asked:
+            raise KeyboardInterrupt
+        return problem
+
+    def _hear(self, status: WorldStatus) -> None:
+        self.status = status
+
+    def _watch(self, spinner: Spinner, stop: _Stop, live: Live) -> str:
+        """Look after the processes until it is over; return what went wrong."""
+        started, shown = time.monotonic(), 0.0
+        ready = False
+        while not stop.asked:
+            spinner.once(PAUSE)
+            now = time.monotonic()
+            if now - shown > 0.25:
+                shown = now
+                live.update(self._table())
+            for child in self._children:
+                code = child.code
+                if code is None:
+                    continue
+                problem = self._ended(child, code)
+                if problem is not None:
+                    return problem
+            if self.status is not None and self.status.state in {"running", "paused", "over"}:
+                ready = True
+            if not ready and now - started > READY_SECONDS:
+                return f"not ready after {READY_SECONDS:g} s: {self._waits_for()}"
+        return ""
+
+    def _waits_for(self) -> str:
+        if self.status is None:
+            return "nothing of the world\n" + self._children[0].tail()
+        return f"the world waits for programs of {', '.join(self.status.waiting_for)}"
+
+    def _ended(self, child: _Child, code: int) -> str | None:
+        """Deal with a process that has ended; return what to say if all is over, empty for a good end."""
+        over = self.status is not None and self.status.state == "over"
+        if child.process.needed and (over or code == 0):
+            return ""
+        if self._restart and child.restarts < RESTARTS:
+            child.restarts += 1
+            child.start()
+            return None
+        if child.process.needed:
+            return f"{child.process.name} ended with {_said(code)}:\n{child.tail()}"
+        if not child.seen:
+            child.seen = True
+            text = f"{child.process.name} ended with {_said(code)} ({child.log})"
+            self._console.print(Text.assemble(("swarmbed: ", "red"), text), soft_wrap=True)
+            if self.status is None or self.status.state == "waiting":
+                return f"{child.process.name} ended before the start:\n{child.tail()}"
+        return None
+
+    def _table(self) -> Table:
+        """Return how everything is."""
+        status = self.status
+        table = Table("process", "state", title=self.plan.title, title_justify="left")
+        for child in self._children:
+            name, code = child.process.name, child.code
+            if code is not None:
+                state = f"ended with {_said(code)}"
+            elif child.process.needed:
+                state = "starting" if status is None else self._world_state(status)
+            elif status is None or any(name == f"{robot}_controller" for robot in status.waiting_for):
+                state = "starting"
+            else:
+                state = "runs"
+            if child.restarts:
+                state += f", restarted {child.restarts} times"
+            table.add_row(name, state)
+        return table
+
+    @staticmethod
+    def _world_state(status: WorldStatus) -> str:
+        state = f"{status.state}, {status.time:.1f} s"
+        if status.state == "running":
+            state += f", {status.speed:.1f} times real time"
+        if status.state == "waiting":
+            state += f", for {len(status.waiting_for)} programs"
+        return f"{state}; {status.reason}" if status.reason else state
+
+    def end(self) -> None:
+        """End all processes and wait until they have: the world last, which writes its results."""
+        groups = (
+            [child for child in self._children if not child.process.needed],
+            [child for child in self._children if child.process.needed],
+        )
+        for children in groups:
+            for number, seconds in GRACE:
+                there = [child for child in children if child.code is None and child.popen is not None]
+                if not there:
+                    break
+                for child in there:
+                    _signal(child, number)
+                end = time.monotonic() + seconds
+                while time.monotonic() < end and any(child.code is None for child in there):
+                    time.sleep(0.02)
+        for child in self._children:
+            # What it started in turn is of its session.
+            _signal(child, signal.SIGKILL)
+            child.close()
+
+
+class _Stop:
+    """Whether somebody asked to end: SIGINT or SIGTERM, also where the shell has told us to ignore them."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before = {
+            number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+
+    def _ask(self, *_: object) -> None:
+        self.asked = True
+
+    def close(self) -> None:
+        """Leave signals as they were."""
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+
+def _signal(child: _Child, number: int) -> None:
+    """Send a signal to a process and all that it started."""
+    if child.popen is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.popen.pid, number)
+
+
+def _said(code: int) -> str:
+    """Return an exit status in words."""
+    if code >= 0:
+        return f"status {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"

@@ -1,0 +1,844 @@
+"""One robot's API on ROS 2: its Onboard's senses as topics, and topics and actions as its commands.
+
+The names, types and units are those of the DOTS robots, so that controllers written for them run unchanged;
+docs/robot_api.md is the whole list. What goes out is written into ready-made bytes (`templates`), and only
+what somebody subscribes to is made at all.
+
+Bad input never stops the robot: it is refused and counted in its Onboard's health; the diagnostics show it.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import tempfile
+import time
+from collections import Counter
+from functools import cache
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from geometry_msgs.msg import Point, PoseStamped, TransformStamped, Twist
+from nav_msgs.msg import OccupancyGrid, Odometry
+from nav_msgs.msg import Path as PathMsg
+from rclpy.callback_groups import ReentrantCallbackGroup
+from sensor_msgs.msg import BatteryState, Imu, PointCloud2
+from std_msgs.msg import Bool, Float32, Float64, Int32MultiArray, String
+from swarmbed_core.camera import cameras_of
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.geometry import between, compose, invert
+from swarmbed_core.health import Health
+from swarmbed_core.markers import CarrierPoseSolver, alignment
+from swarmbed_core.robot import Command
+from swarmbed_core.spec import RobotSpec
+from swarmbed_core.watchdog import Pace, Watchdog
+
+from dots_interfaces.msg import Tag, TagArray
+from swarmbed_interfaces import msg
+from swarmbed_robot import qos, wire
+from swarmbed_robot.actions import LiftServer, PathServer
+from swarmbed_robot.description import describe, joints_of, quaternion
+from swarmbed_robot.options import Option
+from swarmbed_robot.templates import (
+    SLOT,
+    OdometryTemplate,
+    Template,
+    cloud,
+    grid_template,
+    message,
+    stamped,
+    transforms,
+)
+from tf2_msgs.msg import TFMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rclpy.node import Node
+    from rclpy.publisher import Publisher
+    from swarmbed_core.device import CornerReading
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.local import LocalRobot
+    from swarmbed_core.robot import Senses
+
+OPTIONS = (
+    Option("senses_rate", 10.0, "messages of a program's senses a second, on `senses`", 0.1, 100.0),
+    Option("scan_rate", 50.0, "most messages a second on sensor/scan", 0.1, 100.0),
+    Option("imu_rate", 100.0, "messages a second on sensor/imu", 0.1, 100.0),
+    Option("compass_rate", 50.0, "messages a second on sensor/compass", 0.1, 100.0),
+    Option("zone_rate", 10.0, "messages a second on sensor/zone", 0.1, 100.0),
+    Option("odom_rate", 50.0, "messages a second on odom and odometry/filtered", 0.1, 100.0),
+    Option("tf_rate", 50.0, "messages a second on the robot's own tf", 0.1, 100.0),
+    Option("lifter_rate", 10.0, "messages a second on lifter_height", 0.1, 100.0),
+    Option("battery_rate", 1.0, "messages a second on battery_state", 0.1, 10.0),
+    Option("map_rate", 5.0, "messages a second on collision_map", 0.1, 50.0),
+    Option("map_cell", 0.03, "edge of a cell of collision_map, in metres", 0.01, 0.5),
+    Option(
+        "program_timeout",
+        0.2,
+        "seconds after which a robot stops whose program on `command` is silent",
+        0.1,
+        10.0,
+    ),
+)
+
+LISTENERS_RATE = 5.0
+"""How often each topic is asked whether somebody listens, in Hz."""
+UNDERSIDE = 200
+"""The id by which the map under a carrier is told as one tag."""
+ROOT, BODY = "odom", "base_link"
+
+
+class Output:
+    """One topic that goes out: whether somebody listens, and how often it is due."""
+
+    __slots__ = ("_due", "count", "publisher", "rate", "wanted")
+
+    def __init__(self, publisher: Publisher, rate: float) -> None:
+        self.publisher = publisher
+        self.rate = rate
+        self._due = Pace(rate).due
+        self.wanted = False
+        self.count = 0
+
+    def due(self, now: float) -> bool:
+        """Return whether it is wanted and its time has come."""
+        return self.wanted and self._due(now)
+
+    def look(self) -> None:
+        """Find out whether somebody listens."""
+        self.wanted = self.publisher.get_subscription_count() > 0
+
+    def send(self, made: Any) -> None:
+        """Publish a message, or its bytes."""
+        self.count += 1
+        self.publisher.publish(made)
+
+
+class RobotApi:
+    """The topics and actions of one robot.
+
+    Attributes:
+        answered: the time of the senses that its program answered last; NaN before the first.
+        doing: what its program says it does.
+        commands: how many commands of a program came.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        robot: LocalRobot,
+        options: Mapping[str, Any],
+        *,
+        index: int = 0,
+        seed: int = 0,
+        run: int = 0,
+        epoch: float = 0.0,
+        global_tf: Output | None = None,
+    ) -> None:
+        """Offer a robot's API.
+
+        Args:
+            node: that has the topics; they are below `/<robot>/`, whatever its own namespace.
+            robot: whose Onboard somebody else steps.
+            options: values of `OPTIONS`.
+            index: of the robot among all.
+            seed: of the run, for the program's chance.
+            run: how often the world was reset.
+            epoch: what the ROS clock shows when the robot's own shows 0.
+            global_tf: the topic `/tf`, if the frames of markers are to be there too.
+        """
+        self.node = node
+        self._robot = robot
+        self.onboard = onboard = robot.onboard
+        self.name = robot.name
+        self.run = run
+        self.answered = math.nan
+        self.doing = ""
+        self.commands = 0
+        self._spec = onboard.device.spec
+        self._options = options
+        self.epoch = epoch
+        self.global_tf = global_tf
+        self._program = Watchdog(options["program_timeout"], "program", onboard.health)
+        self._program_drives = False
+        self._listeners = Pace(LISTENERS_RATE)
+        self._inputs: Counter[str] = Counter()
+        self._reported = (time.monotonic(), 0, Counter[str](), Counter[str]())
+        self._cycles = 0
+        self._sent: msg.Senses | None = None
+        self._path_shown = 0
+        self._sweeps: dict[str, float] = {}
+        self._group = ReentrantCallbackGroup()
+        self._made: list[Any] = []
+        self.outputs: dict[str, Output] = {}
+        self._make_outputs(index, seed)
+        self._make_inputs()
+        self._eyes = _Eyes(self) if self._spec.cameras else None
+
+    # What goes out
+
+    def _output(self, topic: str, kind: Any, profile: Any, rate: float) -> Output:
+        publisher = self.node.create_publisher(kind, f"/{self.name}/{topic}", profile)
+        output = self.outputs[topic] = Output(publisher, rate)
+        return output
+
+    def _make_outputs(self, index: int, seed: int) -> None:
+        spec, name, options = self._spec, self.name, self._options
+        base = f"{name}_{BODY}"
+        self._clock = _Stamp(self.epoch)
+        if spec.ranges:
+            self._scan = self._output("sensor/scan", PointCloud2, qos.SENSOR, options["scan_rate"])
+            self._clouds = [Template(cloud(base, n)) for n in range(sum(r.count for r in spec.ranges) + 1)]
+            self._scan_height = spec.ranges[0].mount_height
+            self._map = self._output("collision_map", OccupancyGrid, qos.OUTPUT, options["map_rate"])
+            self._grid: Template | None = None
+        if spec.imu is not None:
+            self._imu = self._output("sensor/imu", Imu, qos.OUTPUT, options["imu_rate"])
+            self._imu_bytes = Template(_imu_message(f"{name}_imu_link", spec))
+            self._imu_values = np.empty(6)
+        if spec.compass is not None:
+            self._compass = self._output("sensor/compass", Float32, qos.OUTPUT, options["compass_rate"])
+        self._zone = self._output("sensor/zone", msg.Zone, qos.OUTPUT, options["zone_rate"])
+        self._odom = self._output("odom", Odometry, qos.OUTPUT, options["odom_rate"])
+        self._odom_bytes = OdometryTemplate(ROOT, base, covariance=False)
+        self._filtered = self._output("odometry/filtered", Odometry, qos.OUTPUT, options["odom_rate"])
+        self._filtered_bytes = OdometryTemplate("map", base, covariance=True)
+        self._tf = self._output("tf", TFMessage, qos.TF, options["tf_rate"])
+        self._make_frames()
+        if spec.lifter is not None:
+            self._height = self._output("lifter_height", Float32, qos.OUTPUT, options["lifter_rate"])
+        if spec.battery is not None:
+            self._battery = self._output("battery_state", BatteryState, qos.OUTPUT, options["battery_rate"])
+        for camera in spec.cameras:
+            self._output(f"{camera.name}_tags", TagArray, qos.OUTPUT, camera.rate)
+        if spec.radios:
+            self._output("radio", msg.RadioScan, qos.OUTPUT, options["senses_rate"])
+        self._reflect = self._output("reflect_out", Float64, qos.OUTPUT, 1.0)
+        self._path = self._output("path", PathMsg, qos.LATCHED, 1.0)
+        # Latched: a program that starts while the world waits for it needs the senses of now.
+        self._senses = self._output("senses", msg.Senses, qos.LATCHED, options["senses_rate"])
+        info = self._output("info", msg.RobotInfo, qos.LATCHED, 1.0)
+        description = self._output("robot_description", String, qos.LATCHED, 1.0)
+        info.send(
+            msg.RobotInfo(
+                run=self.run,
+                name=name,
+                spec=wire.spec_to_text(spec),
+                index=index,
+                seed=seed,
+                rate=float(options["senses_rate"]),
+            )
+        )
+        description.send(String(data=describe(_model_of(spec), f"{name}_")))
+
+    def _make_frames(self) -> None:
+        """Publish the frames that never move, once for all who ever ask, and prepare those that do."""
+        name = self.name
+        moving = [(ROOT, f"{name}_{BODY}")]
+        if self.onboard.marker_map is not None:
+            moving.append(("map", ROOT))
+        fixed, self._slide = [], None
+        for joint in joints_of(_model_of(self._spec)):
+            parent, child = f"{name}_{joint.parent}", f"{name}_{joint.child}"
+            if any(joint.axis):
+                self._slide = joint
+                moving.append((parent, child))
+                continue
+            fixed.append(_transform(parent, child, joint.translation, joint.rotation))
+        static = self._output("tf_static", TFMessage, qos.LATCHED, 1.0)
+        static.send(TFMessage(transforms=fixed))
+        self.fixed_frames = fixed
+        self._tf_bytes = Template(transforms(moving, flat=False))
+        self._tf_values = np.zeros((len(moving), 7))
+        self._tf_values[:, 6] = 1.0
+
+    def cycle(self, now: float) -> None:
+        """Publish what is due; the Onboard has just been stepped."""
+        self._cycles += 1
+        self._clock.set(now)
+        if self._listeners.due(now):
+            self.look()
+        if self._program_drives and self._program.expired(now):
+            self._program_drives = False
+            self.onboard.health.refuse("program.silent", f"no command for {self._program.timeout} s: stopped")
+            self.onboard.halt()
+        self._publish_senses_of(now)
+        self._publish_place(now)
+        self._path_server.cycle(now)
+        if self._lift_server is not None:
+            self._lift_server.cycle(now)
+        self._show_path()
+
+    def _publish_senses_of(self, now: float) -> None:
+        """Publish what single parts sense."""
+        onboard, spec = self.onboard, self._spec
+        if spec.ranges:
+            if self._scan.wanted:
+                self._publish_scan(now)
+            if self._map.due(now):
+                self._publish_map()
+        if spec.imu is not None and self._imu.due(now):
+            self._publish_imu()
+        if spec.compass is not None and self._compass.due(now) and onboard.heading is not None:
+            self._compass.send(_FLOAT32 + struct.pack("<f", onboard.heading))
+        if self._zone.due(now):
+            self._zone.send(bytes((0, 1, 0, 0, int(onboard.zone))))
+        if spec.lifter is not None and self._height.due(now):
+            height = onboard.lifter_height
+            if height is not None:
+                self._height.send(_FLOAT32 + struct.pack("<f", height))
+        if spec.battery is not None and self._battery.due(now):
+            self._publish_battery()
+
+    def _publish_scan(self, now: float) -> None:
+        """Publish the returns of the rings, when there is a sweep that was not published yet."""
+        onboard, news = self.onboard, False
+        for ring in self._spec.ranges:
+            stamp, _ = onboard.sweep(ring.name)
+            if self._sweeps.get(ring.name) != stamp:
+                self._sweeps[ring.name] = stamp
+                news = True
+        if not (news and self._scan.due(now)):
+            return
+        sweeps = [onboard.sweep(ring.name)[1] for ring in self._spec.ranges]
+        points = sweeps[0] if len(sweeps) == 1 else np.concatenate(sweeps)
+        there = points[np.isfinite(points[:, 0])]
+        count = len(there)
+        template = self._clouds[count]
+        filled = np.empty((count, 3), "<f4")
+        filled[:, :2] = there
+        filled[:, 2] = self._scan_height
+        # Behind the points comes only the flag that they are all finite.
+        template.data[-1 - 12 * count : -1] = filled.tobytes()
+        template.stamp(*self._clock.now)
+        self._scan.send(bytes(template.data))
+
+    def _publish_map(self) -> None:
+        grid_map = self.onboard.collision_map
+        if grid_map is None:
+            return
+        cells = grid_map.as_grid(self._options["map_cell"])
+        if self._grid is None:
+            self._grid = Template(grid_template(f"{self.name}_{BODY}", len(cells), self._options["map_cell"]))
+        template = self._grid
+        template.data[-cells.size :] = np.rint(100.0 * cells).astype(np.int8).tobytes()
+        template.stamp(*self._clock.now)
+        self._map.send(bytes(template.data))
+
+    def _publish_imu(self) -> None:
+        part = self.onboard.device.imu
+        if part is None:
+            return
+        try:
+            reading = part.read()
+        except Exception:  # noqa: BLE001 - Onboard counts what its parts raise
+            return
+        values = self._imu_values
+        values[:3], values[3:] = reading.gyro, reading.accel
+        self._imu_bytes.fill(values)
+        self._imu_bytes.stamp(*self._clock.now)
+        self._imu.send(bytes(self._imu_bytes.data))
+
+    def _publish_battery(self) -> None:
+        monitor = self.onboard.battery
+        state = None if monitor is None else monitor.state
+        if state is None or self._spec.battery is None:
+            return
+        made = BatteryState(
+            voltage=state.voltage,
+            current=-state.current,
+            percentage=state.state_of_charge,
+            charge=state.remaining_wh / max(state.voltage, 1e-3),
+            capacity=self._spec.battery.capacity_wh / max(state.voltage, 1e-3),
+            design_capacity=self._spec.battery.capacity_wh / max(state.voltage, 1e-3),
+            temperature=math.nan,
+            cell_voltage=[float(volts) for volts in state.cell_voltages],
+            cell_temperature=[math.nan] * len(state.cell_voltages),
+            power_supply_status=BatteryState.POWER_SUPPLY_STATUS_DISCHARGING,
+            power_supply_health=BatteryState.POWER_SUPPLY_HEALTH_GOOD,
+            present=True,
+            location="robot",
+            serial_number=self.name,
+        )
+        if state.undervoltage:
+            made.power_supply_health = BatteryState.POWER_SUPPLY_HEALTH_DEAD
+        if state.current < 0:
+            made.power_supply_status = BatteryState.POWER_SUPPLY_STATUS_CHARGING
+        made.header.stamp = wire.stamp_of(self.epoch + state.stamp)
+        made.header.frame_id = f"{self.name}_{BODY}"
+        self._battery.send(made)
+
+    def _publish_place(self, now: float) -> None:
+        """Publish where the robot believes to be."""
+        onboard = self.onboard
+        odometry, localiser = onboard.filter.odometry, onboard.filter
+        odom, filtered, tf = self._odom.due(now), self._filtered.due(now), self._tf.due(now)
+        if not (odom or filtered or tf):
+            return
+        x, y, yaw, *twist = odometry.numbers()
+        pose = (x, y, yaw)
+        localised = localiser.localised
+        if odom:
+            self._odom_bytes.fill(pose, np.array(twist), None)
+            self._odom_bytes.template.stamp(*self._clock.now)
+            self._odom.send(bytes(self._odom_bytes.template.data))
+        if filtered and localised:
+            self._filtered_bytes.fill(localiser.pose.tolist(), np.array(twist), localiser.covariance[:3, :3])
+            self._filtered_bytes.template.stamp(*self._clock.now)
+            self._filtered.send(bytes(self._filtered_bytes.template.data))
+        if tf:
+            self._publish_frames(pose)
+
+    def _publish_frames(self, pose_odom: tuple[float, float, float]) -> None:
+        values, onboard = self._tf_values, self.onboard
+        _flat_pose(values[0], pose_odom)
+        row = 1
+        if onboard.marker_map is not None:
+            if onboard.filter.localised:
+                _flat_pose(values[1], compose(onboard.filter.pose, invert(pose_odom)).tolist())
+            row = 2
+        if self._slide is not None:
+            (x, y, z), (ax, ay, az) = self._slide.translation, self._slide.axis
+            lifter, height = self._spec.lifter, onboard.lifter_height
+            up = 0.0 if height is None or lifter is None else height - lifter.lowered
+            values[row, :3] = x + ax * up, y + ay * up, z + az * up
+            values[row, 3:] = self._slide.rotation
+        self._tf_bytes.fill(values)
+        self._tf_bytes.stamp(*self._clock.now)
+        self._tf.send(bytes(self._tf_bytes.data))
+
+    def _show_path(self) -> None:
+        """Publish the path that the robot follows when it is a new one."""
+        motion = self.onboard.motion
+        if motion.paths == self._path_shown or motion.path is None:
+            return
+        self._path_shown = motion.paths
+        made = PathMsg()
+        made.header.frame_id = ROOT
+        made.header.stamp = wire.stamp_of(self.epoch + self._clock.time)
+        for point in motion.path.waypoints:
+            x, y, yaw = point.pose
+            place = PoseStamped()
+            place.header = made.header
+            place.pose.position.x, place.pose.position.y = x, y
+            place.pose.orientation.z, place.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
+            made.poses.append(place)
+        self._path.send(made)
+
+    def sense(self, now: float, *, anyway: bool = False) -> None:
+        """Publish what a program senses, if one listens; whoever steps the robot calls this once a tick.
+
+        Args:
+            now: the robot's clock.
+            anyway: also if nobody listens as yet: who comes later gets it.
+        """
+        radio = self.outputs.get("radio")
+        heard = radio is not None and radio.wanted
+        if not (anyway or heard or self._senses.wanted):
+            return
+        self._clock.set(now)
+        sensed = self._robot.sense()
+        if heard and radio is not None:
+            radio.send(self._scan_of(sensed))
+        stamp = wire.stamp_of(self.epoch + now)
+        radios = [item.name for item in self._spec.radios]
+        self._sent = wire.senses_to_msg(sensed, radios, ROOT, stamp, self.run)
+        self._senses.send(self._sent)
+
+    def beat(self) -> None:
+        """Publish the latest senses again: a sign of life while the clock stands still."""
+        if self._sent is not None:
+            self._senses.send(self._sent)
+
+    def look(self) -> None:
+        """Find out which topics somebody listens to."""
+        for output in self.outputs.values():
+            output.look()
+        if self._eyes is not None:
+            self._eyes.watch()
+
+    def answered_since(self, time: float) -> bool:
+        """Return whether a program has answered senses of this time or later ones."""
+        return self.answered >= time
+
+    def _scan_of(self, sensed: Senses) -> msg.RadioScan:
+        """Return what all radios heard as one list, for those who are no program of ours."""
+        made = msg.RadioScan()
+        made.header.frame_id = f"{self.name}_{BODY}"
+        made.header.stamp = wire.stamp_of(self.epoch + sensed.time)
+        for packets in sensed.heard.values():
+            for packet in packets:
+                made.contacts.append(
+                    msg.RadioContact(
+                        peer=packet.sender,
+                        rssi=math.nan if packet.rssi is None else packet.rssi,
+                        range=math.nan if packet.distance is None else packet.distance,
+                        data=packet.payload,
+                    )
+                )
+        return made
+
+    # What comes in
+
+    def _make_inputs(self) -> None:
+        inputs: list[tuple[str, Any, Callable[[Any], None], Any]] = [
+            ("cmd_vel", Twist, self._on_cmd_vel, qos.INPUT),
+            ("power_en", Bool, self._on_power, qos.INPUT),
+            ("motor_en", Bool, self._on_motors, qos.INPUT),
+            ("reflect_in", Float64, self._on_reflect, qos.INPUT),
+            ("command", msg.Command, self._on_command, qos.COMMAND),
+            ("carrying", Bool, self._on_carrying, qos.INPUT),
+        ]
+        if self._spec.lifter is not None:
+            inputs.append(("lifter", Bool, self._on_lifter, qos.INPUT))
+        if self._spec.leds is not None:
+            inputs.append(("led", Int32MultiArray, self._on_led, qos.INPUT))
+        if self._spec.radios:
+            inputs.append(("radio/send", msg.RadioPayload, self._on_send, qos.INPUT))
+        for topic, kind, callback, profile in inputs:
+            self._made.append(
+                self.node.create_subscription(
+                    kind, f"/{self.name}/{topic}", self._guarded(topic, callback), profile
+                )
+            )
+        self._path_server = PathServer(self, self._group)
+        self._lift_server = None if self._spec.lifter is None else LiftServer(self, self._group)
+
+    def _guarded(self, topic: str, callback: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return a callback that counts what comes, and refuses what cannot be used."""
+
+        def called(sent: Any) -> None:
+            self._inputs[topic] += 1
+            try:
+                callback(sent)
+            except Exception as error:  # noqa: BLE001 - whatever comes, the robot's loop goes on
+                self.refuse(topic, f"{type(error).__name__}: {error}")
+
+        return called
+
+    def refuse(self, topic: str, explanation: str) -> None:
+        """Count an input that was not used."""
+        self.onboard.health.refuse(f"input.{topic}", explanation)
+
+    def _on_cmd_vel(self, sent: Twist) -> None:
+        self._program_drives = False
+        velocity = (sent.linear.x, sent.linear.y, sent.angular.z)
+        self.onboard.act(Command(velocity_body=velocity))
+
+    def _on_power(self, sent: Bool) -> None:
+        self.onboard.act(Command(power=sent.data))
+
+    def _on_motors(self, sent: Bool) -> None:
+        self.onboard.act(Command(motors=sent.data))
+
+    def _on_lifter(self, sent: Bool) -> None:
+        self.onboard.act(Command(lift=sent.data))
+
+    def _on_carrying(self, sent: Bool) -> None:
+        self.onboard.act(Command(carrying=sent.data))
+
+    def _on_led(self, sent: Int32MultiArray) -> None:
+        self.onboard.act(Command(leds=sent.data))
+
+    def _on_send(self, sent: msg.RadioPayload) -> None:
+        self.onboard.act(Command(send={sent.radio: bytes(sent.payload)}))
+
+    def _on_reflect(self, sent: Float64) -> None:
+        self._reflect.send(sent)
+
+    def _on_command(self, sent: msg.Command) -> None:
+        if sent.run != self.run:
+            self.refuse("command", f"it answers run {sent.run}, this is run {self.run}")
+            return
+        # Even of a command that makes no sense: somebody is there.
+        self.commands += 1
+        self.answered = sent.time
+        self.doing = sent.doing
+        self._program.fed(self.onboard.device.clock.time)
+        command = wire.command_from_msg(sent)
+        if command.velocity_body is not None or command.path is not None:
+            self._program_drives = True
+        elif command.cancel:
+            self._program_drives = False
+        self.onboard.act(command)
+
+    def taken_over(self) -> None:
+        """Let whoever drives now not depend on a program's heartbeat."""
+        self._program_drives = False
+
+    # What is told of it
+
+    def diagnostics(self) -> list[DiagnosticStatus]:
+        """Return how the robot is: rates, refused inputs, watchdogs, battery."""
+        before, cycles, sent, came = self._reported
+        now = time.monotonic()
+        past = max(now - before, 1e-3)
+        counts = Counter({topic: output.count for topic, output in self.outputs.items()})
+        inputs = Counter(self._inputs)
+        self._reported = (now, self._cycles, counts, inputs)
+        rates = {"cycles": (self._cycles - cycles) / past}
+        rates |= {topic: (counts[topic] - sent[topic]) / past for topic in counts if counts[topic]}
+        rates |= {f"in: {topic}": (inputs[topic] - came[topic]) / past for topic in inputs}
+        health = self.onboard.health
+        refused = {reason: f"{n} times; last: {health.latest[reason]}" for reason, n in health.counts.items()}
+        statuses = [
+            self._status("rates", {name: f"{rate:.1f} Hz" for name, rate in rates.items()}),
+            self._status(
+                "refused", refused, warn=bool(refused), said=f"{health.total} inputs refused since the start"
+            ),
+            self._status("watchdogs", self._watchdogs(), warn=not self.onboard.drives_on),
+        ]
+        monitor = self.onboard.battery
+        state = None if monitor is None else monitor.state
+        if state is not None:
+            hours = "" if state.hours_left is None else f"{state.hours_left:.2f}"
+            values = {
+                "voltage": f"{state.voltage:.3f} V",
+                "current": f"{state.current:.2f} A",
+                "charge": f"{100 * state.state_of_charge:.1f} %",
+                "hours left": hours,
+            }
+            low = state.undervoltage
+            statuses.append(self._status("battery", values, warn=low, said="undervoltage" if low else ""))
+        return statuses
+
+    def _watchdogs(self) -> dict[str, str]:
+        motion = self.onboard.motion
+        return {
+            "drives": "on" if self.onboard.drives_on else "off",
+            "mode": motion.mode.value,
+            "program": "drives" if self._program_drives else "none drives",
+            "commands": str(self.commands),
+            "doing": self.doing,
+        }
+
+    def _status(
+        self, part: str, values: Mapping[str, str], *, warn: bool = False, said: str = ""
+    ) -> DiagnosticStatus:
+        return DiagnosticStatus(
+            level=DiagnosticStatus.WARN if warn else DiagnosticStatus.OK,
+            name=f"{self.name}: {part}",
+            message=said or ("see the values" if warn else "ok"),
+            hardware_id=self.name,
+            values=[KeyValue(key=key, value=value) for key, value in values.items()],
+        )
+
+    def close(self) -> None:
+        """Take the API away."""
+        self._path_server.close()
+        if self._lift_server is not None:
+            self._lift_server.close()
+        for output in self.outputs.values():
+            self.node.destroy_publisher(output.publisher)
+        for subscription in self._made:
+            self.node.destroy_subscription(subscription)
+        self.onboard.on_image = None
+
+
+class _Stamp:
+    """The time of this cycle, as messages have it."""
+
+    __slots__ = ("_epoch", "now", "time")
+
+    def __init__(self, epoch: float) -> None:
+        self._epoch = epoch
+        self.set(0.0)
+
+    def set(self, seconds: float) -> None:
+        """Take the robot's clock."""
+        self.time = seconds
+        self.now = divmod(max(round((self._epoch + seconds) * 1e9), 0), 1_000_000_000)
+
+
+class _Eyes:
+    """What a robot's cameras detect, as tags and as frames.
+
+    Frames of markers have z out of the marker and y up in it, as ArUco's.
+    """
+
+    def __init__(self, api: RobotApi) -> None:
+        onboard, spec = api.onboard, api.onboard.device.spec
+        self._api = api
+        self._frames_to: list[Output] = []
+        self._outputs = {camera.name: api.outputs[f"{camera.name}_tags"] for camera in spec.cameras}
+        self._lifted = {camera.name for camera in spec.cameras if camera.on_lifter}
+        self._solver = None
+        if spec.carrier is not None and onboard.carrier_markers is not None:
+            self._solver = CarrierPoseSolver(onboard.carrier_markers, spec, cameras_of(spec), Health())
+        joints = {joint.child: joint for joint in joints_of(_model_of(spec))}
+        self._cameras = {}
+        for camera in spec.cameras:
+            joint = joints[f"{camera.name}_link"]
+            place, turn = np.array(joint.translation), _matrix(joint.rotation)
+            if camera.on_lifter:
+                place = place + np.array(joints[joint.parent].translation)
+            self._cameras[camera.name] = (place, turn)
+        walls = onboard.marker_map
+        self._walls = {} if walls is None else {marker.id: marker for marker in walls.markers}
+
+    def watch(self) -> None:
+        """Look at images only while somebody wants to know what is in them."""
+        self._frames_to = [output for output in (self._api.outputs["tf"], self._api.global_tf) if output]
+        wanted = any(output.wanted for output in (*self._frames_to, *self._outputs.values()))
+        self._api.onboard.on_image = self._look if wanted else None
+
+    def _look(self, reading: CornerReading) -> None:
+        """Publish what one image shows: the frames first, for who is told of a tag looks for its frame."""
+        api, output = self._api, self._outputs.get(reading.camera)
+        if output is None:
+            return
+        tags, frames = self._seen(reading)
+        if frames:
+            stamp = wire.stamp_of(api.epoch + reading.stamp)
+            for frame in frames:
+                frame.header.stamp = stamp
+            told = TFMessage(transforms=frames)
+            for listeners in self._frames_to:
+                if listeners.wanted:
+                    listeners.send(told)
+        if output.wanted:
+            output.send(TagArray(data=tags))
+
+    def _seen(self, reading: CornerReading) -> tuple[list[Tag], list[TransformStamped]]:
+        ids, corners = reading.ids.tolist(), reading.corners
+        if reading.camera in self._lifted:
+            return self._seen_above(reading)
+        tags = [_tag(number, corners[i]) for i, number in enumerate(ids)]
+        frames = []
+        if self._solver is not None:
+            rise = self._solver.clearance + self._solver.markers.sides.rise
+            for sight in self._solver.side(reading):
+                x, y, yaw = sight.pose_body.tolist()
+                frames.append(self._frame(reading.camera, sight.id, (x, y, rise), _facing(yaw)))
+        localiser = self._api.onboard.filter
+        if self._walls and localiser.localised:
+            for number in ids:
+                wall = self._walls.get(number)
+                if wall is not None:
+                    place, yaw = wall.position, wall.yaw
+                    x, y, turned = between(localiser.pose, (place[0], place[1], yaw)).tolist()
+                    frames.append(self._frame(reading.camera, number, (x, y, place[2]), _facing(turned)))
+        return tags, frames
+
+    def _seen_above(self, reading: CornerReading) -> tuple[list[Tag], list[TransformStamped]]:
+        """Return the map under a carrier as one tag; it is told apart by none of its codes alone."""
+        lifter, solver = self._api.onboard.lifter, self._solver
+        if solver is None or lifter is None or not len(reading.ids):
+            return [], []
+        sight = solver.underside(reading, lifter.set_point)
+        if sight is None:
+            return [], []
+        low, high = reading.corners.reshape(-1, 2).min(axis=0), reading.corners.reshape(-1, 2).max(axis=0)
+        around = np.array([low, (high[0], low[1]), high, (low[0], high[1])])
+        x, y, yaw = sight.pose_body.tolist()
+        c, s = math.cos(yaw), math.sin(yaw)
+        down = np.array([[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]])
+        height = max(solver.clearance, lifter.set_point)
+        frame = self._frame(reading.camera, UNDERSIDE, (x, y, height), down)
+        return [_tag(UNDERSIDE, around)], [frame]
+
+    def _frame(self, camera: str, number: int, place: Sequence[float], turn: FloatArray) -> TransformStamped:
+        """Return where a marker, whose place is in the robot's frame, is for a camera."""
+        origin, axes = self._cameras[camera]
+        lifter = self._api.onboard.lifter
+        if camera in self._lifted and lifter is not None:
+            origin = origin + np.array((0.0, 0.0, lifter.set_point - lifter.lifter.lowered))
+        name = self._api.name
+        return _transform(
+            f"{name}_{camera}_link",
+            f"{name}_{camera}_fid{number:03d}",
+            (axes.T @ (np.array(place) - origin)).tolist(),
+            _quaternion_of(axes.T @ turn),
+        )
+
+
+_FLOAT32 = bytes((0, 1, 0, 0))
+"""What CDR begins with; a message of one number follows."""
+
+
+def _tag(number: int, quad: FloatArray) -> Tag:
+    return Tag(
+        id=int(number),
+        alignment=float(alignment(quad)),
+        points=[Point(x=float(u), y=float(v)) for u, v in quad],
+    )
+
+
+def _facing(yaw: float) -> FloatArray:
+    """Return the axes of an upright marker that looks along a direction."""
+    c, s = math.cos(yaw), math.sin(yaw)
+    return np.array([[-s, 0.0, c], [c, 0.0, s], [0.0, 1.0, 0.0]])
+
+
+def _matrix(rotation: Sequence[float]) -> FloatArray:
+    x, y, z, w = rotation
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def _quaternion_of(matrix: FloatArray) -> tuple[float, float, float, float]:
+    """Return a rotation as x, y, z, w."""
+    m = matrix
+    pitch = math.asin(min(max(-float(m[2, 0]), -1.0), 1.0))
+    if abs(float(m[2, 0])) < 1.0 - 1e-9:
+        return quaternion(math.atan2(m[2, 1], m[2, 2]), pitch, math.atan2(m[1, 0], m[0, 0]))
+    return quaternion(math.atan2(-m[1, 2], m[1, 1]), pitch, 0.0)
+
+
+def _transform(
+    parent: str, child: str, translation: Sequence[float], rotation: Sequence[float]
+) -> TransformStamped:
+    made = TransformStamped(child_frame_id=child)
+    made.header.frame_id = parent
+    t, q = made.transform.translation, made.transform.rotation
+    t.x, t.y, t.z = (float(value) for value in translation)
+    q.x, q.y, q.z, q.w = (float(value) for value in rotation)
+    return made
+
+
+def _flat_pose(row: FloatArray, pose: Sequence[float]) -> None:
+    """Write a pose in the plane as translation and rotation."""
+    row[0], row[1] = pose[0], pose[1]
+    row[5], row[6] = math.sin(pose[2] / 2), math.cos(pose[2] / 2)
+
+
+def _imu_message(frame: str, spec: RobotSpec) -> Any:
+    """Return an Imu with slots for rates and accelerations; it knows no orientation."""
+    imu = spec.imu
+    gyro, accel = (0.0, 0.0) if imu is None else (imu.gyro_sigma**2, imu.accel_sigma**2)
+    unknown = np.zeros(9)
+    unknown[0] = -1.0
+    return message(
+        "sensor_msgs/msg/Imu",
+        header=stamped(frame),
+        orientation_covariance=unknown,
+        angular_velocity=message("geometry_msgs/msg/Vector3", x=SLOT, y=SLOT, z=SLOT),
+        angular_velocity_covariance=np.diag([gyro] * 3).reshape(-1),
+        linear_acceleration=message("geometry_msgs/msg/Vector3", x=SLOT, y=SLOT, z=SLOT),
+        linear_acceleration_covariance=np.diag([accel] * 3).reshape(-1),
+    )
+
+
+def _model_of(spec: RobotSpec) -> str:
+    """Return what `description` knows this kind of robot by: its name, or a file of its own."""
+    return _model_file(wire.spec_to_text(spec), spec.kind)
+
+
+@cache
+def _model_file(text: str, kind: str) -> str:
+    try:
+        if wire.spec_to_text(RobotSpec.load(kind)) == text:
+            return kind
+    except ConfigError:
+        pass
+    with tempfile.NamedTemporaryFile("w", suffix=f"-{kind}.yaml", delete=False, encoding="utf-8") as file:
+        file.write(text)
+    return str(FilePath(file.name))

@@ -1,0 +1,200 @@
+"""Run a program for one robot over ROS 2: any controller that `swarmbed` knows, or module:Class of your own.
+
+It is ticked whenever the robot has sensed, ten times a second of the robot's own clock. Where py_trees_ros is
+installed, the tree of a controller that has one is a py_trees_ros tree, which its viewers show.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import yaml
+from std_msgs.msg import String
+from swarmbed_core.controller import find_controller
+from swarmbed_core.errors import SwarmbedError
+
+from swarmbed_robot import qos
+from swarmbed_robot.errors import RobotError
+from swarmbed_robot.nodes import LISTEN, Spinner, run
+from swarmbed_robot.options import Option
+from swarmbed_robot.ros_robot import RosRobot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rclpy.node import Node
+    from swarmbed_core.controller import Controller
+
+OPTIONS = (
+    Option("robot", "dots1", "the robot's name", positional=True),
+    Option("controller", "cooperative", "a controller's name, or module:Class of your own"),
+    Option("parameters", "{}", "what the controller is told, as YAML: {search_speed: 0.5}"),
+    Option("seed", -1, "of its chance, instead of the world's", -1, 2**32 - 1),
+    Option("silence", 3.0, "seconds without senses after which the robot counts as gone", 0.1, 600.0),
+    Option(
+        "patience", 60.0, "seconds to wait for a robot that is not there or gone, before ending", 0.1, 1e6
+    ),
+)
+
+FAILED = 1
+
+
+class Program:
+    """A controller, its robot, and what joins them to ROS."""
+
+    def __init__(self, node: Node, options: dict[str, Any]) -> None:
+        """Find the controller; it is made when the robot is there.
+
+        Raises:
+            SwarmbedError: there is no such controller, or it takes no such parameters.
+        """
+        self._node = node
+        self._options = options
+        try:
+            parameters = yaml.safe_load(options["parameters"]) or {}
+        except yaml.YAMLError:
+            parameters = None
+        if not isinstance(parameters, dict):
+            message = f"parameters '{options['parameters']}': YAML such as {{search_speed: 0.5}} is right"
+            raise RobotError(message)
+        self._found = find_controller(options["controller"], parameters, "controller")
+        self.robot = RosRobot(node, options["robot"])
+        self._controller: Controller | None = None
+        self._tree: Any = None
+        self._run = -1
+        self._ticked = 0.0
+        self._doing = node.create_publisher(String, f"/{options['robot']}/doing", qos.LATCHED)
+
+    def step(self) -> None:
+        """Tick the program if its robot has sensed anew; begin anew if its world has."""
+        robot = self.robot
+        if not robot.ready or not robot.listeners:
+            return
+        if self._controller is None or robot.run != self._run:
+            self._begin()
+            return
+        if robot.time == self._ticked:
+            return
+        self._ticked = robot.time
+        self._controller.tick()
+        self._say(self._controller.doing)
+
+    def _begin(self) -> None:
+        robot, (made, parameters) = self.robot, self._found
+        self._run = robot.run
+        seed = self._options["seed"]
+        entropy = int(robot.info.seed) if seed < 0 else seed
+        # The stream that a run in one process gives to the robot of this number.
+        stream = np.random.SeedSequence(entropy, spawn_key=(2, int(robot.info.index)))
+        self._controller = made(robot, parameters, np.random.default_rng(stream))
+        self._ticked = robot.time
+        self._show_tree()
+        self._say(self._controller.doing)
+        robot.hello()
+        said = f"{self._options['controller']} drives {robot.name}, a {robot.spec.kind}"
+        self._node.get_logger().info(f"{said}, from {robot.time:.1f} s on")
+
+    def _say(self, doing: str) -> None:
+        if doing != self.robot.doing:
+            self._doing.publish(String(data=doing))
+        # It goes with the command of the next tick.
+        self.robot.doing = doing
+
+    def _show_tree(self) -> None:
+        """Give the tree to py_trees_ros, if it is there."""
+        if self._tree is not None:
+            self._tree.shutdown()
+            self._tree = None
+        root = getattr(self._controller, "root", None)
+        trees = _py_trees_ros()
+        if trees is None or root is None or not hasattr(self._controller, "tick_root"):
+            return
+        self._tree = trees.BehaviourTree(root=root, unicode_tree_debug=False)
+        self._tree.setup(node=self._node, timeout=15.0)
+        self._controller.tick_root = self._tree.tick  # type: ignore[union-attr] # it has one
+
+    def close(self) -> None:
+        """Stop the robot, if it is there, and let go of it."""
+        from swarmbed_core.robot import Command
+
+        if self._controller is not None and self.robot.listeners:
+            self.robot.act(Command(cancel=True))
+        if self._tree is not None:
+            self._tree.shutdown()
+
+
+def _py_trees_ros() -> Any:
+    """Return py_trees_ros' trees, None where it is not installed."""
+    try:
+        from py_trees_ros import trees
+    except ImportError:
+        return None
+    return trees
+
+
+def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
+    """Run the program until its robot is gone or the process shall end."""
+    program = Program(node, options)
+    robot, log = program.robot, node.get_logger()
+    gone: float | None = None
+    wait = _Waiting(options["patience"])
+    while not spinner.stopping:
+        spinner.once(LISTEN)
+        try:
+            program.step()
+        except SwarmbedError as error:
+            log.error(f"{robot.name}: {error}")  # noqa: TRY400 - it says all there is to say
+            return FAILED
+        except Exception:  # noqa: BLE001 - a program of the user's may raise anything
+            said = f"{robot.name}: its program failed and the robot is stopped"
+            log.error(f"{said}\n{traceback.format_exc()}")  # noqa: TRY400 - ROS's logger is not Python's
+            program.close()
+            return FAILED
+        if robot.ready and robot.age < options["silence"]:
+            if gone is not None:
+                log.info(f"{robot.name} is back")
+            gone = None
+            wait.reset()
+            continue
+        if gone is None and robot.ready:
+            gone = robot.time
+            log.error(
+                f"{robot.name} is gone: no senses for {options['silence']:g} s, the last of {gone:.1f} s; "
+                "stopped, and waiting for it"
+            )
+        if wait.over():
+            log.error(robot.silence(options["patience"]))
+            return FAILED
+    program.close()
+    return 0
+
+
+class _Waiting:
+    """How long has been waited."""
+
+    def __init__(self, patience: float, clock: Callable[[], float] | None = None) -> None:
+        import time
+
+        self._clock = time.monotonic if clock is None else clock
+        self._patience = patience
+        self.reset()
+
+    def reset(self) -> None:
+        """Wait anew."""
+        self._since = self._clock()
+
+    def over(self) -> bool:
+        """Return whether that was long enough."""
+        return self._clock() - self._since > self._patience
+
+
+def main() -> int:
+    """Run the node."""
+    return run("controller", __doc__, OPTIONS, start)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

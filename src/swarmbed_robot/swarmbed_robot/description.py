@@ -1,0 +1,109 @@
+"""A robot's URDF, made from its file in config/robots, and the frames that are fixed in it."""
+
+from __future__ import annotations
+
+import math
+import re
+import xml.etree.ElementTree as ET
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import xacro
+from swarmbed_core.config import find, share_dir
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.spec import RobotSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Vector = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]
+
+MARK = "SWARMBED_PREFIX_"
+"""Stands for the prefix in a URDF that is made once for all robots of a kind."""
+
+
+class Joint(NamedTuple):
+    """Where one frame is in another; `axis` is along which it slides, zero for all that do not.
+
+    Wheels count as if they never turned.
+    """
+
+    parent: str
+    child: str
+    translation: Vector
+    rotation: Quaternion
+    axis: Vector
+
+
+def describe(robot: str, prefix: str = "") -> str:
+    """Return the URDF of a robot.
+
+    Args:
+        robot: a kind of config/robots, such as `dots`, or the path of such a file.
+        prefix: put before the name of every link and joint, such as `dots1_`.
+
+    Raises:
+        ConfigError: the file or the prefix is not what it should be.
+    """
+    if not re.fullmatch(r"\w*", prefix, re.ASCII):
+        message = f"prefix '{prefix}': frames are named with letters, digits and underscores only"
+        raise ConfigError(message)
+    return _process(find(robot, "config/robots").resolve()).replace(MARK, prefix)
+
+
+@cache
+def _process(spec_file: Path) -> str:
+    kind = RobotSpec.load(str(spec_file)).kind
+    urdf = share_dir() / "urdf"
+    own = urdf / f"{kind}.urdf.xacro"
+    model = own if own.is_file() else urdf / "robot.urdf.xacro"
+    document = xacro.process_file(str(model), mappings={"spec": str(spec_file), "prefix": MARK})
+    document.documentElement.setAttribute("name", kind)
+    return str(document.toxml())
+
+
+@cache
+def joints_of(robot: str) -> tuple[Joint, ...]:
+    """Return the joints of a robot's URDF, its frames without a prefix.
+
+    Raises:
+        ConfigError: there is no such robot.
+    """
+    made = []
+    for joint in ET.fromstring(describe(robot)).iter("joint"):
+        parent, child = joint.find("parent"), joint.find("child")
+        if parent is None or child is None:
+            continue
+        origin, axis = joint.find("origin"), joint.find("axis")
+        place = {} if origin is None else origin.attrib
+        slides = joint.get("type") == "prismatic" and axis is not None
+        along = _three(axis.get("xyz", "1 0 0")) if slides and axis is not None else (0.0, 0.0, 0.0)
+        made.append(
+            Joint(
+                parent.attrib["link"],
+                child.attrib["link"],
+                _three(place.get("xyz", "0 0 0")),
+                quaternion(*_three(place.get("rpy", "0 0 0"))),
+                along,
+            )
+        )
+    return tuple(made)
+
+
+def quaternion(roll: float, pitch: float, yaw: float) -> Quaternion:
+    """Return a rotation about the fixed axes x, y, z, one after the other, as x, y, z, w."""
+    cr, sr = math.cos(roll / 2), math.sin(roll / 2)
+    cp, sp = math.cos(pitch / 2), math.sin(pitch / 2)
+    cy, sy = math.cos(yaw / 2), math.sin(yaw / 2)
+    return (
+        sr * cp * cy - cr * sp * sy,
+        cr * sp * cy + sr * cp * sy,
+        cr * cp * sy - sr * sp * cy,
+        cr * cp * cy + sr * sp * sy,
+    )
+
+
+def _three(text: str) -> Vector:
+    x, y, z = (float(word) for word in text.split())
+    return x, y, z

@@ -1,0 +1,125 @@
+"""Run one robot: its parts, its on-board software and its API on ROS 2. One such node runs on each robot.
+
+The parts come from a package that offers them by name in the entry point group `swarmbed.devices`; `virtual`
+are parts without a robot, to try it all.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from swarmbed_core.arena import Arena
+from swarmbed_core.local import LocalRobot
+from swarmbed_core.onboard import Onboard
+from swarmbed_core.plugins import DEVICES, find_plugin
+from swarmbed_core.spec import RobotSpec
+
+from swarmbed_robot import qos, wire
+from swarmbed_robot.api import OPTIONS as API_OPTIONS
+from swarmbed_robot.api import RobotApi
+from swarmbed_robot.errors import RobotError
+from swarmbed_robot.nodes import Spinner, run
+from swarmbed_robot.options import Option
+
+if TYPE_CHECKING:
+    from rclpy.node import Node
+    from swarmbed_core.device import Device
+
+OPTIONS = (
+    Option(
+        "robot", "dots1", "the robot's name: its namespace, and the prefix of its frames", positional=True
+    ),
+    Option("kind", "dots", "a kind of config/robots, or the path of such a file"),
+    Option("device", "virtual", "where its parts come from: a name, or module:function of your own"),
+    Option("arena", "dots_arena", "where it is: the walls of a virtual robot, the markers to localise by"),
+    Option("localise", False, "find its pose in the arena by the markers on its walls"),
+    *API_OPTIONS,
+)
+
+BEHIND = 0.1
+"""Seconds that a loop which was held up lags behind before it gives the lost cycles up."""
+
+
+def make_robot(options: dict[str, Any]) -> LocalRobot:
+    """Return the robot that the options ask for.
+
+    Raises:
+        SwarmbedError: there is no such kind, device or arena.
+    """
+    spec = RobotSpec.load(options["kind"])
+    maker = find_plugin(DEVICES, options["device"])
+    device: Device = maker(options["robot"], spec, options["arena"])
+    walls = Arena.load(options["arena"]).markers() if options["localise"] else None
+    if options["localise"] and walls is None:
+        message = f"arena {options['arena']} has no markers to localise by"
+        raise RobotError(message)
+    return LocalRobot(Onboard(device, walls))
+
+
+def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
+    """Run the robot until the process shall end; it is left standing."""
+    robot = make_robot(options)
+    onboard, spec = robot.onboard, robot.spec
+    # What the first cycles compile, or load, must not hold the loop up.
+    onboard.step()
+    epoch = node.get_clock().now().nanoseconds * 1e-9 - onboard.device.clock.time
+    api = RobotApi(node, robot, options, epoch=epoch)
+    diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", qos.OUTPUT)
+    period = 1.0 / spec.control.rate
+    sense_every = max(round(spec.control.rate / float(options["senses_rate"])), 1)
+    tell_every = max(round(spec.control.rate), 1)
+    node.get_logger().info(f"{robot.name}, a {spec.kind}, at {spec.control.rate:g} Hz")
+    gc.collect()
+    gc.freeze()
+    cycle, late, due = 0, 0, time.monotonic()
+    try:
+        while not spinner.stopping:
+            now = time.monotonic()
+            if now < due:
+                spinner.once(due - now)
+                continue
+            late += now - due > wire.LATE
+            due = now if now - due > BEHIND else due
+            due += period
+            cycle += 1
+            onboard.step()
+            clock = onboard.device.clock.time
+            api.cycle(clock)
+            if cycle % sense_every == 0:
+                api.sense(clock, anyway=cycle == sense_every)
+            if cycle % tell_every == 0:
+                _tell(node, diagnostics, api, cycle, late)
+    finally:
+        onboard.device.motors.enable(False)
+        api.close()
+
+
+def _tell(node: Node, diagnostics: Any, api: RobotApi, cycles: int, late: int) -> None:
+    made = DiagnosticArray()
+    made.header.stamp = node.get_clock().now().to_msg()
+    share = 100.0 * late / max(cycles, 1)
+    pace = DiagnosticStatus(
+        level=DiagnosticStatus.WARN if share > 5.0 else DiagnosticStatus.OK,
+        name=f"{api.name}: pace",
+        message="ok",
+        hardware_id=api.name,
+        values=[
+            KeyValue(key="cycles", value=str(cycles)),
+            KeyValue(key="late by more than 2 ms", value=f"{share:.1f} %"),
+        ],
+    )
+    made.status = [pace, *api.diagnostics()]
+    diagnostics.publish(made)
+
+
+def main() -> int:
+    """Run the node."""
+    return run("onboard", __doc__, OPTIONS, start)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""What a node can be told: one table that is its ROS parameters and its command line at once.
+
+A value comes from the command line (`--speed 2`), else from ROS (`--ros-args -p speed:=2.0`, a file with
+`--params-file`, or a launch file), else it is the default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
+from rclpy.parameter import Parameter
+
+from swarmbed_robot.errors import RobotError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rclpy.node import Node
+
+Value = bool | int | float | str | list[str]
+
+ROS_ARGS = "--ros-args"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One thing that a node can be told.
+
+    Attributes:
+        name: of the parameter; the flag is the same with dashes.
+        default: tells the type too.
+        text: one line for `--help` and for the parameter's description.
+        low: the least number that is right.
+        high: the greatest.
+        choices: the only texts that are right, if not empty.
+        fixed: whether it cannot be changed while the node runs.
+        positional: whether the command line takes it without a flag.
+    """
+
+    name: str
+    default: Value
+    text: str
+    low: float = -math.inf
+    high: float = math.inf
+    choices: tuple[str, ...] = ()
+    fixed: bool = True
+    positional: bool = False
+
+    @property
+    def flag(self) -> str:
+        """Return what the command line calls it."""
+        return "--" + self.name.replace("_", "-").replace(".", "-")
+
+    def descriptor(self) -> ParameterDescriptor:
+        """Return what ROS tools show of it and check it by."""
+        made = ParameterDescriptor(description=self.text, read_only=self.fixed)
+        if self.choices:
+            made.additional_constraints = f"one of {', '.join(self.choices)}"
+        numbers = not isinstance(self.default, bool) and isinstance(self.default, int | float)
+        if numbers and (math.isfinite(self.low) or math.isfinite(self.high)):
+            if isinstance(self.default, int):
+                low, high = max(self.low, -(2.0**62)), min(self.high, 2.0**62)
+                made.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=1)]
+            else:
+                low, high = max(self.low, -1e300), min(self.high, 1e300)
+                made.floating_point_range = [FloatingPointRange(from_value=low, to_value=high, step=0.0)]
+        return made
+
+    def fault(self, value: Value) -> str | None:
+        """Return what is wrong with a value, if anything."""
+        if isinstance(value, str) and self.choices and value not in self.choices:
+            return f"{self.name} is '{value}': one of {', '.join(self.choices)} is right"
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        if not (self.low <= value <= self.high):
+            return f"{self.name} is {value}: from {self.low:g} to {self.high:g} is right"
+        return None
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are ours."""
+
+    def error(self, message: str) -> NoReturn:
+        """Tell what is wrong and where help is."""
+        raise RobotError(f"{message}; {self.prog} --help tells more")  # noqa: TRY003, EM102 - argparse's own text
+
+
+def parse(
+    program: str, description: str, options: Sequence[Option], arguments: Sequence[str]
+) -> tuple[dict[str, Value], list[str]]:
+    """Return what the command line says, by option, and what it says to ROS.
+
+    Raises:
+        RobotError: it makes no sense.
+        SystemExit: it asked for help.
+    """
+    ours, ros = split(arguments)
+    parser = _Parser(
+        prog=program,
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"Each option is a ROS parameter too: {ROS_ARGS} -p NAME:=VALUE, or --params-file FILE.",
+        allow_abbrev=False,
+    )
+    for option in options:
+        _add(parser, option)
+    given = {name: value for name, value in vars(parser.parse_args(ours)).items() if value is not None}
+    return given, ros
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return a command line without and with only what is between --ros-args and --."""
+    ours: list[str] = []
+    ros: list[str] = []
+    inside = False
+    for argument in arguments:
+        if argument == ROS_ARGS:
+            inside = True
+            ros.append(argument)
+        elif inside and argument == "--":
+            inside = False
+        else:
+            (ros if inside else ours).append(argument)
+    return ours, ros
+
+
+def _add(parser: argparse.ArgumentParser, option: Option) -> None:
+    default = option.default
+    shown = "none" if default in ("", []) else default  # a list cannot be looked up in a set
+    said: dict[str, Any] = {"help": f"{option.text} (default: {shown})".replace("%", "%%"), "default": None}
+    if option.choices:
+        said["choices"] = option.choices
+    if isinstance(default, bool):
+        said["action"] = argparse.BooleanOptionalAction
+    elif isinstance(default, list):
+        said["nargs"] = "*"
+    elif isinstance(default, int | float):
+        said["type"] = type(default)
+        said["metavar"] = "X" if isinstance(default, float) else "N"
+    elif not option.choices:
+        said["metavar"] = option.name.rpartition(".")[2].upper()
+    if option.positional:
+        parser.add_argument(option.name, nargs="?", **said)
+    else:
+        parser.add_argument(option.flag, dest=option.name, **said)
+
+
+def overrides(given: Mapping[str, Value]) -> list[Parameter]:
+    """Return what the command line says as parameters, for the node's constructor."""
+    # Of an empty list rclpy would guess that it is one of bytes.
+    kinds = {name: Parameter.Type.STRING_ARRAY for name, value in given.items() if isinstance(value, list)}
+    return [Parameter(name, kinds.get(name), value) for name, value in given.items()]
+
+
+def declare(node: Node, options: Sequence[Option]) -> dict[str, Any]:
+    """Declare a node's parameters and return their values.
+
+    Raises:
+        RobotError: one is of the wrong type, or out of its range.
+    """
+    values: dict[str, Any] = {}
+    for option in options:
+        try:
+            kind = Parameter.Type.STRING_ARRAY if isinstance(option.default, list) else None
+            if kind is not None and not option.default:
+                declared = node.declare_parameter(option.name, kind, option.descriptor())
+                value: Any = [] if declared.value is None else list(declared.value)
+            else:
+                value = node.declare_parameter(option.name, option.default, option.descriptor()).value
+        except InvalidParameterTypeException:
+            what = type(option.default).__name__
+            example = {"float": "2.0", "int": "2", "bool": "true", "str": "a text"}.get(what, "[a, b]")
+            message = f"parameter {option.name}: its type is {what}, such as {example}"
+            raise RobotError(message) from None
+        except InvalidParameterValueException as error:
+            message = f"parameter {option.name}: {error}"
+            raise RobotError(message) from None
+        fault = option.fault(value)
+        if fault is not None:
+            raise RobotError(fault)
+        values[option.name] = value
+    return values

@@ -1,0 +1,229 @@
+"""ROS messages as bytes with places for the numbers that change.
+
+A message is serialised once, by rosbags, with marks where numbers will change; from then on only those
+numbers are written into the bytes. To publish or record bytes costs a fraction of what Python messages do.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rosbags.typesys import Stores, get_typestore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from swarmbed_core.geometry import FloatArray
+
+# The bytes of a template where a number is to be written: no message has them by chance.
+SLOT = -1.2345678901234567e-300
+_SLOT_BYTES = struct.pack("<d", SLOT)
+_SECONDS, _NANOSECONDS = 0x5EC05EC, 0x3A0A0A3
+_STAMP_BYTES = struct.pack("<iI", _SECONDS, _NANOSECONDS)
+_HEADER = 4  # bytes of CDR's own before the message; its alignment counts from behind them
+
+
+@cache
+def types() -> Any:
+    """Return the message types of ROS 2 Jazzy."""
+    return get_typestore(Stores.ROS2_JAZZY)
+
+
+def message(name: str, /, **fields: Any) -> Any:
+    """Return a ROS message; fields that are not given are zero, empty, or the unit quaternion.
+
+    Args:
+        name: such as `geometry_msgs/msg/Pose`.
+        fields: some of the message's; numbers of an array may be any sequence.
+    """
+    made = {}
+    for field, (kind, inner) in types().fielddefs[name][1]:
+        if field in fields:
+            made[field] = _of_type(kind, inner, fields.pop(field))
+        else:
+            made[field] = _nothing(name, field, kind, inner)
+    if fields:
+        unknown = f"{name} has no field {', '.join(fields)}"
+        raise TypeError(unknown)
+    return types().types[name](**made)
+
+
+# How rosbags numbers the kinds of fields.
+_BASIC, _NAMED, _ARRAY, _SEQUENCE = 1, 2, 3, 4
+_DTYPES = {"float64": np.float64, "float32": np.float32, "uint8": np.uint8, "int8": np.int8}
+
+
+def _of_type(kind: int, inner: Any, value: Any) -> Any:
+    """Return a value as its field wants it: arrays of numbers are numpy's."""
+    if kind in {_ARRAY, _SEQUENCE} and inner[0][0] == _BASIC and inner[0][1][0] in _DTYPES:
+        return np.asarray(value, dtype=_DTYPES[inner[0][1][0]])
+    return value
+
+
+def _nothing(name: str, field: str, kind: int, inner: Any) -> Any:
+    """Return what stands in a field that nobody has filled."""
+    if kind == _NAMED:
+        return message(inner)
+    if kind == _ARRAY:
+        return np.zeros(inner[1], _DTYPES[inner[0][1][0]])
+    if kind == _SEQUENCE:
+        return _of_type(kind, inner, [])
+    if inner[0] == "string":
+        return ""
+    if inner[0] == "bool":
+        return False
+    if name.endswith("/Quaternion") and field == "w":
+        return 1.0
+    return 0.0 if inner[0].startswith("float") else 0
+
+
+def stamped(frame: str) -> Any:
+    """Return a header whose stamp a `Template` fills in."""
+    stamp = message("builtin_interfaces/msg/Time", sec=_SECONDS, nanosec=_NANOSECONDS)
+    return message("std_msgs/msg/Header", stamp=stamp, frame_id=frame)
+
+
+def pose_slots(z: float = 0.0) -> Any:
+    """Return a pose in the plane with slots for x, y, and the sine and cosine of half the yaw."""
+    return message(
+        "geometry_msgs/msg/Pose",
+        position=message("geometry_msgs/msg/Point", x=SLOT, y=SLOT, z=z),
+        orientation=message("geometry_msgs/msg/Quaternion", z=SLOT, w=SLOT),
+    )
+
+
+class Template:
+    """A serialised message, and where in its bytes the stamps and the slots are."""
+
+    __slots__ = ("_doubles", "_slots", "_stamps", "_words", "data", "slots", "stamps")
+
+    def __init__(self, made: Any) -> None:
+        """Serialise a message that has slots for what will change."""
+        self.data = bytearray(types().serialize_cdr(made, made.__msgtype__))
+        self.slots = _places(self.data, _SLOT_BYTES, 8)
+        self.stamps = _places(self.data, _STAMP_BYTES, 4)
+        room = len(self.data) - _HEADER
+        self._doubles = np.ndarray(room // 8, "<f8", self.data, _HEADER)
+        self._words = np.ndarray(room // 4, "<u4", self.data, _HEADER)
+        self._slots = (np.array(self.slots, dtype=np.intp) - _HEADER) // 8
+        first = (np.array(self.stamps, dtype=np.intp) - _HEADER) // 4
+        self._stamps = first[:, None] + (0, 1)
+
+    def stamp(self, seconds: int, nanoseconds: int) -> None:
+        """Write the time into every header."""
+        if len(self.stamps) == 1:
+            struct.pack_into("<iI", self.data, self.stamps[0], seconds, nanoseconds)
+        else:
+            self._words[self._stamps] = (seconds, nanoseconds)
+
+    def fill(self, values: FloatArray) -> None:
+        """Write all slots, in their order."""
+        self._doubles[self._slots] = values.reshape(-1)
+
+
+def _places(data: bytearray, mark: bytes, alignment: int) -> list[int]:
+    """Return where a mark stands in serialised bytes."""
+    found, at = [], data.find(mark)
+    while at >= 0:
+        if (at - _HEADER) % alignment == 0:
+            found.append(at)
+        at = data.find(mark, at + 1)
+    return found
+
+
+class OdometryTemplate:
+    """The bytes of one robot's nav_msgs/Odometry."""
+
+    def __init__(self, frame: str, child: str, covariance: bool) -> None:
+        pose = message("geometry_msgs/msg/PoseWithCovariance", pose=pose_slots())
+        if covariance:
+            # x, y and yaw of the 6 x 6 matrix.
+            table = np.zeros((6, 6))
+            table[np.ix_((0, 1, 5), (0, 1, 5))] = SLOT
+            pose.covariance = table.reshape(-1)
+        twist = message(
+            "geometry_msgs/msg/TwistWithCovariance",
+            twist=message(
+                "geometry_msgs/msg/Twist",
+                linear=message("geometry_msgs/msg/Vector3", x=SLOT, y=SLOT),
+                angular=message("geometry_msgs/msg/Vector3", z=SLOT),
+            ),
+        )
+        self.template = Template(
+            message(
+                "nav_msgs/msg/Odometry", header=stamped(frame), child_frame_id=child, pose=pose, twist=twist
+            )
+        )
+        self._values = np.empty(16 if covariance else 7)
+
+    def fill(
+        self, pose: Sequence[float] | FloatArray, twist: FloatArray, covariance: FloatArray | None
+    ) -> None:
+        """Write a pose and a twist, and the pose's covariance where there is one."""
+        values = self._values
+        values[0], values[1] = pose[0], pose[1]
+        values[2], values[3] = math.sin(pose[2] / 2), math.cos(pose[2] / 2)
+        if covariance is not None:
+            values[4:13] = covariance.reshape(-1)
+        values[-3:] = twist
+        self.template.fill(values)
+
+
+def cloud(frame: str, count: int) -> Any:
+    """Return a point cloud of `count` points."""
+    single = 7  # PointField.FLOAT32
+    fields = [
+        message("sensor_msgs/msg/PointField", name=axis, offset=4 * i, datatype=single, count=1)
+        for i, axis in enumerate("xyz")
+    ]
+    return message(
+        "sensor_msgs/msg/PointCloud2",
+        header=stamped(frame),
+        height=1,
+        width=count,
+        fields=fields,
+        point_step=12,
+        row_step=12 * count,
+        data=np.zeros(12 * count, np.uint8),
+        is_dense=True,
+    )
+
+
+def grid_template(frame: str, size: int, cell: float) -> Any:
+    """Return an empty collision map of `size` cells along each side, its middle at the robot."""
+    edge = -size * cell / 2
+    info = message(
+        "nav_msgs/msg/MapMetaData",
+        resolution=cell,
+        width=size,
+        height=size,
+        origin=message("geometry_msgs/msg/Pose", position=message("geometry_msgs/msg/Point", x=edge, y=edge)),
+    )
+    return message(
+        "nav_msgs/msg/OccupancyGrid", header=stamped(frame), info=info, data=np.zeros(size**2, np.int8)
+    )
+
+
+def transforms(frames: Sequence[tuple[str, str]], *, flat: bool) -> Any:
+    """Return a TFMessage of parents and children with slots: x, y and z, w of the yaw if flat, else all."""
+    made = []
+    for parent, child in frames:
+        z = 0.0 if flat else SLOT
+        transform = message(
+            "geometry_msgs/msg/Transform",
+            translation=message("geometry_msgs/msg/Vector3", x=SLOT, y=SLOT, z=z),
+            rotation=message("geometry_msgs/msg/Quaternion", x=z, y=z, z=SLOT, w=SLOT),
+        )
+        made.append(
+            message(
+                "geometry_msgs/msg/TransformStamped",
+                header=stamped(parent),
+                child_frame_id=child,
+                transform=transform,
+            )
+        )
+    return message("tf2_msgs/msg/TFMessage", transforms=made)

@@ -1,0 +1,399 @@
+"""What a program senses and commands, as messages: lossless, both ways.
+
+What comes from outside and makes no sense raises `WireError` here; whoever receives it refuses and counts it.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import yaml
+from builtin_interfaces.msg import Time
+from swarmbed_core.collision_map import CollisionMap
+from swarmbed_core.config import check
+from swarmbed_core.control import Mode
+from swarmbed_core.device import RadioPacket, Zone
+from swarmbed_core.errors import SwarmbedError
+from swarmbed_core.markers import SideSight, UndersideSight
+from swarmbed_core.motion import Outcome
+from swarmbed_core.power import BatteryState
+from swarmbed_core.robot import Command, MotionStatus, Senses
+from swarmbed_core.spec import RobotSpec
+from swarmbed_core.trajectory import MAX_WAYPOINTS, Path, Waypoint
+
+from swarmbed_interfaces import msg
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.trajectory import Frame
+
+MODES = (Mode.IDLE, Mode.VELOCITY, Mode.PATH)
+"""Modes in the order of their numbers in MotionStatus.msg."""
+NANOSECONDS = 1_000_000_000
+LATE = 0.002
+"""Seconds after its time from which a control cycle counts as late."""
+SWITCHES = {-1: None, 0: False, 1: True}
+
+
+class WireError(SwarmbedError):
+    """A message that makes no sense."""
+
+
+def stamp_of(seconds: float) -> Time:
+    """Return a time as ROS has it."""
+    whole, rest = divmod(max(round(seconds * NANOSECONDS), 0), NANOSECONDS)
+    return Time(sec=whole, nanosec=rest)
+
+
+# Senses
+
+
+def senses_to_msg(senses: Senses, radios: Sequence[str], frame: str, stamp: Time, run: int) -> msg.Senses:
+    """Return senses as a message.
+
+    Args:
+        senses: of a robot.
+        radios: the names of its radios.
+        frame: of its `pose_odom`.
+        stamp: for others; programs go by `time`.
+        run: how often the world was reset.
+    """
+    made = msg.Senses(run=run, time=float(senses.time))
+    made.header.frame_id = frame
+    made.header.stamp = stamp
+    made.pose_odom = _flat(senses.pose_odom)
+    made.twist_body = _flat(senses.twist_body)
+    made.pose_map = _flat(senses.pose_map)
+    made.pose_covariance = _flat(senses.pose_covariance)
+    made.heading = _number(senses.heading)
+    made.zone.zone = int(senses.zone)
+    made.ranges = [
+        msg.RangeSweep(ring=ring, distances=_flat(distances)) for ring, distances in senses.ranges.items()
+    ]
+    made.points_body = _flat(senses.points_body)
+    if senses.collision_map is not None:
+        cells, state, legs = senses.collision_map.content
+        made.collision_map = [msg.CollisionMap(cells=_flat(cells), state=_flat(state), legs=_flat(legs))]
+    if senses.carrier is not None:
+        made.carrier = [_side_to_msg(senses.carrier)]
+    if senses.underside is not None:
+        made.underside = [_underside_to_msg(senses.underside)]
+    made.lifter_height = _number(senses.lifter_height)
+    if senses.battery is not None:
+        made.battery = [_battery_to_msg(senses.battery)]
+    made.radios = list(radios)
+    made.heard = [
+        _packet_to_msg(radio, packet) for radio, packets in senses.heard.items() for packet in packets
+    ]
+    motion = senses.motion
+    made.motion = msg.MotionStatus(
+        mode=MODES.index(motion.mode),
+        path=motion.path,
+        waypoint=motion.waypoint,
+        progress=float(motion.progress),
+        time_remaining=float(motion.time_remaining),
+        outcome=int(motion.outcome),
+    )
+    made.refused = list(senses.refused)
+    made.refused_counts = list(senses.refused.values())
+    return made
+
+
+def senses_from_msg(sent: msg.Senses, spec: RobotSpec) -> Senses:
+    """Return the senses that a message holds.
+
+    Raises:
+        WireError: it is of another kind of robot, or broken.
+    """
+    try:
+        motion = sent.motion
+        return Senses(
+            time=sent.time,
+            pose_odom=_array(sent.pose_odom),
+            twist_body=_array(sent.twist_body),
+            pose_map=_array(sent.pose_map) if len(sent.pose_map) else None,
+            pose_covariance=_array(sent.pose_covariance, 3) if len(sent.pose_covariance) else None,
+            heading=_known(sent.heading),
+            zone=Zone(sent.zone.zone),
+            ranges={sweep.ring: _array(sweep.distances) for sweep in sent.ranges},
+            points_body=_array(sent.points_body, 2) if spec.ranges else None,
+            collision_map=_map_from_msg(sent.collision_map, spec),
+            carrier=next((_side_from_msg(side) for side in sent.carrier), None),
+            underside=next((_underside_from_msg(side) for side in sent.underside), None),
+            lifter_height=_known(sent.lifter_height),
+            battery=next((_battery_from_msg(battery) for battery in sent.battery), None),
+            heard=heard_from_msg(sent),
+            motion=MotionStatus(
+                MODES[motion.mode],
+                motion.path,
+                motion.waypoint,
+                motion.progress,
+                motion.time_remaining,
+                Outcome(motion.outcome),
+            ),
+            refused=dict(zip(sent.refused, sent.refused_counts, strict=True)),
+        )
+    except (ValueError, IndexError, SwarmbedError) as error:
+        message = f"senses of time {sent.time}: {error}"
+        raise WireError(message) from error
+
+
+def heard_from_msg(sent: msg.Senses) -> dict[str, tuple[RadioPacket, ...]]:
+    """Return what the radios heard, by radio."""
+    heard: dict[str, list[RadioPacket]] = {name: [] for name in sent.radios}
+    for packet in sent.heard:
+        made = RadioPacket(
+            packet.stamp, packet.sender, bytes(packet.payload), _known(packet.rssi), _known(packet.distance)
+        )
+        heard.setdefault(packet.radio, []).append(made)
+    return {name: tuple(packets) for name, packets in heard.items()}
+
+
+def _map_from_msg(sent: Sequence[msg.CollisionMap], spec: RobotSpec) -> CollisionMap | None:
+    return CollisionMap.holding(spec, sent[0].cells, sent[0].state, sent[0].legs) if sent else None
+
+
+def _side_to_msg(sight: SideSight) -> msg.SideSight:
+    return msg.SideSight(
+        id=int(sight.id),
+        stamp=float(sight.stamp),
+        camera=sight.camera,
+        pose_body=_flat(sight.pose_body),
+        covariance=_flat(sight.covariance),
+        yaw_known=bool(sight.yaw_known),
+        alignment=float(sight.alignment),
+        markers=int(sight.markers),
+        pose_odom=_flat(sight.pose_odom),
+    )
+
+
+def _side_from_msg(sent: msg.SideSight) -> SideSight:
+    return SideSight(
+        sent.id,
+        sent.stamp,
+        sent.camera,
+        _array(sent.pose_body),
+        _array(sent.covariance, 3),
+        sent.yaw_known,
+        sent.alignment,
+        sent.markers,
+        _array(sent.pose_odom) if len(sent.pose_odom) else None,
+    )
+
+
+def _underside_to_msg(sight: UndersideSight) -> msg.UndersideSight:
+    return msg.UndersideSight(
+        stamp=float(sight.stamp),
+        pose_body=_flat(sight.pose_body),
+        covariance=_flat(sight.covariance),
+        markers=int(sight.markers),
+        pose_odom=_flat(sight.pose_odom),
+    )
+
+
+def _underside_from_msg(sent: msg.UndersideSight) -> UndersideSight:
+    return UndersideSight(
+        sent.stamp,
+        _array(sent.pose_body),
+        _array(sent.covariance, 3),
+        sent.markers,
+        _array(sent.pose_odom) if len(sent.pose_odom) else None,
+    )
+
+
+def _battery_to_msg(battery: BatteryState) -> msg.BatteryReading:
+    return msg.BatteryReading(
+        stamp=float(battery.stamp),
+        voltage=float(battery.voltage),
+        current=float(battery.current),
+        state_of_charge=float(battery.state_of_charge),
+        remaining_wh=float(battery.remaining_wh),
+        undervoltage=bool(battery.undervoltage),
+        hours_left=_number(battery.hours_left),
+        cell_voltages=[float(volts) for volts in battery.cell_voltages],
+    )
+
+
+def _battery_from_msg(sent: msg.BatteryReading) -> BatteryState:
+    return BatteryState(
+        sent.stamp,
+        sent.voltage,
+        sent.current,
+        sent.state_of_charge,
+        sent.remaining_wh,
+        sent.undervoltage,
+        _known(sent.hours_left),
+        tuple(sent.cell_voltages),
+    )
+
+
+def _packet_to_msg(radio: str, packet: RadioPacket) -> msg.RadioPacket:
+    return msg.RadioPacket(
+        radio=radio,
+        stamp=float(packet.stamp),
+        sender=packet.sender,
+        payload=packet.payload,
+        rssi=_number(packet.rssi),
+        distance=_number(packet.distance),
+    )
+
+
+# Commands
+
+
+def command_to_msg(command: Command, *, time: float, run: int, doing: str) -> msg.Command:
+    """Return a command as a message.
+
+    Args:
+        command: what a program wants.
+        time: of the senses that it answers.
+        run: of those senses.
+        doing: what the program does.
+
+    Raises:
+        WireError: it holds what no message can.
+    """
+    try:
+        made = msg.Command(run=run, time=float(time), doing=doing)
+        if command.velocity_body is not None:
+            made.velocity_body = [float(value) for value in command.velocity_body]
+        if command.path is not None:
+            made.path = [path_to_msg(command.path)]
+        made.cancel = bool(command.cancel)
+        for name in ("lift", "carrying", "motors", "power"):
+            value = getattr(command, name)
+            setattr(made, name, msg.Command.KEEP if value is None else int(bool(value)))
+        if command.leds is not None:
+            made.leds = [int(colour) for colour in command.leds]
+        if command.send is not None:
+            made.send = [
+                msg.RadioPayload(radio=radio, payload=bytes(payload))
+                for radio, payload in command.send.items()
+            ]
+    except (TypeError, ValueError, AssertionError, AttributeError, OverflowError) as error:
+        message = f"command: {error}"
+        raise WireError(message) from error
+    return made
+
+
+def command_from_msg(sent: msg.Command) -> Command:
+    """Return the command that a message holds.
+
+    Raises:
+        WireError: it makes no sense.
+    """
+    velocity = tuple(sent.velocity_body)
+    if len(velocity) not in {0, 3}:
+        message = f"velocity_body of {len(velocity)} numbers: vx, vy, omega are right"
+        raise WireError(message)
+    if len(sent.path) > 1:
+        message = f"{len(sent.path)} paths: one is right"
+        raise WireError(message)
+    switches = {}
+    for name in ("lift", "carrying", "motors", "power"):
+        value = getattr(sent, name)
+        if value not in SWITCHES:
+            message = f"{name} is {value}: -1 (keep), 0 and 1 are right"
+            raise WireError(message)
+        switches[name] = SWITCHES[value]
+    return Command(
+        velocity_body=velocity or None,
+        path=path_from_msg(sent.path[0]) if sent.path else None,
+        cancel=sent.cancel,
+        leds=list(sent.leds) if len(sent.leds) else None,
+        send={payload.radio: bytes(payload.payload) for payload in sent.send} or None,
+        **switches,
+    )
+
+
+def path_to_msg(path: Path) -> msg.Path:
+    """Return a path as a message."""
+    return msg.Path(
+        frame=path.frame,
+        waypoints=[waypoint_to_msg(point) for point in path.waypoints],
+        max_speed=path.max_speed or 0.0,
+        max_acceleration=path.max_acceleration or 0.0,
+    )
+
+
+def waypoint_to_msg(point: Waypoint) -> msg.Waypoint:
+    """Return a waypoint as a message."""
+    (x, y, yaw), (vx, vy, omega) = point.pose, point.velocity
+    return msg.Waypoint(x=x, y=y, yaw=yaw, vx=vx, vy=vy, omega=omega)
+
+
+def path_from_msg(sent: msg.Path) -> Path:
+    """Return the path that a message holds.
+
+    Raises:
+        WireError: no robot can follow that.
+    """
+    return path_of(sent.frame, sent.waypoints, sent.max_speed, sent.max_acceleration)
+
+
+def path_of(frame: str, waypoints: Sequence[msg.Waypoint], max_speed: float, max_acceleration: float) -> Path:
+    """Return the path that the fields of a message hold.
+
+    Raises:
+        WireError: no robot can follow that.
+    """
+    # Before anything is made of millions of them.
+    if not 1 <= len(waypoints) <= MAX_WAYPOINTS:
+        message = f"a path of {len(waypoints)} waypoints: from 1 to {MAX_WAYPOINTS} can be followed"
+        raise WireError(message)
+    try:
+        points = tuple(
+            Waypoint((point.x, point.y, point.yaw), (point.vx, point.vy, point.omega)) for point in waypoints
+        )
+        known: Frame = frame  # type: ignore[assignment] # Path checks it
+        return Path(points, known, max_speed or None, max_acceleration or None)
+    except SwarmbedError as error:
+        raise WireError(str(error)) from error
+
+
+# What a program must know first
+
+
+def spec_to_text(spec: RobotSpec) -> str:
+    """Return a robot's file as text, for RobotInfo."""
+    return yaml.safe_dump(spec.model_dump(mode="json", exclude_none=True), sort_keys=False)
+
+
+def spec_from_text(text: str) -> RobotSpec:
+    """Return the kind of robot that RobotInfo tells of.
+
+    Raises:
+        ConfigError: that is no robot's file.
+    """
+    return check(yaml.safe_load(text), RobotSpec, "the robot's info")
+
+
+def _flat(values: FloatArray | None) -> Any:
+    """Return numbers as a message takes them fastest."""
+    made = array("d")
+    if values is not None:
+        made.frombytes(np.asarray(values, np.float64).tobytes())
+    return made
+
+
+def _array(values: Any, columns: int = 0) -> FloatArray:
+    made = np.array(values, dtype=np.float64)
+    return made.reshape(-1, columns) if columns else made
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def counts_of(names: Sequence[str], counts: Sequence[int]) -> Mapping[str, int]:
+    """Return counters that a message holds in two arrays."""
+    return dict(zip(names, counts, strict=False))
