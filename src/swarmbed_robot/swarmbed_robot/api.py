@@ -124,6 +124,8 @@ class RobotApi:
         answered: the time of the senses that its program answered last; NaN before the first.
         doing: what its program says it does.
         commands: how many commands of a program came.
+        inputs: how many messages came in, by topic.
+        outputs: what goes out, by topic.
     """
 
     def __init__(
@@ -165,7 +167,7 @@ class RobotApi:
         self._program = Watchdog(options["program_timeout"], "program", onboard.health)
         self._program_drives = False
         self._listeners = Pace(LISTENERS_RATE)
-        self._inputs: Counter[str] = Counter()
+        self.inputs: Counter[str] = Counter()
         self._reported = (time.monotonic(), 0, Counter[str](), Counter[str]())
         self._cycles = 0
         self._sent: msg.Senses | None = None
@@ -511,7 +513,7 @@ class RobotApi:
         """Return a callback that counts what comes, and refuses what cannot be used."""
 
         def called(sent: Any) -> None:
-            self._inputs[topic] += 1
+            self.inputs[topic] += 1
             try:
                 callback(sent)
             except Exception as error:  # noqa: BLE001 - whatever comes, the robot's loop goes on
@@ -577,7 +579,7 @@ class RobotApi:
         now = time.monotonic()
         past = max(now - before, 1e-3)
         counts = Counter({topic: output.count for topic, output in self.outputs.items()})
-        inputs = Counter(self._inputs)
+        inputs = Counter(self.inputs)
         self._reported = (now, self._cycles, counts, inputs)
         rates = {"cycles": (self._cycles - cycles) / past}
         rates |= {topic: (counts[topic] - sent[topic]) / past for topic in counts if counts[topic]}

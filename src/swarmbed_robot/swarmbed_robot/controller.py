@@ -64,7 +64,7 @@ class Program:
         self.robot = RosRobot(node, options["robot"])
         self._controller: Controller | None = None
         self._tree: Any = None
-        self._run = -1
+        self._begins = 0
         self._ticked = 0.0
         self._doing = node.create_publisher(String, f"/{options['robot']}/doing", qos.LATCHED)
 
@@ -73,7 +73,7 @@ class Program:
         robot = self.robot
         if not robot.ready or not robot.listeners:
             return
-        if self._controller is None or robot.run != self._run:
+        if self._controller is None or robot.begins != self._begins:
             self._begin()
             return
         if robot.time == self._ticked:
@@ -84,7 +84,7 @@ class Program:
 
     def _begin(self) -> None:
         robot, (made, parameters) = self.robot, self._found
-        self._run = robot.run
+        self._begins = robot.begins
         seed = self._options["seed"]
         entropy = int(robot.info.seed) if seed < 0 else seed
         # The stream that a run in one process gives to the robot of this number.

@@ -56,6 +56,11 @@ class Option:
         """Return what the command line calls it."""
         return "--" + self.name.replace("_", "-").replace(".", "-")
 
+    @property
+    def bounded(self) -> bool:
+        """Return whether it is a number that is not right everywhere."""
+        return math.isfinite(self.low) or math.isfinite(self.high)
+
     def descriptor(self) -> ParameterDescriptor:
         """Return what ROS tools show of it and check it by."""
         made = ParameterDescriptor(description=self.text, read_only=self.fixed)
@@ -178,7 +183,8 @@ def declare(node: Node, options: Sequence[Option]) -> dict[str, Any]:
             message = f"parameter {option.name}: its type is {what}, such as {example}"
             raise RobotError(message) from None
         except InvalidParameterValueException as error:
-            message = f"parameter {option.name}: {error}"
+            right = f"from {option.low:g} to {option.high:g} is right" if option.bounded else f"{error}"
+            message = f"parameter {option.name}: {right}"
             raise RobotError(message) from None
         fault = option.fault(value)
         if fault is not None:

@@ -39,6 +39,7 @@ class RosRobot:
 
     Attributes:
         doing: what the program does, in a word or two: it goes out with each command.
+        begins: how often the robot has begun: with its world, with each reset, with the world after that.
         refused: how many commands no message could hold, and the latest explanation.
     """
 
@@ -52,6 +53,7 @@ class RosRobot:
         self._node = node
         self._name = name
         self.doing = ""
+        self.begins = 0
         self.refused: tuple[int, str] = (0, "")
         self._spec: RobotSpec | None = None
         self._info: msg.RobotInfo | None = None
@@ -218,7 +220,12 @@ class RosRobot:
         except ConfigError as error:
             self._node.get_logger().error(f"{self._name}: {error}")
             return
+        if self._info is not None:
+            # Another world, or the same one anew: what the old one sensed is no more.
+            self._senses = None
+            self._heard.clear()
         self._info = sent
+        self.begins += 1
 
     def _on_senses(self, sent: msg.Senses) -> None:
         self._arrived = time.monotonic()

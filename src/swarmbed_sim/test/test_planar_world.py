@@ -640,8 +640,9 @@ def test_whoever_comes_and_goes_in_a_dense_crowd_leaves_all_else_where_it_is(see
 
 
 def test_what_touches_goes_on_touching_when_robots_come_and_go():
-    scene = scene_of([(DOTS, (-1, 0, 0)), (DOTS, (2.2, 0, 0)), (DOTS, (-1, 2, 0))], [((0, -1, 0), 0)])
-    physics = PlanarPhysics(scene)
+    post = CylinderObstacle(shape="cylinder", radius=0.1, pose=(0.4, 1.0, 0.0))
+    robots = [(DOTS, (-1, 0, 0)), (DOTS, (2.2, 0, 0)), (DOTS, (-1, 2, 0))]
+    physics = PlanarPhysics(scene_of(robots, [((0, -1, 0), 0)], [post]))
     physics.add_box("gate", (-1.0, 2.3, 0.0), (0.5, 0.1))
     drive = Drive(physics)
     drive.v_body[1:] = [(0.5, 0, 0), (0, 0.5, 0)]
@@ -656,24 +657,29 @@ def test_what_touches_goes_on_touching_when_robots_come_and_go():
     drive.go(0.2)
     told = sorted(item[:2] for item in physics.contacts())
     assert told == [("robot2", "wall"), ("robot3", "gate")]
+    physics.add_robot(guest((1.0, -2.0, 0.0), name="another"))
     physics.remove_box("gate")
-    drive.go(1.0)
-    assert physics.poses[1, 1] == pytest.approx(2.5 - DOTS.body.radius, abs=MILLIMETRE)
-    assert [item[:2] for item in physics.contacts()] == [("robot3", "wall")]
-
-
-def test_who_takes_the_row_of_one_that_goes_touches_anew():
-    physics = PlanarPhysics(scene_of([(DOTS, (0, 0, 0)), (DOTS, (0.3, 0, 0)), (DOTS, (0, 2, 0))]))
     drive = Drive(physics)
-    drive.v_body[1, 0] = -0.3
+    drive.v_body[:3] = [(0.5, 0, 0), (0, 0.5, 0), (0.2, 0, 0)]
+    drive.go(2.0)
+    assert physics.poses[1, 1] == pytest.approx(2.5 - DOTS.body.radius, abs=MILLIMETRE)
+    assert sorted(item[:2] for item in physics.contacts()) == [("guest", "obstacle1"), ("robot3", "wall")]
+
+
+@pytest.mark.parametrize("row", [1, 2])
+def test_who_takes_the_row_of_one_that_goes_touches_anew(row):
+    places = [(0.3, 0, 0), (0, 2, 0)] if row == 1 else [(0, 2, 0), (0.3, 0, 0)]
+    physics = PlanarPhysics(scene_of([(DOTS, place) for place in [(0, 0, 0), *places]]))
+    drive = Drive(physics)
+    drive.v_body[row, 0] = -0.3
     drive.go(0.5)
-    physics.remove_robot(1)
+    physics.remove_robot(row)
     physics.move_robot(1, (physics.poses[0, 0] + 2 * DOTS.body.radius + 0.01, 0, 0))
     drive = Drive(physics)
     drive.v_body[1, 0] = -0.3
     drive.go(0.3)
     told = [{*item[:2]} for item in physics.contacts()]
-    assert told == [{"robot1", "robot2"}, {"robot1", "robot3"}]
+    assert told == [{"robot1", f"robot{row + 1}"}, {"robot1", f"robot{4 - row}"}]
 
 
 def test_joined_carriers_are_put_down_when_one_of_their_robots_goes():
@@ -696,16 +702,16 @@ def test_joined_carriers_are_put_down_when_one_of_their_robots_goes():
 
 
 def test_a_wider_robot_that_comes_stops_at_walls_and_others():
-    scene = scene_of([(EPUCK, (0.0, 0.0, 0.0))])
+    scene = scene_of([(EPUCK, (0.0, 0.0, 0.0)), (EPUCK, (-2.3, -2.0, 0.0))])
     physics = PlanarPhysics(scene)
     physics.add_robot(guest((-1.5, 0.0, 0.0), PIONEER))
     drive = Drive(physics)
-    drive.v_body[1] = (1.0, 0, 0)
+    drive.v_body[2] = (1.0, 0, 0)
     now = dataclasses.replace(scene, robots=physics._scene.robots)
     drive.go(5.0, lambda: _check(drive, now, 5.0))
     told = {frozenset(item[:2]) for item in physics.contacts()}
     assert told >= {frozenset(("robot1", "guest")), frozenset(("robot1", "wall"))}
-    assert physics.poses[1, 0] == pytest.approx(
+    assert physics.poses[2, 0] == pytest.approx(
         2.5 - 2 * EPUCK.body.radius - PIONEER.body.bounding_radius, abs=0.01
     )
 

@@ -892,22 +892,52 @@ def test_messages_are_counted_on(world):
     assert w.messages() == {"sent": 2, "heard": 2, "lost": 0}
 
 
-@pytest.mark.parametrize("other", [True, False])
-def test_one_that_comes_again_has_noise_of_its_own(world, other):
-    def felt(name):
-        return [(w.step(), w.device(name).imu.read().gyro[2])[1] for _ in range(5)]
+def test_all_that_come_have_noise_of_their_own(world):
+    w = world([(0.0, 0.0, 0.0), (2.0, 0.0, 0.0)], ())
+    biases = set()
+    for _ in range(3):
+        for placement in (guest((1.0, 0.0, 0.0)), guest((1.0, 1.0, 0.0), "another")):
+            w.add_robot(placement)
+        for name in w.names:
+            w.device(name)
+        biases |= set(w._bodies[0].bias[: w._bodies[0].count].tolist())
+        for name in ("guest", "another"):
+            w.remove_robot(name)
+    # Two that stayed, and six that were new.
+    assert len(biases) == 8
 
+
+def test_one_that_comes_and_that_nobody_asks_for_obeys_whoever_drives_a_crowd(world):
     w = world([(0.0, 0.0, 0.0)], ())
-    first = felt("dots1")
-    w.add_robot(guest((1.0, 0.0, 0.0)))
-    w.device("guest")
-    name = "guest"
-    if other:
-        w.remove_robot("guest")
-        w.add_robot(guest((1.0, 0.0, 0.0)))
-    else:
-        name = "dots1"
-    assert felt(name) != first
+    w.device("dots1")
+    w.add_robot(guest((1.0, 0.0, 0.0), kind="pioneer3dx"))
+    w.v_body[1] = (0.5, 0.0, 0.0)
+    w.run(1.0)
+    assert w._bodies[0].count == 1
+    assert w.truth()[1] == pytest.approx((1.5, 0.0, 0.0, 0.5, 0.0, 0.0))
+    there = world([(0.0, 0.0, 0.0)], (), kind="pioneer3dx")
+    there.v_body[0] = (0.5, 0.0, 0.0)
+    there.run(1.0)
+    assert w.energy_wh()[1] == there.energy_wh()[0] > 0.0
+
+
+def test_sizes_of_those_after_one_that_goes_are_their_own(world):
+    kinds = {"epuck2": (-2.0, -2.0, 0.0), "dots": (0.0, 0.0, 0.0), "pioneer3dx": (1.2, 0.0, math.pi / 2)}
+    groups = [{"kind": kind, "place": {"poses": [list(pose)]}} for kind, pose in kinds.items()]
+    w = world(groups, [(2.2, 0.0, 0.0)], noise=False)
+    part, cameras = w.device("dots1").ranges["tof"], w.device("dots1").cameras
+
+    def sees():
+        cameras.read()
+        w.run(0.5)
+        return part.read().distances[0], [reading.ids.tolist() for reading in cameras.read()]
+
+    first = sees()
+    assert first[0] == pytest.approx(1.2 - 0.381 / 2 - 0.125, abs=1e-6)
+    w.remove_robot("epuck21")
+    assert sees() == first
+    with pytest.raises(SimError, match="pioneer3dx1 is there"):
+        w.teleport("dots1", (1.2, 0.35, 0.0))
 
 
 def test_closing_closes_the_physics(world):

@@ -1,0 +1,255 @@
+"""`swarmbed up`: a scenario as processes on ROS 2, from a shell, as a user has it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
+pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; run scripts/setup")
+
+from swarmbed_experiments.processes import make_processes, robot_processes
+from swarmbed_experiments.runner import Run, Track
+from swarmbed_experiments.scenarios import load_scenario
+
+PATIENCE = 100.0
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="session")
+def domain():
+    """A domain that no other test process uses: a bound port of the loopback is its lock."""
+    for number in range(1, 100):
+        with socket.socket() as lock:
+            try:
+                lock.bind(("127.0.0.1", 22000 + number))
+            except OSError:
+                continue
+            yield number
+            return
+    pytest.fail("all 99 domains are in use")
+
+
+class Up:
+    """One `swarmbed up` and what it started."""
+
+    def __init__(self, tmp_path, domain, *arguments):
+        self.tmp_path = tmp_path
+        self.log = tmp_path / "up.log"
+        environment = os.environ | {
+            "ROS_DOMAIN_ID": str(domain),
+            "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+            "COLUMNS": "200",
+        }
+        with self.log.open("wb") as stream:
+            self.process = subprocess.Popen(
+                [
+                    *("env", "--default-signal=INT", sys.executable, "-c"),
+                    "from swarmbed_experiments.cli import main; main()",
+                    *("up", *arguments),
+                ],
+                cwd=tmp_path,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def said(self):
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def directory(self):
+        [found] = (self.tmp_path / "runs").iterdir()
+        return found
+
+    def wait(self, patience=PATIENCE):
+        """Wait for its end and return its exit status."""
+        return self.process.wait(patience)
+
+    def until(self, done, what):
+        end = time.monotonic() + PATIENCE
+        while not done():
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < end, f"no sign of {what}: {self.said}"
+            time.sleep(0.05)
+
+    def children(self):
+        """The processes that run in this run's directory or are told of it, without the command itself."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdecimal() or int(entry.name) == self.process.pid:
+                continue
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                here = (entry / "cwd").readlink() == self.tmp_path
+            except OSError:
+                continue
+            if here and state != "Z" and ("trial" in line or "controller" in line or "recorder" in line):
+                found[int(entry.name)] = line
+        return found
+
+    def logs(self, name):
+        files = self.tmp_path.glob(f"runs/*/log/{name}.log")
+        return "".join(file.read_text(encoding="utf-8", errors="replace") for file in files)
+
+
+@pytest.fixture
+def up(tmp_path, domain):
+    started = []
+
+    def start(*arguments):
+        started.append(Up(tmp_path, domain, *arguments))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+        for pid in one.children():
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_intralogistics_on_ros_retrieves_all_and_leaves_what_a_run_leaves(up):
+    one = up("intralogistics", "--speed", "max", "--record")
+    assert one.wait(200) == 0, one.said
+    summary = json.loads((one.directory / "summary.json").read_text())
+    assert summary["verdict"] == "accepted"
+    assert summary["scenario"] == "intralogistics"
+    assert summary["metrics"]["carriers_retrieved"] == summary["metrics"]["carriers"] == 5
+    left = {path.name for path in one.directory.iterdir()}
+    assert left >= {
+        *("scenario.yaml", "summary.json", "metrics.parquet", "recording.mcap", "tracks.png"),
+        *("timeline.png", "track.npz", "rosbag.mcap", "log"),
+    }
+    assert (one.directory / "rosbag.mcap").stat().st_size > 1_000_000
+    assert one.children() == {}
+    assert "5 of 5" in one.said
+
+
+@pytest.mark.parametrize("name", ["intralogistics_cooperative", "intralogistics"])
+def test_at_full_speed_it_is_the_same_run_as_in_one_process(up, name):
+    one = up(name, "--speed", "max", "--duration", "12", "--seed", "5")
+    assert one.wait() in {0, 1}, one.said
+    over_ros = Track.load(one.directory / "track.npz")
+    case, source = load_scenario(name, ["time_limit=12"], seed=5)
+    run = Run(case, source)
+    run.go()
+    here = run.track
+    assert np.array_equal(over_ros.times, here.times)
+    assert np.array_equal(over_ros.poses, here.poses.astype(np.float32))
+    assert np.array_equal(over_ros.carrier_poses, here.carrier_poses.astype(np.float32))
+    assert np.hypot(*np.diff(here.poses[:, :, :2], axis=0).T).sum() > 5.0
+
+
+def test_ctrl_c_ends_all_of_it_and_keeps_what_there_is(up):
+    one = up("--speed", "1", "--set", "robots.0.count=2", "--set", "carriers.0.count=2")
+    one.until(
+        lambda: len(one.children()) == 3 and "drives dots2" in one.logs("dots2_controller"), "the start"
+    )
+    time.sleep(1.0)
+    one.process.send_signal(signal.SIGINT)
+    assert one.wait() == 130, one.said
+    assert one.children() == {}
+    assert json.loads((one.directory / "summary.json").read_text())["verdict"] == "interrupted"
+    assert (one.directory / "tracks.png").exists()
+    assert "Traceback" not in one.said + one.logs("world") + one.logs("dots1_controller")
+
+
+def test_what_is_killed_takes_its_processes_with_it(up):
+    one = up("--speed", "1", "--set", "robots.0.count=1", "--set", "carriers.0.count=1")
+    one.until(lambda: len(one.children()) == 2, "the start")
+    one.process.kill()
+    one.process.wait()
+    end = time.monotonic() + 20
+    while one.children():
+        assert time.monotonic() < end, one.children()
+        time.sleep(0.05)
+
+
+def kill(one, word):
+    """Kill the child whose command line has a word."""
+    [pid] = [pid for pid, line in one.children().items() if word in line]
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def test_a_program_that_dies_is_told_and_started_again_if_asked(up):
+    one = up("--speed", "2", "--restart", "--set", "robots.0.count=2", "--duration", "30")
+    one.until(lambda: "drives dots1" in one.logs("dots1_controller"), "the start")
+    killed = kill(one, "controller dots1")
+    one.until(lambda: one.logs("dots1_controller").count("drives dots1") == 2, "the program again")
+    assert killed not in one.children()
+    one.process.send_signal(signal.SIGTERM)
+    one.wait()
+    assert one.children() == {}
+
+
+def test_a_world_that_dies_ends_all_and_says_why(up):
+    one = up("--speed", "1", "--set", "robots.0.count=1", "--set", "carriers.0.count=1")
+    one.until(lambda: "drives dots1" in one.logs("dots1_controller"), "the start")
+    kill(one, "trial")
+    assert one.wait() == 2
+    assert "world ended with SIGKILL" in one.said
+    assert one.children() == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nonsense",), "'nonsense' is not in config/scenarios"),
+        (("--speed", "-1"), "neither max nor a number above 0"),
+        (("random_walk_1000",), "a crowd has no programs of its own"),
+        (("--controller", "nobodys"), "no controller 'nobodys'"),
+        (("--world", "moon"), "no world 'moon'"),
+        (("--rviz",), "no package 'rviz2' here"),
+        (("--set", "robots.0.count=x"), "robots.0.count"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_starts(up, arguments, said):
+    one = up(*arguments)
+    assert one.wait() == 2
+    assert said in one.said
+    assert "Traceback" not in one.said
+
+
+def test_a_plan_is_a_world_and_a_program_for_each_robot(tmp_path):
+    plan = make_processes("intralogistics", robots=3, seed=4, speed="2", record=True, out=tmp_path)
+    assert plan.robots == ("dots1", "dots2", "dots3")
+    assert [process.name for process in plan.processes] == [
+        "world",
+        *(f"dots{k}_controller" for k in (1, 2, 3)),
+        "recorder",
+    ]
+    world = plan.processes[0]
+    assert world.needed
+    assert not any(process.needed for process in plan.processes[1:])
+    case, _ = load_scenario(world.arguments[0])
+    assert case.seed == 4
+    assert case.robots[0].count == 3
+    program = plan.processes[1]
+    assert program.ros_arguments()[-3:] == ("--ros-args", "-r", "__ns:=/dots1")
+    assert program.arguments[:3] == ("dots1", "--controller", "reference")
+
+
+def test_a_robots_plan(tmp_path):
+    del tmp_path
+    onboard, relay, program = robot_processes("dots4", controller="random_walk", localise=True)
+    assert onboard.needed
+    assert "--localise" in onboard.arguments
+    assert relay.arguments == ("--robots", "dots4")
+    assert program.namespace == "/dots4"
+    assert len(robot_processes("dots4", relay=False)) == 1

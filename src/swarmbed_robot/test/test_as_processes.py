@@ -1,0 +1,432 @@
+"""The nodes as processes: a world, its robots' programs, what happens when one of them dies."""
+
+from __future__ import annotations
+
+import math
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry
+from rclpy.action import ActionClient
+from rosgraph_msgs.msg import Clock
+from std_msgs.msg import Bool, Float64, Int32MultiArray
+from swarmbed_robot.nodes import Spinner
+from swarmbed_robot.ros_robot import RosRobot
+from visualization_msgs.msg import MarkerArray
+
+from swarmbed_interfaces import msg
+from swarmbed_interfaces.action import FollowPath
+from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
+from swarmbed_robot import qos
+from tf2_msgs.msg import TFMessage
+
+SCENARIO = """
+version: 1
+title: robots on an empty floor
+world: {world}
+arena: dots_arena
+time_limit: 1000
+noise: true
+robots:
+  - {{kind: dots, place: {{poses: {poses}}}}}
+controller: {{name: random_walk}}
+"""
+
+
+class Swarm:
+    """A world process and an outsider in the same domain."""
+
+    def __init__(self, ros, processes, *options, poses=((0.0, 0.0, 0.0),), world="planar"):
+        self.ros, self.processes = ros, processes
+        self.file = processes.tmp_path / "scenario.yaml"
+        poses = [list(pose) for pose in poses]
+        self.file.write_text(SCENARIO.format(world=world, poses=poses), encoding="utf-8")
+        self.node = ros.node("outsider")
+        self.statuses = []
+        self.node.create_subscription(msg.WorldStatus, "/world/status", self.statuses.append, qos.LATCHED)
+        self.options = options
+        self.start()
+
+    def start(self):
+        self.world = self.processes.start("world", str(self.file), *self.options)
+        self.ros.spin_until(lambda: self.statuses or self.world.ended, "the world")
+        assert not self.world.ended, self.world.said
+
+    @property
+    def status(self):
+        return self.statuses[-1]
+
+    def listen(self, topic, kind, profile=10):
+        got = []
+        self.node.create_subscription(kind, topic, got.append, profile)
+        return got
+
+    def call(self, service, topic, **fields):
+        client = self.node.create_client(service, f"/world/{topic}")
+        self.ros.spin_until(client.service_is_ready, f"the service {topic}")
+        future = client.call_async(service.Request(**fields))
+        self.ros.spin_until(future.done, f"the answer of {topic}")
+        self.node.destroy_client(client)
+        return future.result()
+
+
+@pytest.fixture
+def swarm(ros, processes):
+    return lambda *options, **how: Swarm(ros, processes, *options, **how)
+
+
+def speed_of(odometry):
+    twist = odometry.twist.twist
+    return math.hypot(twist.linear.x, twist.linear.y)
+
+
+def time_of(stamped):
+    return stamped.header.stamp.sec + stamped.header.stamp.nanosec * 1e-9
+
+
+def test_an_outsiders_controller_drives_a_robot(swarm, processes, ros):
+    here = swarm("--speed", "2", world="mujoco")
+    odometry = here.listen("/dots1/odom", Odometry)
+    script = Path(__file__).with_name("outsider.py")
+    outsider = processes.start(
+        sys.executable, str(script), "--ros-args", "-r", "__ns:=/dots1", "-p", "use_sim_time:=true"
+    )
+    ros.spin_until(lambda: outsider.ended, "the outsider's end")
+    assert "arrived after 0.5" in outsider.said, outsider.said
+    assert outsider.process.returncode == 0
+    place = odometry[-1].pose.pose.position
+    assert math.hypot(place.x, place.y) > 0.45
+
+
+def test_a_path_is_replaced_and_cancelled_in_flight(swarm, ros):
+    here = swarm("--speed", "2", world="mujoco")
+    odometry = here.listen("/dots1/odom", Odometry)
+    client = ActionClient(here.node, FollowPath, "/dots1/follow_path")
+    ros.spin_until(client.server_is_ready, "the action")
+
+    def send(x, y):
+        goal = FollowPath.Goal(waypoints=[msg.Waypoint(x=x, y=y)])
+        goal.header.frame_id = "odom"
+        sent = client.send_goal_async(goal)
+        ros.spin_until(sent.done, "acceptance")
+        return sent.result(), sent.result().get_result_async()
+
+    _, first = send(1.5, 0.0)
+    ros.spin_until(lambda: odometry and odometry[-1].pose.pose.position.x > 0.3, "the way")
+    second, result = send(0.5, 0.8)
+    ros.spin_until(first.done, "the first goal's end")
+    assert first.result().result.outcome == FollowPath.Result.REPLACED
+    ros.spin_until(lambda: odometry[-1].pose.pose.position.y > 0.15, "the new way")
+    cancel = second.cancel_goal_async()
+    ros.spin_until(result.done, "the cancelled goal's end")
+    assert cancel.done()
+    assert result.result().result.outcome == FollowPath.Result.CANCELLED
+    ros.spin_until(lambda: speed_of(odometry[-1]) < 0.02, "rest")
+    times = np.array([time_of(sample) for sample in odometry])
+    speeds = np.array([speed_of(sample) for sample in odometry])
+    assert speeds.max() < 2.05
+    for k, time in enumerate(times):
+        later = np.searchsorted(times, time + 0.1)
+        if later < len(times):
+            change = abs(speeds[later] - speeds[k]) / (times[later] - time)
+            assert change < 4.4, f"{change} m/s2 at {time} s"
+
+
+def test_a_killed_program_stops_its_robot_and_another_goes_on(swarm, processes, ros):
+    here = swarm("--speed", "1")
+    odometry = here.listen("/dots1/odom", Odometry)
+    clock = here.listen("/clock", Clock, qos.CLOCK)
+
+    def start():
+        return processes.start(
+            "controller", "dots1", "--controller", "random_walk", "--parameters", "{speed: 0.5}"
+        )
+
+    program = start()
+    ros.spin_until(lambda: odometry and speed_of(odometry[-1]) > 0.4, "motion")
+    ros.spin_for(0.5)
+    program.send(signal.SIGKILL)
+    killed = clock[-1].clock.sec + clock[-1].clock.nanosec * 1e-9
+    ros.spin_until(lambda: time_of(odometry[-1]) > killed + 1.2, "what comes then")
+    after = [(time_of(sample) - killed, speed_of(sample)) for sample in odometry if time_of(sample) > killed]
+    assert max(speed for since, speed in after if since < 0.1) > 0.2, "it was driving"
+    assert max(speed for since, speed in after if since > 0.6) < 0.02
+    start()
+    ros.spin_until(lambda: speed_of(odometry[-1]) > 0.3, "motion anew")
+
+
+def test_programs_say_that_their_world_is_gone_and_go_on_with_the_next(swarm, processes, ros):
+    here = swarm("--speed", "1")
+    program = processes.start("controller", "dots1", "--controller", "random_walk", "--silence", "1.0")
+    ros.spin_until(lambda: "drives dots1" in program.said, "the program")
+    here.world.send(signal.SIGKILL)
+    ros.spin_until(lambda: "dots1 is gone: no senses for 1 s" in program.said, "what the program says")
+    assert not program.ended
+    here.statuses.clear()
+    here.start()
+    ros.spin_until(lambda: program.said.count("drives dots1") == 2, "the program on the next world")
+    odometry = here.listen("/dots1/odom", Odometry)
+    ros.spin_until(lambda: odometry and speed_of(odometry[-1]) > 0.05, "motion")
+
+
+def test_a_program_whose_robot_never_comes_ends_and_says_so(processes, ros, domain):
+    program = processes.start("controller", "nobody", "--controller", "random_walk", "--patience", "0.5")
+    ros.spin_until(lambda: program.ended, "its end")
+    assert program.process.returncode == 1
+    assert f"no robot 'nobody' for 0.5 s in ROS domain {domain}" in program.said
+
+
+def test_garbage_on_every_input_is_counted_and_survived(swarm, ros):
+    here = swarm("--speed", "2")
+    diagnostics = here.listen("/diagnostics", DiagnosticArray)
+    bad = Twist()
+    bad.linear.x, bad.angular.z = math.nan, math.inf
+    rubbish = [
+        ("cmd_vel", bad),
+        ("led", Int32MultiArray(data=[])),
+        ("led", Int32MultiArray(data=[7] * 1_000_000)),
+        ("reflect_in", Float64(data=math.nan)),
+        ("lifter", Bool()),
+        ("power_en", Bool(data=True)),
+        ("motor_en", Bool(data=True)),
+        ("carrying", Bool()),
+        ("radio/send", msg.RadioPayload(radio="nonsense", payload=b"\0" * 70_000)),
+        ("command", msg.Command(velocity_body=[math.inf] * 3)),
+        ("command", msg.Command(lift=99, leds=[1] * 100_000)),
+        (
+            "command",
+            msg.Command(lift=-1, path=[msg.Path(frame="\udcff".encode("utf-8", "replace").decode())]),
+        ),
+    ]
+    for topic, sent in rubbish:
+        publisher = here.node.create_publisher(type(sent), f"/dots1/{topic}", 10)
+        ros.spin_until(publisher.get_subscription_count, topic)
+        publisher.publish(sent)
+        ros.spin_for(0.05)
+    client = ActionClient(here.node, FollowPath, "/dots1/follow_path")
+    ros.spin_until(client.server_is_ready, "the action")
+    goal = FollowPath.Goal(waypoints=[msg.Waypoint(x=math.nan)] * 5000)
+    goal.header.frame_id = "nowhere"
+    sent = client.send_goal_async(goal)
+    ros.spin_until(sent.done, "an answer")
+    result = sent.result().get_result_async()
+    ros.spin_until(result.done, "a result")
+    assert result.result().result.outcome == FollowPath.Result.REFUSED
+
+    def refused():
+        statuses = [status for array in diagnostics for status in array.status]
+        return {item.key for status in statuses if status.name == "dots1: refused" for item in status.values}
+
+    wanted = {"command.not_finite", "command.send", "input.command", "input.follow_path"}
+    ros.spin_until(lambda: wanted <= refused(), f"{wanted} among the refused")
+    assert not here.world.ended
+    odometry = here.listen("/dots1/odom", Odometry)
+    drive = here.node.create_publisher(Twist, "/dots1/cmd_vel", 10)
+    power = here.node.create_publisher(Bool, "/dots1/power_en", 10)
+    good = Twist()
+    good.linear.x = 0.3
+
+    def driven():
+        # Its watchdog has begun, with one message; it ran out meanwhile.
+        power.publish(Bool(data=True))
+        drive.publish(good)
+        return odometry and speed_of(odometry[-1]) > 0.25
+
+    ros.spin_until(driven, "motion")
+
+
+def test_two_swarms_do_not_hear_each_other_and_one_domain_has_one_world(swarm, processes, ros, domain):
+    swarm("--speed", "1")
+    other = domain + 100
+    there = processes.start("world", str(processes.tmp_path / "scenario.yaml"), "--speed", "1", domain=other)
+    spinner = Spinner(domain=other)
+    try:
+        node = spinner.node("visitor")
+        foreign, own = [], ros.node("visitor")
+        node.create_subscription(Odometry, "/dots1/odom", foreign.append, 10)
+        drive = own.create_publisher(Twist, "/dots1/cmd_vel", 10)
+        mine = []
+        own.create_subscription(Odometry, "/dots1/odom", mine.append, 10)
+        fast = Twist()
+        fast.linear.x = 0.5
+
+        def both():
+            spinner.once(0.0)
+            drive.publish(fast)
+            return foreign and mine and mine[-1].pose.pose.position.x > 0.3
+
+        ros.spin_until(both, "odometry of both")
+        assert not there.ended, there.said
+        assert max(speed_of(sample) for sample in mine) > 0.4
+        assert max(speed_of(sample) for sample in foreign) < 0.02
+        assert own.count_publishers("/dots1/odom") == 1
+        assert node.count_publishers("/dots1/odom") == 1
+    finally:
+        spinner.close()
+    third = processes.start("world", str(processes.tmp_path / "scenario.yaml"))
+    ros.spin_until(lambda: third.ended, "the third world's end")
+    assert third.process.returncode == 2
+    assert f"another world publishes /clock in ROS domain {domain}" in third.said
+    assert "take another domain" in third.said
+
+
+def test_pause_step_and_reset(swarm, ros):
+    here = swarm("--paused")
+    clock = here.listen("/clock", Clock, qos.CLOCK)
+    assert here.status.state == "paused"
+    refused = here.call(Step, "step", steps=0)
+    assert not refused.success
+    assert "0 steps" in refused.message
+    assert here.call(Step, "step", steps=25).success
+
+    def shows(seconds):
+        return lambda: (
+            clock
+            and math.isclose(clock[-1].clock.sec + clock[-1].clock.nanosec * 1e-9, seconds, abs_tol=1e-6)
+        )
+
+    ros.spin_until(shows(0.25), "25 steps of 10 ms")
+    ros.spin_for(0.3)
+    assert shows(0.25)()
+    assert here.call(Pause, "pause", paused=False).success
+    ros.spin_until(lambda: here.status.state == "running" and here.status.time > 0.5, "time")
+    not_now = here.call(Step, "step", steps=1)
+    assert "pause it first" in not_now.message
+    reset = here.call(Reset, "reset", seed=7)
+    assert reset.success, reset.message
+    assert reset.time.sec == 0
+    ros.spin_until(lambda: here.status.run == 1, "the next run")
+    info = here.listen("/dots1/info", msg.RobotInfo, qos.LATCHED)
+    ros.spin_until(lambda: info, "the robot's info")
+    assert (info[-1].seed, info[-1].run) == (7, 1)
+
+
+def test_a_reset_starts_programs_anew(swarm, processes, ros):
+    here = swarm("--speed", "4")
+    program = processes.start("controller", "dots1", "--controller", "random_walk")
+    ros.spin_until(lambda: "drives dots1" in program.said, "the program")
+    odometry = here.listen("/dots1/odom", Odometry)
+    ros.spin_until(lambda: odometry and speed_of(odometry[-1]) > 0.1, "motion")
+    assert here.call(Reset, "reset", seed=3).success
+    ros.spin_until(lambda: program.said.count("drives dots1") == 2, "the program anew")
+    del odometry[:]
+    ros.spin_until(lambda: odometry and speed_of(odometry[-1]) > 0.1, "motion anew")
+
+
+def test_robots_join_and_leave(swarm, processes, ros):
+    here = swarm("--speed", "2", world="mujoco")
+    made = here.call(Spawn, "spawn", kind="", name="", x=1.0, y=0.5, yaw=0.3)
+    assert made.success, made.message
+    assert made.name == "dots2"
+    odometry = here.listen("/dots2/odom", Odometry)
+    program = processes.start("controller", "dots2", "--controller", "random_walk")
+    ros.spin_until(lambda: odometry and speed_of(odometry[-1]) > 0.1, "the new robot's motion")
+    assert list(here.status.robots) == ["dots1", "dots2"]
+    for fields, said in (
+        ({"name": "dots1"}, "dots1"),
+        ({"kind": "tank"}, "no kind of robot 'tank'"),
+        ({"name": "Bad Name"}, "small letters"),
+        ({"x": math.nan}, "nan"),
+        ({"x": 0.0, "y": 0.0}, "dots1 is there"),
+        ({"x": 99.0}, "wall"),
+    ):
+        answer = here.call(Spawn, "spawn", **({"x": -0.8, "y": -0.8} | fields))
+        assert not answer.success
+        assert said in answer.message
+    gone = here.call(Remove, "remove", name="dots2")
+    assert gone.success, gone.message
+    ros.spin_until(lambda: here.node.count_publishers("/dots2/odom") == 0, "the topics' end")
+    assert not here.call(Remove, "remove", name="dots2").success
+    assert here.call(Spawn, "spawn", name="dots2", x=1.0, y=0.5, yaw=0.0).success
+    ros.spin_until(lambda: program.said.count("drives dots2") == 2, "the program on the new robot")
+
+
+def test_the_global_tree_and_the_scene(swarm, ros):
+    here = swarm("--speed", "1", poses=[(0.0, 0.0, 0.0), (0.5, 0.6, 1.0)], world="mujoco")
+    frames = here.listen("/tf", TFMessage, qos.TF)
+    static = here.listen("/tf_static", TFMessage, qos.LATCHED)
+    scene = here.listen("/scene", MarkerArray, qos.LATCHED)
+
+    def found():
+        return {
+            (t.header.frame_id, t.child_frame_id): t.transform for sent in frames for t in sent.transforms
+        }
+
+    ros.spin_until(lambda: ("map", "dots2_odom") in found(), "frames")
+    place = found()["map", "dots2_odom"]
+    assert (place.translation.x, place.translation.y) == pytest.approx((0.5, 0.6), abs=0.05)
+    assert 2 * math.atan2(place.rotation.z, place.rotation.w) == pytest.approx(1.0, abs=0.05)
+    assert ("dots1_odom", "dots1_base_link") in found()
+    ros.spin_until(lambda: static and scene, "latched topics")
+    children = {t.child_frame_id for t in static[-1].transforms}
+    assert {"dots1_cam0_link", "dots2_cam3_link"} <= children
+    assert {marker.ns for marker in scene[-1].markers} >= {"robots", "walls"}
+
+
+def test_the_onboard_node_is_a_robot(processes, ros, domain):
+    node = processes.start("onboard", "dots7", "--device", "virtual")
+    with RosRobot.connect("dots7", domain=domain) as robot:
+        assert robot.spec.kind == "dots"
+        before = robot.sense().time
+        from swarmbed_core.robot import Command
+
+        for _ in range(15):
+            robot.act(Command(velocity_body=(0.3, 0.0, 0.0)))
+            senses = robot.wait()
+        assert senses.time > before + 1.0
+        assert senses.pose_odom[0] > 0.2
+    node.send(signal.SIGINT)
+    ros.spin_until(lambda: node.ended, "its end")
+    assert node.process.returncode == 0, node.said
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("world", "nonsense"), "'nonsense' is not in config/scenarios"),
+        (("world", "--speed", "fast"), "speed is 'fast': max, or a number above 0"),
+        (("world", "--robots", "-3"), "robots: from 0 to 1000 is right"),
+        (("world", "--no-such-option"), "unrecognized arguments: --no-such-option"),
+        (
+            ("world", "--ros-args", "-p", "patience:=lots"),
+            "parameter patience: its type is float, such as 2.0",
+        ),
+        (("world", "--scan-rate", "1e9"), "scan_rate"),
+        (("controller", "dots1", "--controller", "nobodys"), "no controller 'nobodys'"),
+        (("controller", "dots1", "--parameters", "[1"), "YAML such as"),
+        (("controller", "dots1", "--controller", "cooperative", "--parameters", "{sped: 1}"), "sped"),
+        (("onboard", "dots1", "--kind", "tank"), "'tank' is not in config/robots"),
+        (("onboard", "dots1", "--device", "lidar"), "no device 'lidar': there are virtual"),
+    ],
+)
+def test_wrong_options_are_one_line_and_status_2(processes, ros, command, said):
+    node = processes.start(*command)
+    ros.spin_until(lambda: node.ended, "its end")
+    assert node.process.returncode == 2
+    assert said in node.said
+    assert "Traceback" not in node.said
+    assert node.said.startswith(f"{command[0]}: ")
+
+
+@pytest.mark.parametrize("node", ["world", "onboard", "controller"])
+def test_help_teaches(processes, ros, node):
+    asked = processes.start(node, "--help")
+    ros.spin_until(lambda: asked.ended, "its end")
+    assert asked.process.returncode == 0
+    assert "usage:" in asked.said
+    assert "--ros-args -p NAME:=VALUE" in asked.said
+    assert "default:" in asked.said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_world_ends_in_order(swarm, ros, number):
+    here = swarm("--speed", "1")
+    here.world.send(number)
+    ros.spin_until(lambda: here.world.ended, "its end")
+    assert here.world.process.returncode == 0, here.world.said
+    assert "Traceback" not in here.world.said
