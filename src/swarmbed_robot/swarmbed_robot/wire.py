@@ -37,7 +37,7 @@ MODES = (Mode.IDLE, Mode.VELOCITY, Mode.PATH)
 NANOSECONDS = 1_000_000_000
 LATE = 0.002
 """Seconds after its time from which a control cycle counts as late."""
-SWITCHES = {-1: None, 0: False, 1: True}
+SWITCHES = {msg.Command.KEEP: None, msg.Command.NO: False, msg.Command.YES: True}
 
 
 class WireError(SwarmbedError):
@@ -267,7 +267,8 @@ def command_to_msg(command: Command, *, time: float, run: int, doing: str) -> ms
         made.cancel = bool(command.cancel)
         for name in ("lift", "carrying", "motors", "power"):
             value = getattr(command, name)
-            setattr(made, name, msg.Command.KEEP if value is None else int(bool(value)))
+            if value is not None:
+                setattr(made, name, msg.Command.YES if value else msg.Command.NO)
         if command.leds is not None:
             made.leds = [int(colour) for colour in command.leds]
         if command.send is not None:
@@ -298,7 +299,7 @@ def command_from_msg(sent: msg.Command) -> Command:
     for name in ("lift", "carrying", "motors", "power"):
         value = getattr(sent, name)
         if value not in SWITCHES:
-            message = f"{name} is {value}: -1 (keep), 0 and 1 are right"
+            message = f"{name} is {value}: -1, 0 and 1 are right"
             raise WireError(message)
         switches[name] = SWITCHES[value]
     return Command(

@@ -243,7 +243,7 @@ def test_a_followed_path_is_shown(dots):
     got = dots.listen("path", PathMsg, qos.LATCHED)
     command = dots.publisher("command", msg.Command, qos.COMMAND)
     path = msg.Path(frame="base_link", waypoints=[msg.Waypoint(x=0.3), msg.Waypoint(x=0.5, y=0.2, yaw=1.0)])
-    dots.say(command, msg.Command(time=math.nan, path=[path], lift=-1, carrying=-1, motors=-1, power=-1))
+    dots.say(command, msg.Command(time=math.nan, path=[path]))
     dots.run(0.1)
     dots.ros.spin_until(lambda: got, "the path")
     places = np.array([(point.pose.position.x, point.pose.position.y) for point in got[-1].poses])
@@ -296,15 +296,15 @@ GARBAGE = [
     ("led", Int32MultiArray, lambda: Int32MultiArray(data=[1] * 300_000), "led"),
     ("led", Int32MultiArray, lambda: Int32MultiArray(data=[-1] * 16), "led"),
     ("command", msg.Command, lambda: msg.Command(velocity_body=[1.0]), "input.command"),
-    ("command", msg.Command, lambda: msg.Command(velocity_body=[math.nan] * 3, lift=-1), "command"),
+    ("command", msg.Command, lambda: msg.Command(velocity_body=[math.nan] * 3), "command"),
     ("command", msg.Command, lambda: msg.Command(velocity_body=[0.0] * 500_000), "input.command"),
     ("command", msg.Command, lambda: msg.Command(lift=7), "input.command"),
     ("command", msg.Command, lambda: msg.Command(run=9), "input.command"),
-    ("command", msg.Command, lambda: msg.Command(lift=-1, path=[msg.Path()]), "input.command"),
+    ("command", msg.Command, lambda: msg.Command(path=[msg.Path()]), "input.command"),
     (
         "command",
         msg.Command,
-        lambda: msg.Command(lift=-1, path=[msg.Path(frame="moon", waypoints=[msg.Waypoint(x=1.0)])]),
+        lambda: msg.Command(path=[msg.Path(frame="moon", waypoints=[msg.Waypoint(x=1.0)])]),
         "input.command",
     ),
     (
@@ -333,8 +333,6 @@ GARBAGE = [
 def test_garbage_is_refused_counted_and_survived(dots, topic, kind, make, reason):
     dots.run(0.05)
     sent = make()
-    if topic == "command" and reason != "input.command":
-        sent.carrying = sent.motors = sent.power = -1
     dots.say(dots.publisher(topic, kind), sent)
     dots.run(0.2)
     counted = [name for name in dots.refused if name.startswith(reason)]
