@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from launch.actions import DeclareLaunchArgument, EmitEvent, LogInfo
 from launch.events import Shutdown
 from launch_ros.actions import Node
+from swarmbed_core.errors import ConfigError
+from swarmbed_robot.host import speed_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from swarmbed_experiments.processes import Process
 
@@ -42,6 +44,8 @@ def action_of(process: Process) -> Node:
     return Node(
         package=process.package,
         executable=process.executable,
+        # What it prints begins with it.
+        exec_name=process.name,
         namespace=process.namespace or None,
         arguments=list(process.arguments),
         output="screen",
@@ -49,6 +53,46 @@ def action_of(process: Process) -> Node:
         # The world writes pictures at the end.
         sigterm_timeout="10",
     )
+
+
+# The values of arguments. What is wrong with them is told before anything starts, in one line.
+
+
+def whole(argument: Mapping[str, str], name: str) -> int | None:
+    """Return an argument's whole number, None if it was not given."""
+    text = argument[name]
+    try:
+        return int(text) if text else None
+    except ValueError:
+        message = f"{name} is '{text}': a whole number such as 3 is right"
+        raise ConfigError(message) from None
+
+
+def seconds(argument: Mapping[str, str], name: str) -> float | None:
+    """Return an argument's seconds, None if it was not given."""
+    text = argument[name]
+    try:
+        return float(text) if text else None
+    except ValueError:
+        message = f"{name} is '{text}': seconds such as 60 are right"
+        raise ConfigError(message) from None
+
+
+def speed(argument: Mapping[str, str]) -> str:
+    """Return how fast the world shall be."""
+    speed_of(argument["speed"])
+    return argument["speed"]
+
+
+def file(argument: Mapping[str, str], name: str) -> Path | None:
+    """Return the file that an argument names, None if it was not given."""
+    if not argument[name]:
+        return None
+    path = Path(argument[name]).expanduser()
+    if not path.is_file():
+        message = f"{name} is '{path}': there is no such file"
+        raise ConfigError(message)
+    return path.resolve()
 
 
 def out_directory(text: str) -> Path:

@@ -40,7 +40,7 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
-    from _swarmbed import actions_of, out_directory
+    from _swarmbed import actions_of, file, out_directory, seconds, speed, whole
     from launch.actions import LogInfo
     from swarmbed_experiments.processes import make_processes
 
@@ -48,14 +48,14 @@ def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     plan = make_processes(
         argument["scenario"],
         world=argument["world"] or None,
-        robots=int(argument["robots"]) if argument["robots"] else None,
+        robots=whole(argument, "robots"),
         controller=argument["controller"] or None,
-        seed=int(argument["seed"]) if argument["seed"] else None,
-        speed=argument["speed"],
-        duration=float(argument["duration"]) if argument["duration"] else None,
+        seed=whole(argument, "seed"),
+        speed=speed(argument),
+        duration=seconds(argument, "duration"),
         record=argument["record"] == "true",
         rviz=argument["rviz"] == "true",
         out=out_directory(argument["out"]),
-        parameters=Path(argument["params"]) if argument["params"] else None,
+        parameters=file(argument, "params"),
     )
     return [LogInfo(msg=f"results: {plan.directory}"), *actions_of(plan.processes)]

@@ -37,7 +37,7 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
-    from _swarmbed import actions_of
+    from _swarmbed import actions_of, file
     from swarmbed_experiments.processes import robot_processes
 
     argument = context.launch_configurations
@@ -49,6 +49,6 @@ def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         localise=argument["localise"] == "true",
         controller=argument["controller"] or None,
         relay=argument["relay"] == "true",
-        parameters=Path(argument["params"]) if argument["params"] else None,
+        parameters=file(argument, "params"),
     )
     return actions_of(processes)

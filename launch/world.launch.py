@@ -25,7 +25,7 @@ def generate_launch_description() -> LaunchDescription:
     arguments = [
         ("scenario", "intralogistics", None, "a name from config/scenarios, or a .yaml file"),
         ("world", "", None, "instead of the scenario's world: mujoco, planar"),
-        ("robots", "0", None, "how many, instead of the scenario's; 0 leaves it"),
+        ("robots", "", None, "how many, instead of the scenario's"),
         ("speed", "1", None, "times real time, or max"),
         ("paused", "false", YES_NO, "start standing still"),
         ("rviz", "false", YES_NO, "show it in rviz2"),
@@ -35,20 +35,17 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
-    from _swarmbed import actions_of
-    from swarmbed_core.config import share_dir
-    from swarmbed_experiments.processes import Process
+    from _swarmbed import actions_of, file, speed, whole
+    from swarmbed_experiments.processes import host_processes
 
     argument = context.launch_configurations
-    options = [argument["scenario"], "--speed", argument["speed"], "--robots", argument["robots"]]
-    if argument["world"]:
-        options += ["--world", argument["world"]]
-    if argument["paused"] == "true":
-        options.append("--paused")
-    if argument["params"]:
-        options += ["--ros-args", "--params-file", argument["params"]]
-    processes = [Process("world", "swarmbed_robot", "world", tuple(options), needed=True)]
-    if argument["rviz"] == "true":
-        look = share_dir() / "config" / "rviz" / "swarm.rviz"
-        processes.append(Process("rviz", "rviz2", "rviz2", ("-d", str(look))))
+    processes = host_processes(
+        argument["scenario"],
+        world=argument["world"] or None,
+        robots=whole(argument, "robots"),
+        speed=speed(argument),
+        paused=argument["paused"] == "true",
+        rviz=argument["rviz"] == "true",
+        parameters=file(argument, "params"),
+    )
     return actions_of(processes)

@@ -270,10 +270,18 @@ GROUPS: Sequence[tuple[str, Callable[[bool], Iterator[Row]]]] = (
 
 def all_groups() -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
     """Return all groups, those that are whole runs last: they take minutes."""
+    from swarmbed_experiments import bench_ros as ros
     from swarmbed_experiments import bench_runs as runs
 
     whole = (("speed", runs.speed), ("sweep", runs.sweeps), ("cost", runs.cost), ("tasks", runs.tasks))
-    return [*GROUPS, *whole]
+    on_ros = (
+        ("ros pace", ros.pace),
+        ("ros latency", ros.latency),
+        ("ros onboard", ros.onboard),
+        ("ros same", ros.same),
+        ("ros memory", ros.memory),
+    )
+    return [*GROUPS, *whole, *on_ros]
 
 
 def main(

@@ -6,12 +6,18 @@ which the world process reads it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
+from swarmbed_core.arena import Arena
 from swarmbed_core.config import share_dir
+from swarmbed_core.controller import find_controller
+from swarmbed_core.plugins import DEVICES, WORLDS, find_plugin
+from swarmbed_core.scene import make_scene
+from swarmbed_core.spec import RobotSpec
 
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import new_directory, write_text
@@ -143,9 +149,45 @@ def make_processes(
             Process("recorder", "swarmbed_robot", "recorder", ("--out", str(directory / "rosbag.mcap")))
         )
     if rviz:
-        look = share_dir() / "config" / "rviz" / "swarm.rviz"
-        more.append(Process("rviz", "rviz2", "rviz2", ("-d", str(look))))
+        more.append(_rviz())
     return Plan((world_process, *controllers, *more), names, directory, case.title)
+
+
+def host_processes(
+    scenario: str = "intralogistics",
+    *,
+    world: str | None = None,
+    robots: int | None = None,
+    speed: str = "1",
+    paused: bool = False,
+    rviz: bool = False,
+    parameters: Path | None = None,
+) -> tuple[Process, ...]:
+    """Return what has to run for a world without programs and without a frame.
+
+    Raises:
+        ConfigError: something in the scenario is wrong.
+    """
+    changes = [] if robots is None else [f"robots.0.count={robots}"]
+    case, source = load_scenario(scenario, changes, world=world)
+    find_plugin(WORLDS, case.world)
+    make_scene(case, case.seed, source)
+    options = [scenario, "--speed", speed]
+    if robots is not None:
+        options += ["--robots", str(robots)]
+    if world is not None:
+        options += ["--world", world]
+    if paused:
+        options.append("--paused")
+    if parameters is not None:
+        options += ["--ros-args", "--params-file", str(parameters.resolve())]
+    made = (Process(WORLD, "swarmbed_robot", "world", tuple(options), needed=True),)
+    return (*made, _rviz()) if rviz else made
+
+
+def _rviz() -> Process:
+    look = share_dir() / "config" / "rviz" / "swarm.rviz"
+    return Process("rviz", "rviz2", "rviz2", ("-d", str(look)))
 
 
 def robot_processes(
@@ -159,7 +201,20 @@ def robot_processes(
     relay: bool = True,
     parameters: Path | None = None,
 ) -> tuple[Process, ...]:
-    """Return what has to run for one robot: its on-board software, the relay of its frames, a program."""
+    """Return what has to run for one robot: its on-board software, the relay of its frames, a program.
+
+    Raises:
+        ConfigError: there is no such kind, device, arena or controller.
+        RunError: that is no robot's name.
+    """
+    if not re.fullmatch(r"[A-Za-z]\w*", robot, re.ASCII):
+        message = f"'{robot}' is no robot's name: letters, digits and _ are right, such as dots1"
+        raise RunError(message)
+    RobotSpec.load(kind)
+    Arena.load(arena)
+    find_plugin(DEVICES, device)
+    if controller is not None:
+        find_controller(controller, {}, "controller")
     ros = () if parameters is None else ("--ros-args", "--params-file", str(parameters.resolve()))
     options = [robot, "--kind", kind, "--device", device, "--arena", arena]
     if localise:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rclpy.action import ActionServer, CancelResponse
+from rclpy.clock import Clock, ClockType
 from rclpy.task import Future
 from swarmbed_core.control import Mode
 from swarmbed_core.errors import PathError
@@ -25,6 +26,7 @@ from swarmbed_robot import wire
 if TYPE_CHECKING:
     from rclpy.action.server import ServerGoalHandle
     from rclpy.callback_groups import CallbackGroup
+    from rclpy.node import Node
 
     from swarmbed_robot.api import RobotApi
 
@@ -47,6 +49,21 @@ class _Goal:
     cancelled: bool = False
 
 
+class _OwnClock:
+    """A node with a clock of its own: an executor complains where the timers of many servers share one."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._clock = Clock(clock_type=ClockType.ROS_TIME)
+
+    def get_clock(self) -> Clock:
+        """Return the clock."""
+        return self._clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+
 class _Server:
     """What both actions share: one goal at a time, a newer one replaces it."""
 
@@ -57,7 +74,7 @@ class _Server:
         self._results: dict[bytes, Future] = {}
         self._feedback = Pace(FEEDBACK_RATE)
         self._server = ActionServer(
-            api.node,
+            _OwnClock(api.node),
             kind,
             f"/{api.name}/{topic}",
             self._execute,

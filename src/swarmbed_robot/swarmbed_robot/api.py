@@ -419,7 +419,8 @@ class RobotApi:
             return
         self._path_shown = motion.paths
         made = PathMsg()
-        made.header.frame_id = ROOT
+        # For rviz, where all robots are in one tree.
+        made.header.frame_id = f"{self.name}_{ROOT}"
         made.header.stamp = wire.stamp_of(self.epoch + self._clock.time)
         for point in motion.path.waypoints:
             x, y, yaw = point.pose

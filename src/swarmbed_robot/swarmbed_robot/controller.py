@@ -98,6 +98,9 @@ class Program:
         self._node.get_logger().info(f"{said}, from {robot.time:.1f} s on")
 
     def _say(self, doing: str) -> None:
+        if not isinstance(doing, str):
+            message = f"its `doing` is {doing!r}; a controller says there in a word or two what it does"
+            raise RobotError(message)
         if doing != self.robot.doing:
             self._doing.publish(String(data=doing))
         # It goes with the command of the next tick.
@@ -147,6 +150,7 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
             program.step()
         except SwarmbedError as error:
             log.error(f"{robot.name}: {error}")  # noqa: TRY400 - it says all there is to say
+            program.close()
             return FAILED
         except Exception:  # noqa: BLE001 - a program of the user's may raise anything
             said = f"{robot.name}: its program failed and the robot is stopped"

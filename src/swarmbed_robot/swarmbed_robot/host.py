@@ -176,6 +176,7 @@ class WorldHost:
         self._run = 0
         self.apis: dict[str, RobotApi] = {}
         self._programs: set[str] = set()
+        self._silent: dict[str, float] = {}
         self._waiting = bool(options["wait"])
         self._cycles = self._late = 0
         self._lateness = np.zeros(4096)
@@ -236,6 +237,8 @@ class WorldHost:
         self._moving = Carriers(stage.scene) if stage.scene.carriers else None
         self._show_scene()
         # What was made until now lives as long as the world: it need not be looked through again and again.
+        # What a world before this one left is looked through once more.
+        gc.unfreeze()
         gc.collect()
         gc.freeze()
         self._restart_pace()
@@ -350,6 +353,8 @@ class WorldHost:
         if self._step_number % self._every == 0:
             if self._pacing.speed is None:
                 self._await_programs(now)
+                if self.stage is not stage:
+                    return
             if self._moving is not None and self._moving.moved(stage.world.carriers()):
                 self._carriers.publish(bytes(self._moving.template.data))
             self.over = stage.tick({name: api.doing for name, api in self.apis.items()})
@@ -360,18 +365,24 @@ class WorldHost:
 
     def _await_programs(self, now: float) -> None:
         """Wait for the answers of all programs that answered lately."""
-        programs = self._programs
-        programs.update(name for name, api in self.apis.items() if api.answered_since(now - 0.5))
-        missing = {name for name in programs if name in self.apis}
+        programs, silent, dead = self._programs, self._silent, self.stage.silent
+        programs.update(
+            name
+            for name, api in self.apis.items()
+            if api.answered_since(now - 0.5) and api.answered != silent.get(name)
+        )
+        missing = {name for name in programs if name in self.apis and name not in dead}
         end = time.monotonic() + float(self._options["patience"])
         while not self._spinner.stopping:
-            missing = {name for name in missing if self.apis[name].answered < now}
+            # A robot may be taken away, or all of them with a reset, while this waits.
+            missing = {name for name in missing if name in self.apis and self.apis[name].answered < now}
             left = end - time.monotonic()
             if not missing or left <= 0:
                 break
             self._spinner.once(min(left, IDLE))
         # Whoever is silent for that long is not waited for again before it has answered.
         programs -= missing
+        silent.update((name, self.apis[name].answered) for name in missing if name in self.apis)
 
     def _publish_clock(self) -> None:
         seconds, rest = divmod(round(self.stage.world.time * 1e9), 1_000_000_000)
@@ -511,6 +522,7 @@ class WorldHost:
             api.close()
         self.apis.clear()
         self._programs.clear()
+        self._silent.clear()
         self.stage.close()
         self.stage = made
         self._run += 1
@@ -588,11 +600,13 @@ class WorldHost:
         stage.swarm.remove(name)
         del self.apis[name]
         self._programs.discard(name)
+        self._silent.pop(name, None)
         api.close()
         self._show_scene()
 
     def close(self) -> None:
         """Give everything back."""
+        gc.unfreeze()
         for api in self.apis.values():
             api.close()
         self.apis.clear()

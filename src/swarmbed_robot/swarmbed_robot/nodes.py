@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import rclpy
 from rclpy.context import Context
+from rclpy.exceptions import InvalidTopicNameException
 from rclpy.experimental import EventsExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
+from rclpy.validate_full_topic_name import validate_full_topic_name
 from swarmbed_core.errors import SwarmbedError
 
+from swarmbed_robot.errors import RobotError
 from swarmbed_robot.options import Option, declare, overrides, parse
 
 if TYPE_CHECKING:
@@ -106,7 +109,7 @@ def run(
     spinner = None
     try:
         given, ros = parse(name, (description or "").strip(), options, _arguments(arguments))
-        spinner = Spinner(ros)
+        spinner = _begin(ros)
         spinner.obey_signals()
         node = spinner.node(name, parameter_overrides=overrides(given))
         return start(spinner, node, declare(node, options)) or 0
@@ -116,6 +119,34 @@ def run(
     finally:
         if spinner is not None:
             spinner.close()
+
+
+def _begin(ros: Sequence[str]) -> Spinner:
+    """Return the spinner of a process whose command line says this to ROS.
+
+    Raises:
+        RobotError: it makes no sense, or the environment's settings of ROS do not.
+    """
+    try:
+        return Spinner(ros)
+    except RuntimeError as error:
+        # All that rcl raises is one, and its text ends with places in its own source.
+        said = str(error).partition(", at /")[0]
+        message = f"ROS does not start: {said}"
+        raise RobotError(message) from None
+
+
+def check_name(robot: str) -> None:
+    """Accept what can be the name of a robot: its topics have it.
+
+    Raises:
+        RobotError: it cannot.
+    """
+    try:
+        validate_full_topic_name(f"/{robot}/info")
+    except InvalidTopicNameException:
+        message = f"'{robot}' is no robot's name: letters, digits and _ are right, such as dots1"
+        raise RobotError(message) from None
 
 
 def _arguments(arguments: Sequence[str] | None) -> Sequence[str]:

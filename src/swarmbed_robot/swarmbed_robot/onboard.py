@@ -22,7 +22,7 @@ from swarmbed_robot import qos, wire
 from swarmbed_robot.api import OPTIONS as API_OPTIONS
 from swarmbed_robot.api import RobotApi
 from swarmbed_robot.errors import RobotError
-from swarmbed_robot.nodes import Spinner, run
+from swarmbed_robot.nodes import Spinner, check_name, run
 from swarmbed_robot.options import Option
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def make_robot(options: dict[str, Any]) -> LocalRobot:
     Raises:
         SwarmbedError: there is no such kind, device or arena.
     """
+    check_name(options["robot"])
     spec = RobotSpec.load(options["kind"])
     maker = find_plugin(DEVICES, options["device"])
     device: Device = maker(options["robot"], spec, options["arena"])
@@ -94,6 +95,7 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
             if cycle % tell_every == 0:
                 _tell(node, diagnostics, api, cycle, late)
     finally:
+        gc.unfreeze()
         onboard.device.motors.enable(False)
         api.close()
 

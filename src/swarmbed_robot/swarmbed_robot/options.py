@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 Value = bool | int | float | str | list[str]
 
 ROS_ARGS = "--ros-args"
+LARGEST = 2**63 - 1
+"""Of a parameter that is a whole number."""
+EXACT = 1e15
+"""Below this whole numbers are written with all their digits."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,15 @@ class Option:
         return "--" + self.name.replace("_", "-").replace(".", "-")
 
     @property
+    def right(self) -> str:
+        """Return which numbers are right."""
+        low, high = (
+            f"{edge:.0f}" if abs(edge) < EXACT and edge == round(edge) else f"{edge:g}"
+            for edge in (self.low, self.high)
+        )
+        return f"from {low} to {high} is right"
+
+    @property
     def bounded(self) -> bool:
         """Return whether it is a number that is not right everywhere."""
         return math.isfinite(self.low) or math.isfinite(self.high)
@@ -64,6 +77,8 @@ class Option:
     def descriptor(self) -> ParameterDescriptor:
         """Return what ROS tools show of it and check it by."""
         made = ParameterDescriptor(description=self.text, read_only=self.fixed)
+        # Of an empty list rclpy guesses that it is one of bytes, whatever it was told.
+        made.dynamic_typing = isinstance(self.default, list)
         if self.choices:
             made.additional_constraints = f"one of {', '.join(self.choices)}"
         numbers = not isinstance(self.default, bool) and isinstance(self.default, int | float)
@@ -83,7 +98,7 @@ class Option:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
         if not (self.low <= value <= self.high):
-            return f"{self.name} is {value}: from {self.low:g} to {self.high:g} is right"
+            return f"{self.name} is {value}: {self.right}"
         return None
 
 
@@ -115,6 +130,10 @@ def parse(
     for option in options:
         _add(parser, option)
     given = {name: value for name, value in vars(parser.parse_args(ours)).items() if value is not None}
+    for name, value in given.items():
+        if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+            message = f"{name} is {value}: a whole number of 64 bits is right"
+            raise RobotError(message)
     return given, ros
 
 
@@ -157,9 +176,7 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
 
 def overrides(given: Mapping[str, Value]) -> list[Parameter]:
     """Return what the command line says as parameters, for the node's constructor."""
-    # Of an empty list rclpy would guess that it is one of bytes.
-    kinds = {name: Parameter.Type.STRING_ARRAY for name, value in given.items() if isinstance(value, list)}
-    return [Parameter(name, kinds.get(name), value) for name, value in given.items()]
+    return [Parameter(name, value=value) for name, value in given.items()]
 
 
 def declare(node: Node, options: Sequence[Option]) -> dict[str, Any]:
@@ -171,19 +188,13 @@ def declare(node: Node, options: Sequence[Option]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for option in options:
         try:
-            kind = Parameter.Type.STRING_ARRAY if isinstance(option.default, list) else None
-            if kind is not None and not option.default:
-                declared = node.declare_parameter(option.name, kind, option.descriptor())
-                value: Any = [] if declared.value is None else list(declared.value)
-            else:
-                value = node.declare_parameter(option.name, option.default, option.descriptor()).value
+            value = node.declare_parameter(option.name, option.default, option.descriptor()).value
+            if isinstance(option.default, list):
+                value = _texts(option, value)
         except InvalidParameterTypeException:
-            what = type(option.default).__name__
-            example = {"float": "2.0", "int": "2", "bool": "true", "str": "a text"}.get(what, "[a, b]")
-            message = f"parameter {option.name}: its type is {what}, such as {example}"
-            raise RobotError(message) from None
+            raise _wrong_type(option) from None
         except InvalidParameterValueException as error:
-            right = f"from {option.low:g} to {option.high:g} is right" if option.bounded else f"{error}"
+            right = option.right if option.bounded else f"{error}"
             message = f"parameter {option.name}: {right}"
             raise RobotError(message) from None
         fault = option.fault(value)
@@ -191,3 +202,23 @@ def declare(node: Node, options: Sequence[Option]) -> dict[str, Any]:
             raise RobotError(fault)
         values[option.name] = value
     return values
+
+
+def _texts(option: Option, value: Any) -> list[str]:
+    """Return the texts of a list.
+
+    Raises:
+        RobotError: it is none, or not one of texts.
+    """
+    if isinstance(value, str) or not hasattr(value, "__iter__"):
+        raise _wrong_type(option)
+    texts = list(value)
+    if not all(isinstance(text, str) for text in texts):
+        raise _wrong_type(option)
+    return texts
+
+
+def _wrong_type(option: Option) -> RobotError:
+    what = type(option.default).__name__
+    example = {"float": "2.0", "int": "2", "bool": "true", "str": "a text"}.get(what, "[a, b]")
+    return RobotError(f"parameter {option.name}: its type is {what}, such as {example}")

@@ -18,7 +18,7 @@ from swarmbed_core.robot import Command
 from swarmbed_interfaces import msg
 from swarmbed_robot import qos, wire
 from swarmbed_robot.errors import RobotError
-from swarmbed_robot.nodes import Spinner
+from swarmbed_robot.nodes import Spinner, check_name
 
 if TYPE_CHECKING:
     from rclpy.node import Node
@@ -49,7 +49,11 @@ class RosRobot:
         Args:
             node: that has the topics.
             name: of the robot.
+
+        Raises:
+            RobotError: no robot can have that name.
         """
+        check_name(name)
         self._node = node
         self._name = name
         self.doing = ""
@@ -79,6 +83,7 @@ class RosRobot:
         Raises:
             RobotError: there is none of this name.
         """
+        check_name(name)
         spinner = Spinner(domain=domain)
         robot = cls(spinner.node(f"{name}_program"), name)
         robot._spinner = spinner

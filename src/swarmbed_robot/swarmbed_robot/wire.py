@@ -6,6 +6,7 @@ What comes from outside and makes no sense raises `WireError` here; whoever rece
 from __future__ import annotations
 
 import math
+import operator
 from array import array
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,10 @@ from swarmbed_core.collision_map import CollisionMap
 from swarmbed_core.config import check
 from swarmbed_core.control import Mode
 from swarmbed_core.device import RadioPacket, Zone
-from swarmbed_core.errors import SwarmbedError
+from swarmbed_core.errors import ConfigError, SwarmbedError
 from swarmbed_core.markers import SideSight, UndersideSight
 from swarmbed_core.motion import Outcome
+from swarmbed_core.onboard import fault_of
 from swarmbed_core.power import BatteryState
 from swarmbed_core.robot import Command, MotionStatus, Senses
 from swarmbed_core.spec import RobotSpec
@@ -27,7 +29,7 @@ from swarmbed_core.trajectory import MAX_WAYPOINTS, Path, Waypoint
 from swarmbed_interfaces import msg
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.trajectory import Frame
@@ -116,8 +118,8 @@ def senses_from_msg(sent: msg.Senses, spec: RobotSpec) -> Senses:
             time=sent.time,
             pose_odom=_array(sent.pose_odom),
             twist_body=_array(sent.twist_body),
-            pose_map=_array(sent.pose_map) if len(sent.pose_map) else None,
-            pose_covariance=_array(sent.pose_covariance, 3) if len(sent.pose_covariance) else None,
+            pose_map=_known_array("pose_map", sent.pose_map, 3),
+            pose_covariance=_known_array("pose_covariance", sent.pose_covariance, 3, 3),
             heading=_known(sent.heading),
             zone=Zone(sent.zone.zone),
             ranges={sweep.ring: _array(sweep.distances) for sweep in sent.ranges},
@@ -182,7 +184,7 @@ def _side_from_msg(sent: msg.SideSight) -> SideSight:
         sent.yaw_known,
         sent.alignment,
         sent.markers,
-        _array(sent.pose_odom) if len(sent.pose_odom) else None,
+        _known_array("pose_odom", sent.pose_odom, 3),
     )
 
 
@@ -202,7 +204,7 @@ def _underside_from_msg(sent: msg.UndersideSight) -> UndersideSight:
         _array(sent.pose_body),
         _array(sent.covariance, 3),
         sent.markers,
-        _array(sent.pose_odom) if len(sent.pose_odom) else None,
+        _known_array("pose_odom", sent.pose_odom, 3),
     )
 
 
@@ -258,8 +260,12 @@ def command_to_msg(command: Command, *, time: float, run: int, doing: str) -> ms
     Raises:
         WireError: it holds what no message can.
     """
+    # What no robot takes must not come out of a message as something that one does.
+    fault = fault_of(command)
+    if fault is not None:
+        raise WireError(": ".join(fault))
     try:
-        made = msg.Command(run=run, time=float(time), doing=doing)
+        made = msg.Command(run=run, time=float(time), doing=_text(doing))
         if command.velocity_body is not None:
             made.velocity_body = [float(value) for value in command.velocity_body]
         if command.path is not None:
@@ -270,10 +276,10 @@ def command_to_msg(command: Command, *, time: float, run: int, doing: str) -> ms
             if value is not None:
                 setattr(made, name, msg.Command.YES if value else msg.Command.NO)
         if command.leds is not None:
-            made.leds = [int(colour) for colour in command.leds]
+            made.leds = [operator.index(colour) for colour in command.leds]
         if command.send is not None:
             made.send = [
-                msg.RadioPayload(radio=radio, payload=bytes(payload))
+                msg.RadioPayload(radio=_text(radio), payload=bytes(payload))
                 for radio, payload in command.send.items()
             ]
     except (TypeError, ValueError, AssertionError, AttributeError, OverflowError) as error:
@@ -317,8 +323,9 @@ def path_to_msg(path: Path) -> msg.Path:
     return msg.Path(
         frame=path.frame,
         waypoints=[waypoint_to_msg(point) for point in path.waypoints],
-        max_speed=path.max_speed or 0.0,
-        max_acceleration=path.max_acceleration or 0.0,
+        # A message takes whole numbers for floats, and then ends the process.
+        max_speed=float(path.max_speed or 0.0),
+        max_acceleration=float(path.max_acceleration or 0.0),
     )
 
 
@@ -371,7 +378,13 @@ def spec_from_text(text: str) -> RobotSpec:
     Raises:
         ConfigError: that is no robot's file.
     """
-    return check(yaml.safe_load(text), RobotSpec, "the robot's info")
+    source = "the robot's info"
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        message = f"{source}: no YAML: {error}"
+        raise ConfigError(message) from None
+    return check(data, RobotSpec, source)
 
 
 def _flat(values: FloatArray | None) -> Any:
@@ -387,14 +400,29 @@ def _array(values: Any, columns: int = 0) -> FloatArray:
     return made.reshape(-1, columns) if columns else made
 
 
+def _known_array(name: str, values: Any, *shape: int) -> FloatArray | None:
+    """Return an array that a message holds, None where it is empty."""
+    if not len(values):
+        return None
+    size = math.prod(shape)
+    if len(values) != size:
+        message = f"{name} of {len(values)} numbers: {size} are right, or none"
+        raise WireError(message)
+    return _array(values).reshape(shape)
+
+
+def _text(value: str) -> str:
+    """Return a text if a message can hold it."""
+    if not isinstance(value, str):
+        message = f"found {value!r}, expected a text"
+        raise TypeError(message)
+    value.encode()
+    return value
+
+
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
-
-
-def counts_of(names: Sequence[str], counts: Sequence[int]) -> Mapping[str, int]:
-    """Return counters that a message holds in two arrays."""
-    return dict(zip(names, counts, strict=False))

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from swarmbed_core.config import find
+from swarmbed_core.config import check, find
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.plugins import WORLDS, find_plugin
 from swarmbed_core.scenario import Scenario
@@ -95,7 +95,7 @@ def load(options: Mapping[str, Any]) -> tuple[Scenario, str]:
         change["robots"] = (first.model_copy(update={"count": options["robots"]}), *others)
     if options["seed"] >= 0:
         change["seed"] = options["seed"]
-    return Scenario.model_validate(scenario.model_dump() | change), str(path)
+    return check(scenario.model_dump() | change, Scenario, str(path)), str(path)
 
 
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
