@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from swarmbed_core.local import LocalRobot
     from swarmbed_core.robot import Senses
 
+    from swarmbed_robot.description import Joint
+
 OPTIONS = (
     Option("senses_rate", 10.0, "messages of a program's senses a second, on `senses`", 0.1, 100.0),
     Option("scan_rate", 50.0, "most messages a second on sensor/scan", 0.1, 100.0),
@@ -126,6 +128,7 @@ class RobotApi:
         commands: how many commands of a program came.
         inputs: how many messages came in, by topic.
         outputs: what goes out, by topic.
+        slide: the frames between which the lifting platform moves, None without one.
     """
 
     def __init__(
@@ -242,11 +245,13 @@ class RobotApi:
         moving = [(ROOT, f"{name}_{BODY}")]
         if self.onboard.marker_map is not None:
             moving.append(("map", ROOT))
-        fixed, self._slide = [], None
+        fixed = []
+        self._slide: Joint | None = None
+        self.slide: tuple[str, str] | None = None
         for joint in joints_of(_model_of(self._spec)):
             parent, child = f"{name}_{joint.parent}", f"{name}_{joint.child}"
             if any(joint.axis):
-                self._slide = joint
+                self._slide, self.slide = joint, (parent, child)
                 moving.append((parent, child))
                 continue
             fixed.append(_transform(parent, child, joint.translation, joint.rotation))
@@ -396,21 +401,28 @@ class RobotApi:
 
     def _publish_frames(self, pose_odom: tuple[float, float, float]) -> None:
         values, onboard = self._tf_values, self.onboard
-        _flat_pose(values[0], pose_odom)
+        flat_pose(values[0], pose_odom)
         row = 1
         if onboard.marker_map is not None:
             if onboard.filter.localised:
-                _flat_pose(values[1], compose(onboard.filter.pose, invert(pose_odom)).tolist())
+                flat_pose(values[1], compose(onboard.filter.pose, invert(pose_odom)).tolist())
             row = 2
-        if self._slide is not None:
-            (x, y, z), (ax, ay, az) = self._slide.translation, self._slide.axis
-            lifter, height = self._spec.lifter, onboard.lifter_height
-            up = 0.0 if height is None or lifter is None else height - lifter.lowered
-            values[row, :3] = x + ax * up, y + ay * up, z + az * up
-            values[row, 3:] = self._slide.rotation
+        if self.slide is not None:
+            self.place_platform(values[row])
         self._tf_bytes.fill(values)
         self._tf_bytes.stamp(*self._clock.now)
         self._tf.send(bytes(self._tf_bytes.data))
+
+    def place_platform(self, row: FloatArray) -> None:
+        """Write where the lifting platform is: translation and rotation."""
+        joint = self._slide
+        if joint is None:
+            return
+        (x, y, z), (ax, ay, az) = joint.translation, joint.axis
+        lifter, height = self._spec.lifter, self.onboard.lifter_height
+        up = 0.0 if height is None or lifter is None else height - lifter.lowered
+        row[:3] = x + ax * up, y + ay * up, z + az * up
+        row[3:] = joint.rotation
 
     def _show_path(self) -> None:
         """Publish the path that the robot follows when it is a new one."""
@@ -807,7 +819,7 @@ def _transform(
     return made
 
 
-def _flat_pose(row: FloatArray, pose: Sequence[float]) -> None:
+def flat_pose(row: FloatArray, pose: Sequence[float]) -> None:
     """Write a pose in the plane as translation and rotation."""
     row[0], row[1] = pose[0], pose[1]
     row[5], row[6] = math.sin(pose[2] / 2), math.cos(pose[2] / 2)

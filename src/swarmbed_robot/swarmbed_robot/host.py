@@ -30,7 +30,7 @@ from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import qos, wire
 from swarmbed_robot.api import OPTIONS as API_OPTIONS
-from swarmbed_robot.api import Output, RobotApi
+from swarmbed_robot.api import Output, RobotApi, flat_pose
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.options import Option
 from swarmbed_robot.scenery import Carriers, scene_markers
@@ -270,9 +270,10 @@ class WorldHost:
         frames = []
         for api in self.apis.values():
             frames += [("map", f"{api.name}_odom"), (f"{api.name}_odom", f"{api.name}_base_link")]
-        self._tf_bytes = Template(transforms(frames, flat=True))
-        self._tf_values = np.zeros((len(frames), 4))
-        self._tf_values[:, 3] = 1.0
+            frames += [api.slide] if api.slide is not None else []
+        self._tf_bytes = Template(transforms(frames, flat=False))
+        self._tf_values = np.zeros((len(frames), 7))
+        self._tf_values[:, 6] = 1.0
 
     # The loop
 
@@ -394,17 +395,22 @@ class WorldHost:
         stage = self.stage
         truth = dict(zip(stage.world.names, stage.world.truth(), strict=True))
         values = self._tf_values
-        for k, (name, api) in enumerate(self.apis.items()):
-            onboard = api.onboard
+        row = 0
+        for name, api in self.apis.items():
+            onboard, odom = api.onboard, values[row]
             x, y, yaw, *_ = onboard.filter.odometry.numbers()
-            _flat(values[2 * k + 1], (x, y, yaw))
+            flat_pose(values[row + 1], (x, y, yaw))
+            row += 2
+            if api.slide is not None:
+                api.place_platform(values[row])
+                row += 1
             if onboard.filter.localised:
                 place = onboard.filter.pose
             elif self._options["truth"] and name in truth:
                 place = truth[name][:3]
             else:
                 continue
-            _flat(values[2 * k], compose(place, invert((x, y, yaw))).tolist())
+            flat_pose(odom, compose(place, invert((x, y, yaw))).tolist())
         self._tf_bytes.fill(values)
         seconds, rest = divmod(round(stage.world.time * 1e9), 1_000_000_000)
         self._tf_bytes.stamp(seconds, rest)
@@ -611,9 +617,3 @@ class WorldHost:
             api.close()
         self.apis.clear()
         self.stage.close()
-
-
-def _flat(row: Any, pose: Any) -> None:
-    """Write a pose in the plane: x, y, and the sine and cosine of half the yaw."""
-    row[0], row[1] = pose[0], pose[1]
-    row[2], row[3] = math.sin(pose[2] / 2), math.cos(pose[2] / 2)
