@@ -67,24 +67,24 @@ def test_the_command_line_of_the_process_is_taken_if_none_is_given(monkeypatch):
         (["--ros-args", "-r", "__node:=bad name"], "ROS does not start"),
     ],
 )
-def test_what_is_wrong_with_its_options_is_one_line_and_status_2(arguments, said, capsys):
+def test_what_is_wrong_with_its_options_is_one_line_and_status_2(arguments, said, capfd):
     def start(*_):
         raise AssertionError
 
     assert go(start, *arguments) == BAD_INPUT == 2
-    told = capsys.readouterr()
+    told = capfd.readouterr()
     [line] = [line for line in told.err.splitlines() if line.startswith("test_node: ")]
     assert said in line
     assert told.out == ""
 
 
-def test_a_domain_that_is_none_is_told(monkeypatch, capsys):
+def test_a_domain_that_is_none_is_told(monkeypatch, capfd):
     monkeypatch.setenv("ROS_DOMAIN_ID", "here")
     assert go(lambda *_: 0) == BAD_INPUT
-    assert "ROS_DOMAIN_ID" in capsys.readouterr().err
+    assert "ROS_DOMAIN_ID" in capfd.readouterr().err
 
 
-def test_what_the_work_finds_wrong_is_told_and_all_is_given_back(capsys):
+def test_what_the_work_finds_wrong_is_told_and_all_is_given_back(capfd):
     spinners = []
 
     def start(spinner, node, options):
@@ -94,7 +94,7 @@ def test_what_the_work_finds_wrong_is_told_and_all_is_given_back(capsys):
         raise RobotError(message)
 
     assert go(start) == BAD_INPUT
-    assert capsys.readouterr().err == "test_node: the robot is in the way\n"
+    assert capfd.readouterr().err == "test_node: the robot is in the way\n"
     assert not spinners[0].context.ok()
     assert spinners[0].nodes == []
 
