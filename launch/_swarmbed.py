@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,7 @@ def action_of(process: Process) -> Node:
         exec_name=process.name,
         namespace=process.namespace or None,
         arguments=list(process.arguments),
+        additional_env={"ROS_DOMAIN_ID": str(domain_of(process))} if process.domain else None,
         output="screen",
         on_exit=over if process.needed else None,
         # The world writes pictures at the end.
@@ -98,3 +100,8 @@ def file(argument: Mapping[str, str], name: str) -> Path | None:
 def out_directory(text: str) -> Path:
     """Return the directory that runs go to: from where `ros2 launch` was called."""
     return Path(text).expanduser()
+
+
+def domain_of(process: Process) -> int:
+    """Return the ROS domain that a process runs in."""
+    return int(os.environ.get("ROS_DOMAIN_ID") or 0) + process.domain

@@ -283,3 +283,63 @@ class NoTree(TreeController):
 def test_a_controller_without_a_tree_is_told_so(fake):
     with pytest.raises(TypeError, match=r"NoTree\.make_tree returned None: the root of a tree is right"):
         NoTree(fake, NoParameters(), np.random.default_rng(0))
+
+
+class Notes(TreeController):
+    """Notes in which order things happen."""
+
+    def make_tree(self):
+        self.notes = []
+        return Noted(self.notes)
+
+    def before_tree(self):
+        # What was sensed for this tick is there already.
+        self.notes.append(("before", self.board.time, self.root.status))
+
+    def after_tree(self):
+        self.notes.append(("after", self.board.time, self.root.status))
+        self.board.say("ble", b"told")
+
+
+class Noted(Behaviour):
+    """Notes when it is ticked."""
+
+    def __init__(self, notes):
+        super().__init__("noted")
+        self.notes = notes
+
+    def update(self):
+        self.notes.append(("tree",))
+        return Status.SUCCESS
+
+
+def test_what_comes_before_and_after_the_tree_is_between_senses_and_command(fake):
+    controller = Notes(fake, NoParameters(), np.random.default_rng(0))
+    fake.set(time=0.1)
+    controller.tick()
+    assert controller.notes == [
+        ("before", 0.1, Status.INVALID),
+        ("tree",),
+        ("after", 0.1, Status.SUCCESS),
+    ]
+    [command] = fake.commands
+    assert command.send == {"ble": b"told"}
+
+
+def test_a_manager_may_tick_the_tree_in_its_place(fake):
+    controller = Notes(fake, NoParameters(), np.random.default_rng(0))
+
+    def manager():
+        controller.notes.append(("manager",))
+        controller.root.tick_once()
+
+    controller.tick_root = manager
+    controller.tick()
+    assert [note[0] for note in controller.notes] == ["before", "manager", "tree", "after"]
+    assert len(fake.commands) == 1
+    controller.notes.clear()
+    controller.tick_root = None
+    controller.tick()
+    assert [note[0] for note in controller.notes] == ["before", "tree", "after"]
+    # It is that of one controller, not of all.
+    assert Notes.tick_root is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import socket
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,43 @@ def root():
 
 
 @pytest.fixture(scope="session")
-def view_robot():
+def module_of():
+    """Return what makes a file a module."""
+
+    def make(path):
+        spec = importlib.util.spec_from_file_location(path.name.partition(".")[0], path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def view_robot(module_of):
     """Return launch/view_robot.launch.py as a module."""
-    spec = importlib.util.spec_from_file_location("view_robot", ROOT / "launch" / "view_robot.launch.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(ROOT / "launch" / "view_robot.launch.py")
+
+
+@pytest.fixture(scope="session")
+def launch_logs(tmp_path_factory):
+    """Keep launch's logs out of the home directory: it takes one place for a whole process."""
+    from launch.logging import launch_config
+
+    launch_config.log_dir = str(tmp_path_factory.mktemp("log"))
+
+
+@pytest.fixture
+def domain(monkeypatch):
+    """Enter a ROS domain that no other test process uses: a bound port of the loopback is its lock."""
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    for number in range(1, 100):
+        with socket.socket() as lock:
+            try:
+                lock.bind(("127.0.0.1", 22000 + number))
+            except OSError:
+                continue
+            monkeypatch.setenv("ROS_DOMAIN_ID", str(number))
+            yield number
+            return
+    pytest.fail("all 99 domains are in use")

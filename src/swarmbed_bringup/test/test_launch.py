@@ -16,9 +16,10 @@ pytest.importorskip(
 
 from launch.actions import IncludeLaunchDescription, LogInfo
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.logging import launch_config
 
 from launch import LaunchContext, LaunchDescription, LaunchService
+
+pytestmark = pytest.mark.usefixtures("launch_logs")
 
 ALL = ("robot_state_publisher", "joint_state_publisher", "joint_state_publisher_gui", "rviz2")
 
@@ -73,12 +74,6 @@ class Ros:
         parameters = yaml.safe_load((self.notes / "robot_state_publisher.yaml").read_text(encoding="utf-8"))
         (node,) = parameters.values()
         return ET.fromstring(node["ros__parameters"]["robot_description"])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _logs(tmp_path_factory):
-    """Keep launch's logs out of the home directory."""
-    launch_config.log_dir = str(tmp_path_factory.mktemp("log"))
 
 
 @pytest.fixture

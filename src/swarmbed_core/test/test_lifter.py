@@ -276,3 +276,26 @@ def test_a_set_point_that_is_none_is_refused(lifter: Lifter, height: float) -> N
 def test_impossible_rates_are_refused(lifter: Lifter, rate: float) -> None:
     with pytest.raises(ConfigError, match="lifter rate"):
         LifterModel(lifter, rate)
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_held_it_stays_where_it_is_until_the_next_command(lifter: Lifter, up: bool) -> None:
+    control = LifterControl(lifter, lifter.lowered if up else lifter.raised)
+    control.command(up)
+    for tick in range(50):
+        control.update(tick * TICK)
+    assert control.moving
+    control.hold()
+    held = control.set_point
+    assert lifter.lowered < held < lifter.raised
+    for tick in range(50, 100):
+        assert control.update(tick * TICK) == held
+    assert not control.moving
+    assert not control.at_top
+    assert not control.at_bottom
+    # From there on, and not for the time that has passed meanwhile.
+    control.command(up)
+    step = control.update(100 * TICK) - held
+    assert abs(step) == pytest.approx((lifter.raised - lifter.lowered) / lifter.travel_time * TICK)
+    assert (step > 0) == up
+    assert control.health.total == 0

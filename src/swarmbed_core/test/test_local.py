@@ -9,6 +9,8 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.local import LocalRobot, LocalSwarm
 from swarmbed_core.memory import MemoryWorld, Placement
 from swarmbed_core.robot import Command
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import make_scene
 
 
 @dataclass
@@ -110,3 +112,69 @@ def test_who_cannot_come_or_go_is_told():
     with pytest.raises(ConfigError, match="no Onboard of a robot 'dots2': there are dots1"):
         swarm.remove("dots2")
     assert [robot.name for robot in swarm.robots] == ["dots1"]
+
+
+def scene_of(*robots, arena="dots_arena"):
+    return make_scene(
+        Scenario.model_validate(
+            {
+                "version": 1,
+                "title": "some know where they are",
+                "arena": arena,
+                "time_limit": 1,
+                "controller": {"name": "none"},
+                "robots": list(robots),
+            }
+        )
+    )
+
+
+def swarm_of(scene):
+    placements = [Placement(item.name, item.spec, item.pose) for item in scene.robots]
+    return LocalSwarm.of_scene(scene, MemoryWorld(placements, scene.arena, noise=False))
+
+
+LOCALISED = {"localised": True, "place": {"poses": [[0.5, -0.4, 1.0], [-1.0, 0.3, -2.0]]}}
+LOST = {"kind": "epuck2", "place": {"poses": [[1.0, 1.0, 0.5]]}}
+
+
+def test_robots_of_a_scene_know_where_they_are_if_it_says_so():
+    swarm = swarm_of(scene_of(LOCALISED, LOST))
+    one, two, lost = (robot.onboard for robot in swarm.robots)
+    assert [robot.name for robot in swarm.robots] == ["dots1", "dots2", "epuck21"]
+    assert [onboard.filter.localised for onboard in (one, two, lost)] == [True, True, False]
+    assert one.filter.pose == pytest.approx([0.5, -0.4, 1.0], abs=1e-6)
+    assert two.filter.pose == pytest.approx([-1.0, 0.3, -2.0], abs=1e-6)
+    assert one.marker_map is two.marker_map
+    assert len(one.marker_map.markers) == len(Arena.load("dots_arena").markers().markers)
+    assert lost.marker_map is None
+    swarm.run(0.5)
+    assert lost.senses().pose_map is None
+    assert one.senses().pose_map == pytest.approx(swarm.world.truth()[0, :3], abs=0.02)
+
+
+def test_carriers_look_to_them_as_the_scene_says():
+    scene = scene_of(LOST | {"kind": "dots"})
+    swarm = swarm_of(scene)
+    assert swarm.robots[0].onboard.carrier_markers is scene.markers
+
+
+def test_where_nobody_is_localised_no_markers_are_looked_up(monkeypatch):
+    scene = scene_of(LOST)
+
+    def never(_):
+        raise AssertionError
+
+    monkeypatch.setattr(Arena, "markers", never)
+    world = type("Empty", (), {"names": ()})()
+    assert LocalSwarm.of_scene(scene, world).robots == []
+
+
+def test_in_an_arena_without_markers_they_dead_reckon_from_where_they_were_put():
+    swarm = swarm_of(scene_of(LOCALISED, arena="empty"))
+    one = swarm.robots[0].onboard
+    assert one.marker_map is None
+    assert one.filter.pose == pytest.approx([0.5, -0.4, 1.0], abs=1e-6)
+    one.act(Command(velocity_body=(0.2, 0.0, 0.0)))
+    swarm.run(0.3)
+    assert one.senses().pose_map == pytest.approx(swarm.world.truth()[0, :3], abs=0.01)

@@ -8,7 +8,7 @@ from swarmbed_core.control import Mode
 from swarmbed_core.errors import PathError
 from swarmbed_core.geometry import compose
 from swarmbed_core.kinematics import Kinematics
-from swarmbed_core.motion import SETTLE_SECONDS, Motion
+from swarmbed_core.motion import SETTLE_SECONDS, Motion, Outcome
 from swarmbed_core.spec import RobotSpec
 from swarmbed_core.trajectory import Path, Waypoint
 
@@ -158,3 +158,66 @@ def test_a_clock_that_steps_back_does_not_move_the_set_point(body):
     body.time -= 0.3
     body.motion.step(body.time, body.pose, body.twist)
     assert body.motion.player.setpoint.pose[0] == there
+
+
+def test_what_is_left_of_a_path_is_measured_along_its_waypoints(body):
+    motion = body.motion
+    assert motion.path is None
+    assert motion.distance_remaining == 0.0
+    assert all(math.isnan(off) for off in motion.off_end(body.pose))
+    way = to_all((1.0, 0.0, 0.0), (1.0, 1.0, 0.0), (0.0, 1.0, 0.0))
+    motion.follow(way, body.pose)
+    assert motion.path is way
+    assert motion.distance_remaining == pytest.approx(3.0)
+    left, before = [], 3.0
+    for _ in range(1000):
+        body.run(DT)
+        left.append(motion.distance_remaining)
+        assert left[-1] <= before + 1e-9
+        before = left[-1]
+        if motion.mode is Mode.IDLE:
+            break
+    assert left[-1] == 0.0
+    # At half of the way half is left.
+    at_corner = next(k for k in range(len(left)) if left[k] < 2.0)
+    assert left[at_corner] == pytest.approx(2.0, abs=0.05)
+
+
+def test_a_corrected_path_is_the_one_that_is_left(body):
+    body.motion.follow(to_all((0.5, 0.0, 0.0), (2.0, 0.0, 0.0)), body.pose)
+    while body.motion.waypoint < 1:
+        body.run(DT)
+    moved = to_all((0.5, 0.5, 0.0), (2.0, 0.5, 0.0))
+    assert body.motion.correct(moved)
+    assert body.motion.path is moved
+    x, y, _ = body.motion.player.setpoint.pose
+    assert body.motion.distance_remaining == pytest.approx(math.hypot(2.0 - x, 0.5 - y))
+    # One that is refused is not.
+    assert not body.motion.correct(to(9.0, 0.0, 0.0))
+    assert body.motion.path is moved
+
+
+def test_how_far_a_pose_is_off_the_end(body):
+    body.motion.follow(to_all((1.0, 0.0, 0.0), (3.0, 4.0, 3.0)), body.pose)
+    assert body.motion.off_end((0.0, 0.0, 3.0)) == pytest.approx((5.0, 0.0))
+    assert body.motion.off_end((3.0, 4.0, -3.0)) == pytest.approx((0.0, 2 * math.pi - 6.0))
+    body.motion.cancel()
+    body.run(1.0)
+    # Also of a path that is over.
+    assert body.motion.off_end(body.pose)[0] > 1.0
+
+
+def to_all(*poses) -> Path:
+    return Path(tuple(Waypoint(pose) for pose in poses))
+
+
+def test_ramped_down_it_comes_to_rest_as_fast_as_it_may(body, dots):
+    body.motion.follow(to(5.0, 0.0, 0.0), body.pose)
+    body.run(0.8)
+    fast = body.twist[0]
+    assert fast > 0.5
+    body.motion.ramp_down()
+    twists = np.vstack([[fast, 0.0, 0.0], body.run(1.5)])
+    assert np.abs(np.diff(twists[:, 0])).max() <= 1.01 * dots.limits.acceleration * DT
+    assert np.abs(body.twist).max() < 1e-9
+    assert (body.motion.mode, body.motion.outcome) == (Mode.IDLE, Outcome.CANCELLED)

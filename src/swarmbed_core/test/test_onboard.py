@@ -10,6 +10,7 @@ from swarmbed_core.camera import cameras_of
 from swarmbed_core.control import Mode
 from swarmbed_core.device import CornerReading, MotorReading, RangeReading
 from swarmbed_core.errors import PathError
+from swarmbed_core.geometry import between
 from swarmbed_core.leds import pack
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.markers import CarrierMarkers, CarrierPoseSolver, MarkerMap
@@ -566,3 +567,144 @@ def test_a_robot_cannot_be_placed_nowhere():
     for pose in ((math.nan, 0.0, 0.0), (1e308, 0.0, 0.0)):
         with pytest.raises(PathError, match="placed at"):
             onboard.place(pose)
+
+
+def test_halt_is_a_ramp_from_whatever_was_asked():
+    for command in (
+        Command(velocity_body=(1.0, 0.0, 0.0)),
+        Command(path=Path((Waypoint((5.0, 0.0, 0.0)),))),
+    ):
+        swarm = swarm_at(arena="empty", noise=False)
+        onboard = swarm.robots[0].onboard
+        onboard.act(command)
+        swarm.run(0.15 if command.path is None else 0.5)
+        fast = swarm.world.truth()[0, 3]
+        assert fast > 0.2
+        onboard.halt()
+        speeds = [fast]
+        for _ in range(150):
+            swarm.run(0.01)
+            speeds.append(swarm.world.truth()[0, 3])
+        assert speeds[-1] == pytest.approx(0.0, abs=1e-9)
+        assert np.diff(speeds).min() >= -1.05 * onboard.device.spec.limits.acceleration * 0.01
+        assert onboard.motion.mode is Mode.IDLE
+        assert onboard.health.total == 0
+        # It is no lock: whoever asks next is obeyed.
+        onboard.act(Command(velocity_body=(0.3, 0.0, 0.0)))
+        swarm.run(0.15)
+        assert swarm.world.truth()[0, 3] > 0.1
+
+
+def test_a_halted_path_in_map_is_not_taken_up_when_map_moves():
+    swarm = swarm_at((-1.0, 0.0, 0.0), seed=8)
+    onboard = swarm.robots[0].onboard
+    swarm.run(1.0)
+    onboard.act(Command(path=Path((Waypoint((1.0, 0.0, 0.0)),), frame="map")))
+    swarm.run(0.5)
+    onboard.halt()
+    seen = onboard.filter.pose
+    onboard.place((seen[0] + 0.1, seen[1], seen[2]))
+    swarm.run(2.0)
+    assert onboard.motion.outcome is Outcome.CANCELLED
+    assert swarm.world.truth()[0, 3:] == pytest.approx(np.zeros(3), abs=1e-6)
+
+
+def test_the_frame_of_a_path_is_where_it_was_when_it_began():
+    swarm = swarm_at(arena="empty", noise=False)
+    onboard = swarm.robots[0].onboard
+    assert onboard.path_frame == (0.0, 0.0, 0.0)
+    onboard.act(Command(path=Path((Waypoint((0.5, 0.2, 0.4)),))))
+    swarm.run(3.0)
+    assert onboard.path_frame == (0.0, 0.0, 0.0)
+    here = tuple(onboard.filter.odometry.pose)
+    onboard.act(Command(path=Path((Waypoint((0.5, 0.0, 0.0)),), frame="base_link")))
+    swarm.run(1.0)
+    assert onboard.path_frame == here
+    # A path that is refused changes nothing; the next in odom does.
+    onboard.act(Command(path=Path((Waypoint((0.5, 0.0, 0.0)),), frame="map")))
+    assert onboard.path_frame == here
+    onboard.act(Command(path=Path((Waypoint((0.0, 0.0, 0.0)),))))
+    assert onboard.path_frame == (0.0, 0.0, 0.0)
+
+
+def test_the_frame_of_a_path_in_map_is_map_as_the_robot_has_it():
+    swarm = swarm_at((-1.0, 0.5, 0.3), seed=8)
+    onboard = swarm.robots[0].onboard
+    swarm.run(1.0)
+    onboard.act(Command(path=Path((Waypoint((1.0, 0.0, 0.0)),), frame="map", max_speed=0.5)))
+    before = onboard.path_frame
+    origin = between(swarm.world.truth()[0, :3], np.zeros(3))
+    assert before == pytest.approx(tuple(origin), abs=0.03)
+    swarm.run(0.5)
+    seen = onboard.filter.pose
+    onboard.place((seen[0] + 0.2, seen[1], seen[2]))
+    swarm.run(0.5)
+    moved = onboard.path_frame
+    assert np.hypot(moved[0] - before[0], moved[1] - before[1]) > 0.05
+    # A later path in odom has a frame of its own.
+    onboard.act(Command(path=Path((Waypoint((0.0, 0.0, 0.0)),))))
+    assert onboard.path_frame == (0.0, 0.0, 0.0)
+
+
+def test_the_newest_sweep_of_a_ring_is_shown_with_its_time():
+    swarm = swarm_at((1.9, 0.0, 0.0), noise=False)
+    onboard = swarm.robots[0].onboard
+    assert np.isnan(onboard.sweep("tof")[1]).all()
+    swarm.run(1.0)
+    stamp, points = onboard.sweep("tof")
+    assert stamp == pytest.approx(swarm.world.time, abs=0.03)
+    senses = onboard.senses()
+    there = np.isfinite(points[:, 0])
+    assert points[there].tolist() == senses.points_body.tolist()
+    assert there.tolist() == np.isfinite(senses.ranges["tof"]).tolist()
+    # The wall ahead is 0.6 m from the middle of the robot.
+    assert points[there, 0].max() == pytest.approx(0.6, abs=0.01)
+    with pytest.raises(KeyError):
+        onboard.sweep("sonar")
+
+
+def test_what_the_api_shows_takes_nothing_from_a_program():
+    swarm = swarm_at((0.0, 0.0, 1.0), arena="empty", noise=False)
+    onboard = swarm.robots[0].onboard
+    assert onboard.heading is None
+    swarm.run(0.2)
+    assert onboard.heading == onboard.senses().heading == pytest.approx(1.0, abs=0.01)
+    assert onboard.lifter_height == onboard.senses().lifter_height == pytest.approx(0.145)
+    assert onboard.zone is onboard.senses().zone
+    assert onboard.drives_on
+    onboard.act(Command(motors=False))
+    assert not onboard.drives_on
+    assert swarm_at(kind="epuck2").robots[0].onboard.lifter_height is None
+
+
+def test_who_wants_to_see_images_is_given_each_one():
+    shots = [
+        CornerReading(0.005, "cam0", np.array([3]), np.zeros((1, 4, 2))),
+        CornerReading(0.005, "cam1", np.empty(0, dtype=np.int64), np.empty((0, 4, 2))),
+        CornerReading(1e6, "cam2", np.array([4]), np.zeros((1, 4, 2))),
+    ]
+    world, onboard = onboard_with(cameras=Fixed(shots))
+    steps(world, onboard, 1)
+    seen = []
+    onboard.on_image = seen.append
+    steps(world, onboard, 2)
+    # But what claims to be of a time to come.
+    assert [shot.camera for shot in seen] == ["cam0", "cam1"] * 2
+    assert seen[0] is shots[0]
+    onboard.on_image = None
+    steps(world, onboard, 2)
+    assert len(seen) == 4
+
+
+def test_who_looks_at_images_and_fails_is_counted_and_survived():
+    world, onboard = onboard_with(
+        cameras=Fixed([CornerReading(0.005, "cam0", np.array([3]), np.zeros((1, 4, 2)))])
+    )
+
+    def fails(_):
+        raise ZeroDivisionError
+
+    onboard.on_image = fails
+    steps(world, onboard, 3)
+    assert onboard.health.counts["cameras.failed"] == 3
+    assert is_finite(onboard)

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -160,7 +161,9 @@ def pace(quick: bool) -> Iterator[Row]:
         total = sum(counts["rates"].values())
         yield Row("ROS: messages", total, "a second", note="that the listener got")
         for topic, rate in RATES.items():
-            got = [value for name, value in counts["rates"].items() if name.endswith(f"/{topic}")]
+            got = [
+                value for name, value in counts["rates"].items() if re.fullmatch(f"/dots\\d+/{topic}", name)
+            ]
             yield Row(
                 f"ROS: {topic}, share of its {rate} Hz",
                 100 * float(np.mean(got)) / rate,
@@ -199,10 +202,7 @@ def latency(quick: bool) -> Iterator[Row]:
         reflect = bench.node.create_publisher(Float64, "/dots1/reflect_in", 10)
         bench.until(lambda: scans and odometry and drive.get_subscription_count(), "the robot")
         bench.spin(2.0)
-        # The fastest of the clock's messages tells what the world's 0 is on this machine's clock.
-        offset = min(at - _seconds(sent.clock) for at, sent in clock)
-        late = [at - offset - _seconds(sent.header.stamp) for at, sent in scans]
-        yield from _spread("ROS: range to controller", late, "from the sweep to the callback")
+        del scans[:]
         back = []
         for k in range(tries):
             started, before = time.monotonic(), len(echoes)
@@ -211,6 +211,8 @@ def latency(quick: bool) -> Iterator[Row]:
             back.append(echoes[-1][0] - started)
             bench.spin(0.02 + 0.01 * random.random())  # noqa: S311 - not in step with the world's cycles
         yield from _spread("ROS: echo, there and back", back, "reflect_in to reflect_out, Python to Python")
+        # The fastest of the clock's messages tells what the world's 0 is on this machine's clock.
+        offset = min(at - _seconds(sent.clock) for at, sent in clock)
         moved = []
         for k in range(tries):
             twist = Twist()
@@ -225,6 +227,8 @@ def latency(quick: bool) -> Iterator[Row]:
             )
             first = next(sent for _, sent in odometry[before:] if _speed(sent) > MOVES)
             moved.append(offset + _seconds(first.header.stamp) - started)
+        late = [at - offset - _seconds(sent.header.stamp) for at, sent in scans]
+        yield from _spread("ROS: range to controller", late, "from the sweep to the callback")
         note = f"from cmd_vel to a body that moves by more than {MOVES:g} m/s"
         yield from _spread("ROS: command to motion", moved, note)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import Annotated
@@ -132,6 +133,9 @@ def up(
     domain: Annotated[
         int | None, typer.Option(min=0, max=232, help="ROS domain; ROS_DOMAIN_ID, if not given.")
     ] = None,
+    isolate: Annotated[
+        bool, typer.Option("--isolate", help="Each robot in a ROS domain of its own, the next ones.")
+    ] = False,
     params: Annotated[
         Path | None, typer.Option(help="A YAML file of ROS parameters, such as config/ros/nodes.yaml.")
     ] = None,
@@ -160,6 +164,7 @@ def up(
 
     console = Console()
     as_speed(speed)
+    here = int(os.environ.get("ROS_DOMAIN_ID") or 0) if domain is None else domain
     plan = make_processes(
         scenario,
         world=world,
@@ -171,6 +176,7 @@ def up(
         duration=duration,
         record=record,
         rviz=rviz,
+        isolate=here if isolate else None,
         out=out,
         parameters=params,
     )

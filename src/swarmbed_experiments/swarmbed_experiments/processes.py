@@ -40,6 +40,7 @@ class Process:
         arguments: of its own.
         namespace: of its node.
         needed: whether all is over when it ends.
+        domain: how many ROS domains after the plan's own it runs in.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Process:
     arguments: tuple[str, ...] = ()
     namespace: str = ""
     needed: bool = False
+    domain: int = 0
 
     def ros_arguments(self) -> tuple[str, ...]:
         """Return its arguments with those for ROS."""
@@ -84,6 +86,7 @@ def make_processes(
     duration: float | None = None,
     record: bool = False,
     rviz: bool = False,
+    isolate: int | None = None,
     out: Path = Path("runs"),
     parameters: Path | None = None,
 ) -> Plan:
@@ -100,6 +103,7 @@ def make_processes(
         duration: seconds of the world's time after which the run is over, instead of the scenario's.
         record: whether all topics are recorded to rosbag.mcap.
         rviz: whether rviz2 shows it.
+        isolate: the world's ROS domain, if each robot and its program shall have one of their own: the next.
         out: gets a directory for the run.
         parameters: a file of ROS parameters for all nodes.
 
@@ -124,11 +128,21 @@ def make_processes(
     file = directory / "scenario.yaml"
     write_text(file, to_yaml(case))
     ros = () if parameters is None else ("--ros-args", "--params-file", str(parameters.resolve()))
+    options = (*(() if isolate is None else ("--robot-domains", str(isolate + 1))), *ros)
     world_process = Process(
         WORLD,
         "swarmbed_experiments",
         "trial",
-        (str(file), "--name", Path(source).stem, "--directory", str(directory), "--speed", speed, *ros),
+        (
+            str(file),
+            "--name",
+            Path(source).stem,
+            "--directory",
+            str(directory),
+            "--speed",
+            speed,
+            *options,
+        ),
         needed=True,
     )
     told = yaml.safe_dump(dict(case.controller.parameters), default_flow_style=True, width=10_000).strip()
@@ -140,8 +154,9 @@ def make_processes(
             "controller",
             (name, "--controller", case.controller.name, "--parameters", told),
             namespace=f"/{name}",
+            domain=0 if isolate is None else k,
         )
-        for name in names
+        for k, name in enumerate(names, start=1)
     )
     more = []
     if record:

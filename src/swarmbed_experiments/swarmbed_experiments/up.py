@@ -68,8 +68,10 @@ class _Child:
         if self.stream is None:
             self.stream = self.log.open("ab")
         parent = os.getpid()
+        domain = int(os.environ.get("ROS_DOMAIN_ID") or 0) + self.process.domain
         self.popen = subprocess.Popen(  # noqa: S603 - programs of the plan
             self.command,
+            env=os.environ | {"ROS_DOMAIN_ID": str(domain)},
             stdin=subprocess.DEVNULL,
             stdout=self.stream,
             stderr=subprocess.STDOUT,

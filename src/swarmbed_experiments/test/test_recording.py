@@ -19,7 +19,6 @@ from swarmbed_core.scene import make_scene
 from swarmbed_core.world import CarrierTruth
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.recording import MAP_CELL, Recorder
-from swarmbed_robot.templates import Template, message, stamped
 
 STORE = get_typestore(Stores.ROS2_JAZZY)
 
@@ -379,16 +378,3 @@ def test_the_same_run_gives_the_same_bytes(tmp_path):
     for file in files:
         record(file, scene, seconds=0.5)
     assert files[0].read_bytes() == files[1].read_bytes()
-
-
-def test_unknown_fields_of_a_message_are_told():
-    with pytest.raises(TypeError, match="has no field height"):
-        message("geometry_msgs/msg/Point", x=1.0, height=2.0)
-
-
-def test_stamps_are_written_into_every_header():
-    transform = message("geometry_msgs/msg/TransformStamped", header=stamped("map"), child_frame_id="odd")
-    template = Template(message("tf2_msgs/msg/TFMessage", transforms=[transform] * 3))
-    template.stamp(12, 500)
-    sent = STORE.deserialize_cdr(bytes(template.data), "tf2_msgs/msg/TFMessage")
-    assert [(item.header.stamp.sec, item.header.stamp.nanosec) for item in sent.transforms] == [(12, 500)] * 3

@@ -17,9 +17,9 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
 pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; run scripts/setup")
 
-from swarmbed_experiments.processes import make_processes, robot_processes
 from swarmbed_experiments.runner import Run, Track
 from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_robot.nodes import Spinner
 
 PATIENCE = 100.0
 
@@ -155,6 +155,34 @@ def test_at_full_speed_it_is_the_same_run_as_in_one_process(up, name):
     assert np.hypot(*np.diff(here.poses[:, :, :2], axis=0).T).sum() > 5.0
 
 
+def test_robots_in_domains_of_their_own(up, domain):
+    """Each robot's topics are in its own domain alone; the run is the same as in one process."""
+    one = up("--isolate", "--speed", "max", "--duration", "8", "--set", "robots.0.count=2")
+    spinners = [Spinner(domain=domain + k) for k in range(3)]
+    nodes = [spinner.node("visitor") for spinner in spinners]
+    try:
+
+        def seen():
+            for spinner in spinners:
+                spinner.once(0.01)
+            return [
+                {name for name in ("dots1", "dots2") if node.count_publishers(f"/{name}/odom")}
+                for node in nodes
+            ]
+
+        one.until(lambda: seen() == [set(), {"dots1"}, {"dots2"}], "two robots in two domains")
+        assert nodes[0].count_publishers("/clock") == nodes[2].count_publishers("/clock") == 1
+    finally:
+        for spinner in spinners:
+            spinner.close()
+    assert one.wait() in {0, 1}, one.said
+    over_ros = Track.load(one.directory / "track.npz")
+    case, source = load_scenario("intralogistics_cooperative", ["time_limit=8", "robots.0.count=2"])
+    run = Run(case, source)
+    run.go()
+    assert np.array_equal(over_ros.poses, run.track.poses.astype(np.float32))
+
+
 def test_ctrl_c_ends_all_of_it_and_keeps_what_there_is(up):
     one = up("--speed", "1", "--set", "robots.0.count=2", "--set", "carriers.0.count=2")
     one.until(
@@ -224,32 +252,3 @@ def test_what_is_wrong_is_said_before_anything_starts(up, arguments, said):
     assert one.wait() == 2
     assert said in one.said
     assert "Traceback" not in one.said
-
-
-def test_a_plan_is_a_world_and_a_program_for_each_robot(tmp_path):
-    plan = make_processes("intralogistics", robots=3, seed=4, speed="2", record=True, out=tmp_path)
-    assert plan.robots == ("dots1", "dots2", "dots3")
-    assert [process.name for process in plan.processes] == [
-        "world",
-        *(f"dots{k}_controller" for k in (1, 2, 3)),
-        "recorder",
-    ]
-    world = plan.processes[0]
-    assert world.needed
-    assert not any(process.needed for process in plan.processes[1:])
-    case, _ = load_scenario(world.arguments[0])
-    assert case.seed == 4
-    assert case.robots[0].count == 3
-    program = plan.processes[1]
-    assert program.ros_arguments()[-3:] == ("--ros-args", "-r", "__ns:=/dots1")
-    assert program.arguments[:3] == ("dots1", "--controller", "reference")
-
-
-def test_a_robots_plan(tmp_path):
-    del tmp_path
-    onboard, relay, program = robot_processes("dots4", controller="random_walk", localise=True)
-    assert onboard.needed
-    assert "--localise" in onboard.arguments
-    assert relay.arguments == ("--robots", "dots4")
-    assert program.namespace == "/dots4"
-    assert len(robot_processes("dots4", relay=False)) == 1

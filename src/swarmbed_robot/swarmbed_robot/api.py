@@ -86,8 +86,8 @@ OPTIONS = (
     ),
 )
 
-LISTENERS_RATE = 5.0
-"""How often each topic is asked whether somebody listens, in Hz."""
+PHASES = 20
+"""Cycles over which the robots of a world spread what they publish."""
 UNDERSIDE = 200
 """The id by which the map under a carrier is told as one tag."""
 ROOT, BODY = "odom", "base_link"
@@ -169,10 +169,11 @@ class RobotApi:
         self.global_tf = global_tf
         self._program = Watchdog(options["program_timeout"], "program", onboard.health)
         self._program_drives = False
-        self._listeners = Pace(LISTENERS_RATE)
         self.inputs: Counter[str] = Counter()
         self._reported = (time.monotonic(), 0, Counter[str](), Counter[str]())
         self._cycles = 0
+        # Robots of one world begin to publish one cycle after the other, or all would publish in the same.
+        self._phase = index % PHASES
         self._sent: msg.Senses | None = None
         self._path_shown = 0
         self._sweeps: dict[str, float] = {}
@@ -180,6 +181,7 @@ class RobotApi:
         self._made: list[Any] = []
         self.outputs: dict[str, Output] = {}
         self._make_outputs(index, seed)
+        self._turns = tuple(self.outputs.values())
         self._make_inputs()
         self._eyes = _Eyes(self) if self._spec.cameras else None
 
@@ -266,14 +268,14 @@ class RobotApi:
         """Publish what is due; the Onboard has just been stepped."""
         self._cycles += 1
         self._clock.set(now)
-        if self._listeners.due(now):
-            self.look()
+        self._look_at_one()
         if self._program_drives and self._program.expired(now):
             self._program_drives = False
             self.onboard.health.refuse("program.silent", f"no command for {self._program.timeout} s: stopped")
             self.onboard.halt()
-        self._publish_senses_of(now)
-        self._publish_place(now)
+        if self._cycles > self._phase:
+            self._publish_senses_of(now)
+            self._publish_place(now)
         self._path_server.cycle(now)
         if self._lift_server is not None:
             self._lift_server.cycle(now)
@@ -468,6 +470,13 @@ class RobotApi:
         if self._sent is not None:
             self._senses.send(self._sent)
 
+    def _look_at_one(self) -> None:
+        """Find out whether somebody listens to one topic, another in each cycle: asking takes its time."""
+        turn = (self._cycles + self._phase) % len(self._turns)
+        self._turns[turn].look()
+        if turn == 0 and self._eyes is not None:
+            self._eyes.watch()
+
     def look(self) -> None:
         """Find out which topics somebody listens to."""
         for output in self.outputs.values():
@@ -570,6 +579,7 @@ class RobotApi:
             return
         # Even of a command that makes no sense: somebody is there.
         self.commands += 1
+        self._senses.wanted = True
         self.answered = sent.time
         self.doing = sent.doing
         self._program.fed(self.onboard.device.clock.time)

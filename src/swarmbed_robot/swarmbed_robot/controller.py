@@ -1,7 +1,8 @@
 """Run a program for one robot over ROS 2: any controller that `swarmbed` knows, or module:Class of your own.
 
 It is ticked whenever the robot has sensed, ten times a second of the robot's own clock. Where py_trees_ros is
-installed, the tree of a controller that has one is a py_trees_ros tree, which its viewers show.
+installed, the tree of a controller that has one is a py_trees_ros tree, which its viewers show: node
+`/<robot>/tree`.
 """
 
 from __future__ import annotations
@@ -45,12 +46,13 @@ FAILED = 1
 class Program:
     """A controller, its robot, and what joins them to ROS."""
 
-    def __init__(self, node: Node, options: dict[str, Any]) -> None:
+    def __init__(self, spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
         """Find the controller; it is made when the robot is there.
 
         Raises:
             SwarmbedError: there is no such controller, or it takes no such parameters.
         """
+        self._spinner = spinner
         self._node = node
         self._options = options
         try:
@@ -108,16 +110,24 @@ class Program:
 
     def _show_tree(self) -> None:
         """Give the tree to py_trees_ros, if it is there."""
-        if self._tree is not None:
-            self._tree.shutdown()
-            self._tree = None
+        self._end_tree()
         root = getattr(self._controller, "root", None)
         trees = _py_trees_ros()
         if trees is None or root is None or not hasattr(self._controller, "tick_root"):
             return
         self._tree = trees.BehaviourTree(root=root, unicode_tree_debug=False)
-        self._tree.setup(node=self._node, timeout=15.0)
+        # A node of its own: the tree destroys it when it ends, and each tree declares its parameters anew.
+        node = self._spinner.node("tree", namespace=f"/{self.robot.name}")
+        self._tree.setup(node=node, timeout=15.0)
         self._controller.tick_root = self._tree.tick  # type: ignore[union-attr] # it has one
+
+    def _end_tree(self) -> None:
+        if self._tree is not None:
+            self._spinner.drop(self._tree.node)
+            self._tree.shutdown()
+            self._tree = None
+            # Until then the executor holds the node, and its name.
+            self._spinner.once(0.0)
 
     def close(self) -> None:
         """Stop the robot, if it is there, and let go of it."""
@@ -125,8 +135,7 @@ class Program:
 
         if self._controller is not None and self.robot.listeners:
             self.robot.act(Command(cancel=True))
-        if self._tree is not None:
-            self._tree.shutdown()
+        self._end_tree()
 
 
 def _py_trees_ros() -> Any:
@@ -140,7 +149,7 @@ def _py_trees_ros() -> Any:
 
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
     """Run the program until its robot is gone or the process shall end."""
-    program = Program(node, options)
+    program = Program(spinner, node, options)
     robot, log = program.robot, node.get_logger()
     gone: float | None = None
     wait = _Waiting(options["patience"])

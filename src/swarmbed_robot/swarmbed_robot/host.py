@@ -32,31 +32,34 @@ from swarmbed_robot import qos, wire
 from swarmbed_robot.api import OPTIONS as API_OPTIONS
 from swarmbed_robot.api import Output, RobotApi, flat_pose
 from swarmbed_robot.errors import RobotError
+from swarmbed_robot.nodes import Spinner
 from swarmbed_robot.options import Option
 from swarmbed_robot.scenery import Carriers, scene_markers
 from swarmbed_robot.templates import Template, transforms
 from tf2_msgs.msg import TFMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from rclpy.node import Node
+    from rclpy.publisher import Publisher
     from swarmbed_core.local import LocalRobot, LocalSwarm
     from swarmbed_core.scene import Scene
     from swarmbed_core.world import TaskWorld
-
-    from swarmbed_robot.nodes import Spinner
 
 OPTIONS = (
     Option("speed", "1", "times real time, such as 2, or max: as fast as the programs answer"),
     Option("wait", False, "do not start before every robot has a program"),
     Option("paused", False, "start standing still; the services ~/pause and ~/step go on"),
     Option(
-        "patience", 1.0, "seconds of this machine that a tick waits for a program at --speed max", 0.01, 60.0
+        "patience", 5.0, "seconds of this machine that a tick waits for a program at --speed max", 0.01, 60.0
     ),
     Option("truth", True, "publish on /tf where robots truly are that do not know it themselves"),
     Option("global_tf_rate", 20.0, "messages a second on /tf, with the frames of all robots", 0.1, 100.0),
+    Option(
+        "robot_domains", -1, "ROS domain of the first robot, each next one more; -1: the world's", -1, 232
+    ),
     *API_OPTIONS,
 )
 
@@ -64,11 +67,14 @@ BEHIND = 0.25
 """Seconds that a world which cannot keep pace runs after its time before it gives the lost time up."""
 STATUS_RATE = 2.0
 DIAGNOSTICS_RATE = 1.0
-"""How often the world tells how it is, in Hz of this machine's time."""
+"""How often the world tells how it and each robot is, in Hz of this machine's time."""
 DISCOVERY = 0.7
 """Seconds in which another world on this machine is found."""
 IDLE = 0.05
 """Seconds that a world which stands still waits for something to do."""
+MOST_DOMAINS = 232
+TURN = 0.002
+"""Seconds after which a world whose robots have domains of their own looks into the next of them."""
 
 
 class Stage(Protocol):
@@ -175,6 +181,7 @@ class WorldHost:
         self.stage = make(None)
         self._run = 0
         self.apis: dict[str, RobotApi] = {}
+        self._outside: dict[str, tuple[Spinner, Publisher]] = {}
         self._programs: set[str] = set()
         self._silent: dict[str, float] = {}
         self._waiting = bool(options["wait"])
@@ -183,6 +190,7 @@ class WorldHost:
         self._measured = (time.monotonic(), 0.0)
         self._speed = 0.0
         self._told = self._beat = self._diagnosed = -math.inf
+        self._diagnosis = 0
         self._state = ""
         self._make_topics()
         self._make_services()
@@ -246,7 +254,7 @@ class WorldHost:
     def _offer(self, robot: LocalRobot) -> RobotApi:
         """Offer one robot's API, and its senses of now."""
         api = RobotApi(
-            self._node,
+            self._node_of(robot.name),
             robot,
             self._options,
             index=self._index,
@@ -258,6 +266,36 @@ class WorldHost:
         self.apis[robot.name] = api
         api.sense(self.stage.world.time, anyway=True)
         return api
+
+    def _node_of(self, name: str) -> Node:
+        """Return the node that a robot's topics are on: in a domain of its own, if robots have one."""
+        first = int(self._options["robot_domains"])
+        if first < 0:
+            return self._node
+        domain = first + self._index
+        if domain > MOST_DOMAINS:
+            message = f"{name} would have ROS domain {domain}: {MOST_DOMAINS} is the last there is"
+            raise RobotError(message)
+        spinner = Spinner(domain=domain)
+        node = spinner.node(self._node.get_name())
+        self._outside[name] = (spinner, node.create_publisher(Clock, "/clock", qos.CLOCK))
+        return node
+
+    def _give_up(self, name: str) -> None:
+        """Take a robot's API away, and the domain that it had for itself."""
+        self.apis.pop(name).close()
+        if name in self._outside:
+            spinner, _ = self._outside.pop(name)
+            spinner.close()
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for something to do in any of the domains, and do it."""
+        if not self._outside:
+            self._spinner.once(seconds)
+            return
+        for spinner, _ in self._outside.values():
+            spinner.once(0.0)
+        self._spinner.once(min(seconds, TURN))
 
     def _show_scene(self) -> None:
         """Publish what does not move, and the frames of all robots."""
@@ -287,20 +325,21 @@ class WorldHost:
         """Do what is next: a cycle if its time has come, else whatever came in."""
         now = time.monotonic()
         self._tell()
+        self._diagnose()
         if self._stands():
             self._sign_of_life(now)
-            self._spinner.once(IDLE)
+            self._wait(IDLE)
             self._restart_pace()
             return
         pacing = self._pacing
         if pacing.speed is None:
-            self._spinner.once(0.0)
+            self._wait(0.0)
             self._cycle()
             return
         due = pacing.start + (self._step_number - pacing.cycle) * self._dt / pacing.speed
         if due > now:
             # Once more after waking up: callbacks come one at a time.
-            self._spinner.once(due - now)
+            self._wait(due - now)
             return
         late = now - due
         self._lateness[self._cycles % len(self._lateness)] = late
@@ -348,9 +387,7 @@ class WorldHost:
             api.cycle(now)
         if self._tf.due(now):
             self._publish_frames()
-        if self._step_number % self._sense_every == 0:
-            for api in apis:
-                api.sense(now)
+        self._sense(apis, now)
         if self._step_number % self._every == 0:
             if self._pacing.speed is None:
                 self._await_programs(now)
@@ -363,6 +400,13 @@ class WorldHost:
             self._tf.look()
         if self._paused and self._allowed:
             self._allowed -= 1
+
+    def _sense(self, apis: Sequence[RobotApi], now: float) -> None:
+        """Let programs sense: in step with the ticks if the world waits for them, else in turn."""
+        number, every = self._step_number, self._sense_every
+        for k, api in enumerate(apis):
+            if (number if self._pacing.speed is None else number + k) % every == 0:
+                api.sense(now)
 
     def _await_programs(self, now: float) -> None:
         """Wait for the answers of all programs that answered lately."""
@@ -380,7 +424,7 @@ class WorldHost:
             left = end - time.monotonic()
             if not missing or left <= 0:
                 break
-            self._spinner.once(min(left, IDLE))
+            self._wait(min(left, IDLE))
         # Whoever is silent for that long is not waited for again before it has answered.
         programs -= missing
         silent.update((name, self.apis[name].answered) for name in missing if name in self.apis)
@@ -388,7 +432,10 @@ class WorldHost:
     def _publish_clock(self) -> None:
         seconds, rest = divmod(round(self.stage.world.time * 1e9), 1_000_000_000)
         self._clock_bytes[4:12] = seconds.to_bytes(4, "little") + rest.to_bytes(4, "little")
-        self._clock.publish(bytes(self._clock_bytes))
+        sent = bytes(self._clock_bytes)
+        self._clock.publish(sent)
+        for _, clock in self._outside.values():
+            clock.publish(sent)
 
     def _publish_frames(self) -> None:
         """Publish where all robots are in `map`: what they believe, or the truth where they know nothing."""
@@ -453,13 +500,24 @@ class WorldHost:
                 late=int(self._late),
             )
         )
-        if now - self._diagnosed > 1.0 / DIAGNOSTICS_RATE:
-            self._diagnosed = now
-            self._publish_diagnostics()
 
-    def _publish_diagnostics(self) -> None:
+    def _diagnose(self) -> None:
+        """Publish diagnostics: of the world and each robot one after the other, all of them once a second."""
+        now = time.monotonic()
+        if now - self._diagnosed < 1.0 / (DIAGNOSTICS_RATE * (len(self.apis) + 1)):
+            return
+        self._diagnosed = now
+        apis = list(self.apis.values())
+        self._diagnosis = (self._diagnosis + 1) % (len(apis) + 1)
         made = DiagnosticArray()
         made.header.stamp = wire.stamp_of(self.stage.world.time)
+        if self._diagnosis < len(apis):
+            made.status = apis[self._diagnosis].diagnostics()
+        else:
+            made.status = [self._pace_status()]
+        self._diagnostics.publish(made)
+
+    def _pace_status(self) -> DiagnosticStatus:
         recent = self._lateness[: min(self._cycles, len(self._lateness))]
         share = 100.0 * self._late / max(self._cycles, 1)
         values = {
@@ -470,18 +528,13 @@ class WorldHost:
             "95% begin within": f"{1e3 * float(np.quantile(recent, 0.95)):.2f} ms" if len(recent) else "",
             "robots": str(len(self.apis)),
         }
-        made.status = [
-            DiagnosticStatus(
-                level=DiagnosticStatus.WARN if share > 5.0 else DiagnosticStatus.OK,
-                name="world: pace",
-                message=self.state,
-                hardware_id="world",
-                values=[KeyValue(key=key, value=value) for key, value in values.items()],
-            )
-        ]
-        for api in self.apis.values():
-            made.status += api.diagnostics()
-        self._diagnostics.publish(made)
+        return DiagnosticStatus(
+            level=DiagnosticStatus.WARN if share > 5.0 else DiagnosticStatus.OK,
+            name="world: pace",
+            message=self.state,
+            hardware_id="world",
+            values=[KeyValue(key=key, value=value) for key, value in values.items()],
+        )
 
     # Services
 
@@ -524,9 +577,8 @@ class WorldHost:
             message = f"seed {seed}: from 0 to 4294967295 is right"
             raise RobotError(message)
         made = self._make(int(seed))
-        for api in self.apis.values():
-            api.close()
-        self.apis.clear()
+        for name in list(self.apis):
+            self._give_up(name)
         self._programs.clear()
         self._silent.clear()
         self.stage.close()
@@ -598,22 +650,19 @@ class WorldHost:
         stage = self.stage
         if stage.fixed:
             raise RobotError(stage.fixed)
-        api = self.apis.get(name)
-        if api is None:
+        if name not in self.apis:
             message = f"no robot '{name}': there are {', '.join(self.apis) or 'none'}"
             raise RobotError(message)
         stage.world.remove_robot(name)
         stage.swarm.remove(name)
-        del self.apis[name]
         self._programs.discard(name)
         self._silent.pop(name, None)
-        api.close()
+        self._give_up(name)
         self._show_scene()
 
     def close(self) -> None:
         """Give everything back."""
         gc.unfreeze()
-        for api in self.apis.values():
-            api.close()
-        self.apis.clear()
+        for name in list(self.apis):
+            self._give_up(name)
         self.stage.close()

@@ -64,6 +64,11 @@ class Spinner:
         self.nodes.append(node)
         return node
 
+    def drop(self, node: Node) -> None:
+        """Let go of a node that somebody else destroys."""
+        self.executor.remove_node(node)
+        self.nodes.remove(node)
+
     def obey_signals(self) -> None:
         """End in order on SIGINT and SIGTERM, even where the shell has told us to ignore them."""
         for number in (signal.SIGINT, signal.SIGTERM):
