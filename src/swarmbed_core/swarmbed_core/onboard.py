@@ -468,11 +468,7 @@ class Onboard:
 
     @property
     def path_frame(self) -> tuple[float, float, float]:
-        """Return where the frame of the latest path is in odom."""
-        anchored = self._anchored
-        if anchored is not None and anchored.number == self.motion.paths:
-            x, y, yaw = anchored.anchor.tolist()
-            return x, y, yaw
+        """Return where the frame of the latest path is in odom, as the path was carried over last."""
         return self._path_frame
 
     def sweep(self, ring: str) -> tuple[float, FloatArray]:
@@ -573,6 +569,8 @@ class Onboard:
                 message = "a path in map: the robot does not know where it is; use odom or base_link"
                 raise PathError(message)
             anchor = self._map_in_odom()
+            x, y, yaw = anchor.tolist()
+            frame = (x, y, yaw)
             self.motion.follow(path.in_odom(anchor), pose_odom)
             self._anchored = _Anchored(path, anchor, self.motion.paths, 0)
         else:
@@ -601,6 +599,8 @@ class Onboard:
             if not motion.correct(anchored.path.in_odom(anchor)):
                 return
             anchored.anchor = anchor
+            x, y, yaw = anchor.tolist()
+            self._path_frame = (x, y, yaw)
         anchored.waypoint = waypoint
 
     def place(self, pose_map: Sequence[float]) -> None:

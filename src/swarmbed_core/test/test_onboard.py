@@ -641,6 +641,11 @@ def test_the_frame_of_a_path_in_map_is_map_as_the_robot_has_it():
     swarm.run(0.5)
     moved = onboard.path_frame
     assert np.hypot(moved[0] - before[0], moved[1] - before[1]) > 0.05
+    # It stays that of the path when the path is over.
+    onboard.act(Command(cancel=True))
+    swarm.run(1.0)
+    assert onboard.motion.mode is Mode.IDLE
+    assert onboard.path_frame == moved
     # A later path in odom has a frame of its own.
     onboard.act(Command(path=Path((Waypoint((0.0, 0.0, 0.0)),))))
     assert onboard.path_frame == (0.0, 0.0, 0.0)

@@ -18,7 +18,7 @@ from swarmbed_robot.host import WorldHost
 from swarmbed_robot.nodes import Spinner, run
 from swarmbed_robot.options import Option
 
-from swarmbed_experiments.errors import cause_of
+from swarmbed_experiments.errors import RunError, cause_of
 from swarmbed_experiments.files import new_directory
 from swarmbed_experiments.runner import Remote, Run, Verdict, warm_up
 from swarmbed_experiments.scenarios import load_scenario
@@ -132,7 +132,11 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
         scenario = case if again is None else case.model_copy(update={"seed": again})
         if first and options["directory"]:
             directory = Path(options["directory"])
-            directory.mkdir(parents=True, exist_ok=True)
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                message = f"{directory}: cannot be made ({error.strerror}); choose another --directory"
+                raise RunError(message) from None
         else:
             directory = new_directory(Path(options["out"]), Path(source).stem, scenario.seed)
         first = False

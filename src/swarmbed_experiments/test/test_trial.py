@@ -286,6 +286,12 @@ def test_where_and_under_which_name_the_results_are_can_be_told(node, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_file_in_the_way_of_the_results_is_told(node, tmp_path):
+    (tmp_path / "there").write_text("", encoding="utf-8")
+    with pytest.raises(RunError, match=r"there: cannot be made \(File exists\); choose another --directory"):
+        node({}, directory=str(tmp_path / "there"))
+
+
 def test_a_reset_is_a_run_of_its_own(node, tmp_path):
     hosts = []
     from swarmbed_experiments import trial as module

@@ -195,7 +195,7 @@ class RobotApi:
     def _make_outputs(self, index: int, seed: int) -> None:
         spec, name, options = self._spec, self.name, self._options
         base = f"{name}_{BODY}"
-        self._clock = _Stamp(self.epoch)
+        self.clock = _Stamp(self.epoch)
         if spec.ranges:
             self._scan = self._output("sensor/scan", PointCloud2, qos.SENSOR, options["scan_rate"])
             self._clouds = [Template(cloud(base, n)) for n in range(sum(r.count for r in spec.ranges) + 1)]
@@ -267,7 +267,7 @@ class RobotApi:
     def cycle(self, now: float) -> None:
         """Publish what is due; the Onboard has just been stepped."""
         self._cycles += 1
-        self._clock.set(now)
+        self.clock.set(now)
         self._look_at_one()
         if self._program_drives and self._program.expired(now):
             self._program_drives = False
@@ -276,6 +276,8 @@ class RobotApi:
         if self._cycles > self._phase:
             self._publish_senses_of(now)
             self._publish_place(now)
+            if self._eyes is not None:
+                self._eyes.cycle(now)
         self._path_server.cycle(now)
         if self._lift_server is not None:
             self._lift_server.cycle(now)
@@ -322,7 +324,7 @@ class RobotApi:
         filled[:, 2] = self._scan_height
         # Behind the points comes only the flag that they are all finite.
         template.data[-1 - 12 * count : -1] = filled.tobytes()
-        template.stamp(*self._clock.now)
+        template.stamp(*self.clock.now)
         self._scan.send(bytes(template.data))
 
     def _publish_map(self) -> None:
@@ -334,7 +336,7 @@ class RobotApi:
             self._grid = Template(grid_template(f"{self.name}_{BODY}", len(cells), self._options["map_cell"]))
         template = self._grid
         template.data[-cells.size :] = np.rint(100.0 * cells).astype(np.int8).tobytes()
-        template.stamp(*self._clock.now)
+        template.stamp(*self.clock.now)
         self._map.send(bytes(template.data))
 
     def _publish_imu(self) -> None:
@@ -348,7 +350,7 @@ class RobotApi:
         values = self._imu_values
         values[:3], values[3:] = reading.gyro, reading.accel
         self._imu_bytes.fill(values)
-        self._imu_bytes.stamp(*self._clock.now)
+        self._imu_bytes.stamp(*self.clock.now)
         self._imu.send(bytes(self._imu_bytes.data))
 
     def _publish_battery(self) -> None:
@@ -392,11 +394,11 @@ class RobotApi:
         localised = localiser.localised
         if odom:
             self._odom_bytes.fill(pose, np.array(twist), None)
-            self._odom_bytes.template.stamp(*self._clock.now)
+            self._odom_bytes.template.stamp(*self.clock.now)
             self._odom.send(bytes(self._odom_bytes.template.data))
         if filtered and localised:
             self._filtered_bytes.fill(localiser.pose.tolist(), np.array(twist), localiser.covariance[:3, :3])
-            self._filtered_bytes.template.stamp(*self._clock.now)
+            self._filtered_bytes.template.stamp(*self.clock.now)
             self._filtered.send(bytes(self._filtered_bytes.template.data))
         if tf:
             self._publish_frames(pose)
@@ -412,7 +414,7 @@ class RobotApi:
         if self.slide is not None:
             self.place_platform(values[row])
         self._tf_bytes.fill(values)
-        self._tf_bytes.stamp(*self._clock.now)
+        self._tf_bytes.stamp(*self.clock.now)
         self._tf.send(bytes(self._tf_bytes.data))
 
     def place_platform(self, row: FloatArray) -> None:
@@ -435,7 +437,7 @@ class RobotApi:
         made = PathMsg()
         # For rviz, where all robots are in one tree.
         made.header.frame_id = f"{self.name}_{ROOT}"
-        made.header.stamp = wire.stamp_of(self.epoch + self._clock.time)
+        made.header.stamp = wire.stamp_of(self.epoch + self.clock.time)
         for point in motion.path.waypoints:
             x, y, yaw = point.pose
             place = PoseStamped()
@@ -456,7 +458,7 @@ class RobotApi:
         heard = radio is not None and radio.wanted
         if not (anyway or heard or self._senses.wanted):
             return
-        self._clock.set(now)
+        self.clock.set(now)
         sensed = self._robot.sense()
         if heard and radio is not None:
             radio.send(self._scan_of(sensed))
@@ -688,6 +690,7 @@ class _Eyes:
         onboard, spec = api.onboard, api.onboard.device.spec
         self._api = api
         self._frames_to: list[Output] = []
+        self._next = {camera.name: 0.0 for camera in spec.cameras}
         self._outputs = {camera.name: api.outputs[f"{camera.name}_tags"] for camera in spec.cameras}
         self._lifted = {camera.name for camera in spec.cameras if camera.on_lifter}
         self._solver = None
@@ -725,7 +728,16 @@ class _Eyes:
                 if listeners.wanted:
                     listeners.send(told)
         if output.wanted:
+            # Images are late by more or less: one that is a little later than its time is no empty one.
+            self._next[reading.camera] = api.clock.time + 2.0 / output.rate
             output.send(TagArray(data=tags))
+
+    def cycle(self, now: float) -> None:
+        """Say of cameras that saw nothing, at their rate, that they did: no tags are an answer too."""
+        for camera, output in self._outputs.items():
+            if output.wanted and now >= self._next[camera] - 1e-9:
+                self._next[camera] = max(self._next[camera], now - 1.0 / output.rate) + 1.0 / output.rate
+                output.send(NO_TAGS)
 
     def _seen(self, reading: CornerReading) -> tuple[list[Tag], list[TransformStamped]]:
         ids, corners = reading.ids.tolist(), reading.corners
@@ -780,6 +792,8 @@ class _Eyes:
         )
 
 
+NO_TAGS = bytes((0, 1, 0, 0, 0, 0, 0, 0))
+"""An empty TagArray."""
 _FLOAT32 = bytes((0, 1, 0, 0))
 """What CDR begins with; a message of one number follows."""
 

@@ -581,7 +581,11 @@ class WorldHost:
             self._give_up(name)
         self._programs.clear()
         self._silent.clear()
-        self.stage.close()
+        try:
+            self.stage.close()
+        except SwarmbedError as error:
+            # What the old world could not leave does not keep the new one from beginning.
+            self._node.get_logger().error(str(error))
         self.stage = made
         self._run += 1
         self._allowed = 0

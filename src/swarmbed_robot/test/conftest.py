@@ -193,7 +193,8 @@ class ApiRig:
         for _ in range(round(seconds / self.world.timestep)):
             self.swarm.step()
             self.api.cycle(self.world.time)
-            self.ros.spinner.once(0.0)
+            for _ in range(4):
+                self.ros.spinner.once(0.0)
         self.ros.spin_for(0.02)
 
     def run_until(self, done: Callable[[], object], seconds: float = 20.0) -> None:

@@ -373,6 +373,14 @@ def test_nothing_is_made_that_nobody_wants(dots):
     assert dots.onboard.on_image is None
 
 
+def test_cameras_that_see_nothing_say_so(dots):
+    got = {k: dots.listen(f"cam{k}_tags", TagArray, qos_profile_system_default) for k in range(5)}
+    dots.run(1.0)
+    for arrays in got.values():
+        assert len(arrays) == pytest.approx(30, abs=4)
+        assert all(len(array.data) == 0 for array in arrays)
+
+
 def test_tags_of_the_walls(make_rig):
     dots = make_rig(arena="dots_arena")
     got = {k: dots.listen(f"cam{k}_tags", TagArray, qos_profile_system_default) for k in range(4)}
@@ -381,6 +389,8 @@ def test_tags_of_the_walls(make_rig):
     dots.run(1.0)
     tags = [(k, tag) for k, some in got.items() for array in some for tag in array.data]
     assert tags
+    for arrays in got.values():
+        assert len(arrays) == pytest.approx(30, abs=6)
     ids = {tag.id for _, tag in tags}
     assert ids <= set(range(12))
     for _, tag in tags:

@@ -64,6 +64,9 @@ class Stage(PlainStage):
     def close(self):
         self.closed = True
         super().close()
+        if self.orders.unwritable:
+            message = "summary.json: cannot be written"
+            raise RobotError(message)
 
 
 class HostRig:
@@ -76,7 +79,9 @@ class HostRig:
         self.waits: list[float] = []
         self.during_waits = []
         self.programs: set[str] = set()
-        self.orders = SimpleNamespace(fixed="", silent=set(), over_at=math.inf, verdict=("", ""), fail=None)
+        self.orders = SimpleNamespace(
+            fixed="", silent=set(), over_at=math.inf, verdict=("", ""), fail=None, unwritable=False
+        )
         self.stages: list[Stage] = []
         monkeypatch.setattr(host_module, "time", SimpleNamespace(monotonic=lambda: self.now))
         self.node = ros.node("world")
@@ -417,6 +422,17 @@ def test_a_world_that_cannot_be_made_again_goes_on_as_it_was(rig):
     assert not here.stages[0].closed
     assert list(here.host.apis) == ["dots1", "dots2"]
     here.until(0.3)
+
+
+def test_a_world_that_cannot_leave_its_results_is_followed_by_the_next(rig, capfd):
+    here = rig(speed="max")
+    here.orders.unwritable = True
+    assert call(here, Reset, "reset", seed=1).success
+    here.orders.unwritable = False
+    assert "summary.json: cannot be written" in capfd.readouterr().err
+    assert list(here.host.apis) == ["dots1", "dots2"]
+    assert here.host.stage is here.stages[1]
+    here.until(0.2)
 
 
 def test_with_wait_a_reset_waits_again(rig):

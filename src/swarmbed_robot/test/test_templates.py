@@ -127,6 +127,15 @@ def test_every_number_can_be_written_and_written_over(value):
     assert (pose.position.x, pose.position.y, pose.orientation.z, pose.orientation.w) == (1.0, 2.0, 3.0, 4.0)
 
 
+def test_bytes_that_look_like_a_place_are_none_where_no_number_can_be():
+    mark = np.array(SLOT).tobytes()
+    found = [
+        Template(message("sensor_msgs/msg/PointCloud2", data=np.frombuffer(bytes(k) + mark, np.uint8))).slots
+        for k in range(8)
+    ]
+    assert sorted(map(len, found)) == [0] * 7 + [1]
+
+
 def test_the_wrong_count_of_values_is_an_error_and_not_a_message():
     template = Template(transforms([("map", "odom")], flat=True))
     with pytest.raises(ValueError):

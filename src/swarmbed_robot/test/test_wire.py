@@ -21,6 +21,7 @@ from swarmbed_core.robot import Command, MotionStatus, Senses
 from swarmbed_core.spec import RobotSpec
 from swarmbed_core.trajectory import MAX_WAYPOINTS, Path, Waypoint
 from swarmbed_robot.wire import (
+    MODES,
     WireError,
     command_from_msg,
     command_to_msg,
@@ -430,3 +431,11 @@ def test_stamps_are_normal(nanoseconds):
 def test_a_time_before_the_start_is_the_start():
     assert (stamp_of(-1e-12).sec, stamp_of(-5.0).nanosec) == (0, 0)
     assert stamp_of(0.9999999999).sec == 1
+
+
+def test_modes_outcomes_and_zones_are_numbered_alike():
+    assert [getattr(msg.MotionStatus, mode.name) for mode in MODES] == [0, 1, 2]
+    assert set(MODES) == set(Mode)
+    assert [getattr(msg.MotionStatus, outcome.name) for outcome in Outcome] == list(Outcome)
+    assert [getattr(msg.Zone, zone.name) for zone in Zone] == list(Zone)
+    assert len(msg.CollisionMap().state) == CollisionMap(DOTS).content[1].size
