@@ -45,7 +45,7 @@ from swarmbed_core.watchdog import Pace, Watchdog
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from swarmbed_core.device import CornerReading, Device, RadioPacket, RangeReading
+    from swarmbed_core.device import CornerReading, Device, ImuReading, RadioPacket, RangeReading
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.markers import MarkerMap
     from swarmbed_core.spec import RangeRing
@@ -139,6 +139,7 @@ class Onboard:
     Attributes:
         marker_map: the wall markers that it localises by, if any.
         carrier_markers: what carriers look like to it; None where it cannot look for any.
+        imu: what the inertial sensor said in the latest cycle.
         on_image: is given each camera's detections as they come, if set.
     """
 
@@ -182,6 +183,7 @@ class Onboard:
         self._path_frame = (0.0, 0.0, 0.0)
         self.marker_map = marker_map
         self.carrier_markers = carrier_markers
+        self.imu: ImuReading | None = None
         self.on_image: Callable[[CornerReading], None] | None = None
 
         cameras = cameras_of(spec)
@@ -231,7 +233,8 @@ class Onboard:
             return
         if imu is not None:
             try:
-                gyro = float(imu.read().gyro[2])
+                self.imu = imu.read()
+                gyro = float(self.imu.gyro[2])
             except Exception as error:
                 self._failed("imu", error)
         try:

@@ -139,6 +139,8 @@ def make_processes(
             Path(source).stem,
             "--directory",
             str(directory),
+            "--out",
+            str(out.resolve()),
             "--speed",
             speed,
             *options,

@@ -81,7 +81,7 @@ class RunStage:
         try:
             self.made.step()
         except Exception as error:  # noqa: BLE001 - whatever happens, what was recorded is kept
-            self._fail(error)
+            self.fail(error)
 
     def tick(self, doing: Mapping[str, str]) -> bool:
         """Let the frame do its part; return whether it has decided."""
@@ -92,10 +92,11 @@ class RunStage:
             try:
                 self._decided = self.made.take(self.made.frame())
             except Exception as error:  # noqa: BLE001 - likewise
-                self._fail(error)
+                self.fail(error)
         return self._decided is not None
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """Take note that the run cannot go on."""
         self._failure = "".join(traceback.format_exception(error))
         self._decided = "failed", f"{self.made.now}: {cause_of(error)}"
 
@@ -138,7 +139,9 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
                 message = f"{directory}: cannot be made ({error.strerror}); choose another --directory"
                 raise RunError(message) from None
         else:
-            directory = new_directory(Path(options["out"]), Path(source).stem, scenario.seed)
+            directory = new_directory(
+                Path(options["out"]), options["name"] or Path(source).stem, scenario.seed
+            )
         first = False
         stage = RunStage(scenario, source, directory, record=options["record"])
         stage.made.name = options["name"] or stage.made.name
@@ -149,6 +152,10 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
         domain = node.context.get_domain_id()
         node.get_logger().info(f"{len(host.apis)} robots in ROS domain {domain}: {', '.join(host.apis)}")
         host.run()
+    except Exception as error:
+        if isinstance(host.stage, RunStage):
+            host.stage.fail(error)
+        raise
     finally:
         try:
             host.close()

@@ -38,11 +38,14 @@ READY_SECONDS = 120.0
 """Seconds in which all must be ready: the first start compiles the hot loops."""
 GRACE = ((signal.SIGINT, 8.0), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0))
 """How processes are ended: with which signals, and the seconds that each is given."""
+WRITING = 120.0
+"""Seconds that the world is given to write its results; a second Ctrl-C makes them none."""
 RESTARTS = 5
 """How often one process is started again at most."""
 TAIL = 15
 """Lines of what a process printed that are shown when it fails."""
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+_LIBC = ctypes.CDLL(None)
 PAUSE = 0.1
 
 
@@ -76,7 +79,7 @@ class _Child:
             stdout=self.stream,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=lambda: _die_with(parent),  # noqa: PLW1509 - nothing here has threads that hold locks
+            preexec_fn=lambda: _die_with(parent),  # noqa: PLW1509 - two system calls, no lock is taken
         )
 
     def tail(self) -> str:
@@ -95,7 +98,7 @@ class _Child:
 
 def _die_with(parent: int) -> None:
     """Let the kernel end this process when its parent has gone."""
-    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGTERM)
+    _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGTERM)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -171,7 +174,7 @@ class Up:
             with Live(console=self._console, refresh_per_second=4, transient=True) as live:
                 problem = self._watch(spinner, stop, live)
         finally:
-            self.end()
+            self.end(stop)
             spinner.close()
             stop.close()
         if stop.asked:
@@ -256,21 +259,25 @@ class Up:
             state += f", for {len(status.waiting_for)} programs"
         return f"{state}; {status.reason}" if status.reason else state
 
-    def end(self) -> None:
+    def end(self, stop: _Stop | None = None) -> None:
         """End all processes and wait until they have: the world last, which writes its results."""
         groups = (
             [child for child in self._children if not child.process.needed],
             [child for child in self._children if child.process.needed],
         )
-        for children in groups:
+        for children, needed in zip(groups, (False, True), strict=True):
             for number, seconds in GRACE:
                 there = [child for child in children if child.code is None and child.popen is not None]
                 if not there:
                     break
                 for child in there:
                     _signal(child, number)
-                end = time.monotonic() + seconds
+                first = number == GRACE[0][0]
+                end = time.monotonic() + (WRITING if needed and first else seconds)
+                asked = 0 if stop is None else stop.asked
                 while time.monotonic() < end and any(child.code is None for child in there):
+                    if stop is not None and stop.asked > asked:
+                        break
                     time.sleep(0.02)
         for child in self._children:
             # What it started in turn is of its session.
@@ -279,16 +286,16 @@ class Up:
 
 
 class _Stop:
-    """Whether somebody asked to end: SIGINT or SIGTERM, also where the shell has told us to ignore them."""
+    """How often somebody asked to end: SIGINT or SIGTERM, also where the shell has told us to ignore them."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.asked = 0
         self._before = {
             number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)
         }
 
     def _ask(self, *_: object) -> None:
-        self.asked = True
+        self.asked += 1
 
     def close(self) -> None:
         """Leave signals as they were."""

@@ -61,6 +61,7 @@ def test_every_process_understands_its_arguments(tmp_path):
         "scenario": str(plan.directory / "scenario.yaml"),
         "name": "intralogistics",
         "directory": str(plan.directory),
+        "out": str(tmp_path),
         "speed": "max",
     }
     assert (one["robot"], two["robot"]) == ("dots1", "dots2")

@@ -138,10 +138,17 @@ class PathServer(_Server):
         self._goal = self._begin(handle, motion.paths)
 
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
-        answer = super()._cancel(handle)
-        if answer is CancelResponse.ACCEPT:
+        goal, answer = self._goal, super()._cancel(handle)
+        motion = self._api.onboard.motion
+        drives = goal is not None and motion.paths == goal.number and motion.outcome is Outcome.RUNNING
+        if answer is CancelResponse.ACCEPT and drives:
             self._api.onboard.act(Command(cancel=True))
         return answer
+
+    def leave(self) -> None:
+        """End what is being worked on: the robot is taken away."""
+        if self._goal is not None:
+            self._end(self._goal, FollowPath.Result.FAILED, "the robot has left this world")
 
     def cycle(self, now: float) -> None:
         """Tell how the goal goes, and end it when the robot does."""
@@ -168,7 +175,7 @@ class PathServer(_Server):
         """Return whether a robot that was told to brake still does."""
         motion = self._api.onboard.motion
         _, _, _, *twist = self._api.onboard.filter.odometry.numbers()
-        return motion.mode is Mode.PATH or max(map(abs, twist)) > RESTING
+        return motion.mode is Mode.PATH or (motion.mode is Mode.IDLE and max(map(abs, twist)) > RESTING)
 
     def _progress(self) -> Any:
         onboard = self._api.onboard
@@ -240,6 +247,11 @@ class LiftServer(_Server):
             self._end(goal, "the platform does not get there: is the load too heavy, or power off?")
         elif self._feedback.due(now):
             goal.handle.publish_feedback(Lift.Feedback(height=self._height()))
+
+    def leave(self) -> None:
+        """End what is being worked on: the robot is taken away."""
+        if self._goal is not None:
+            self._end(self._goal, "the robot has left this world")
 
     def _height(self) -> float:
         height = self._api.onboard.lifter_height

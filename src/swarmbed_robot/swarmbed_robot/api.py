@@ -9,10 +9,13 @@ Bad input never stops the robot: it is refused and counted in its Onboard's heal
 
 from __future__ import annotations
 
+import atexit
 import math
+import shutil
 import struct
 import tempfile
 import time
+import zlib
 from collections import Counter
 from functools import cache
 from pathlib import Path as FilePath
@@ -40,6 +43,7 @@ from swarmbed_interfaces import msg
 from swarmbed_robot import qos, wire
 from swarmbed_robot.actions import LiftServer, PathServer
 from swarmbed_robot.description import describe, joints_of, quaternion
+from swarmbed_robot.errors import RobotError
 from swarmbed_robot.options import Option
 from swarmbed_robot.templates import (
     SLOT,
@@ -167,11 +171,19 @@ class RobotApi:
         self._options = options
         self.epoch = epoch
         self.global_tf = global_tf
+        rate, timeout = options["senses_rate"], options["program_timeout"]
+        if timeout < 1.5 / rate:
+            message = (
+                f"program_timeout is {timeout:g} s, but a program is ticked each {1 / rate:g} s "
+                f"(senses_rate): at least {1.5 / rate:g} s is right"
+            )
+            raise RobotError(message)
         self._program = Watchdog(options["program_timeout"], "program", onboard.health)
         self._program_drives = False
         self.inputs: Counter[str] = Counter()
         self._reported = (time.monotonic(), 0, Counter[str](), Counter[str]())
         self._cycles = 0
+        self._left = False
         # Robots of one world begin to publish one cycle after the other, or all would publish in the same.
         self._phase = index % PHASES
         self._sent: msg.Senses | None = None
@@ -242,11 +254,8 @@ class RobotApi:
         description.send(String(data=describe(_model_of(spec), f"{name}_")))
 
     def _make_frames(self) -> None:
-        """Publish the frames that never move, once for all who ever ask, and prepare those that do."""
+        """Publish the frames that never move, once for all who ever ask."""
         name = self.name
-        moving = [(ROOT, f"{name}_{BODY}")]
-        if self.onboard.marker_map is not None:
-            moving.append(("map", ROOT))
         fixed = []
         self._slide: Joint | None = None
         self.slide: tuple[str, str] | None = None
@@ -254,15 +263,13 @@ class RobotApi:
             parent, child = f"{name}_{joint.parent}", f"{name}_{joint.child}"
             if any(joint.axis):
                 self._slide, self.slide = joint, (parent, child)
-                moving.append((parent, child))
                 continue
             fixed.append(_transform(parent, child, joint.translation, joint.rotation))
         static = self._output("tf_static", TFMessage, qos.LATCHED, 1.0)
         static.send(TFMessage(transforms=fixed))
         self.fixed_frames = fixed
-        self._tf_bytes = Template(transforms(moving, flat=False))
-        self._tf_values = np.zeros((len(moving), 7))
-        self._tf_values[:, 6] = 1.0
+        self._tf_bytes: Template | None = None
+        self._tf_localised = False
 
     def cycle(self, now: float) -> None:
         """Publish what is due; the Onboard has just been stepped."""
@@ -274,14 +281,21 @@ class RobotApi:
             self.onboard.health.refuse("program.silent", f"no command for {self._program.timeout} s: stopped")
             self.onboard.halt()
         if self._cycles > self._phase:
-            self._publish_senses_of(now)
-            self._publish_place(now)
-            if self._eyes is not None:
-                self._eyes.cycle(now)
+            try:
+                self._publish(now)
+            except Exception as error:  # noqa: BLE001 - whatever a part says, the robot's loop goes on
+                self.refuse("api", f"{type(error).__name__}: {error}")
         self._path_server.cycle(now)
         if self._lift_server is not None:
             self._lift_server.cycle(now)
         self._show_path()
+
+    def _publish(self, now: float) -> None:
+        """Publish what is due."""
+        self._publish_senses_of(now)
+        self._publish_place(now)
+        if self._eyes is not None:
+            self._eyes.cycle(now)
 
     def _publish_senses_of(self, now: float) -> None:
         """Publish what single parts sense."""
@@ -340,12 +354,8 @@ class RobotApi:
         self._map.send(bytes(template.data))
 
     def _publish_imu(self) -> None:
-        part = self.onboard.device.imu
-        if part is None:
-            return
-        try:
-            reading = part.read()
-        except Exception:  # noqa: BLE001 - Onboard counts what its parts raise
+        reading = self.onboard.imu
+        if reading is None:
             return
         values = self._imu_values
         values[:3], values[3:] = reading.gyro, reading.accel
@@ -404,15 +414,23 @@ class RobotApi:
             self._publish_frames(pose)
 
     def _publish_frames(self, pose_odom: tuple[float, float, float]) -> None:
-        values, onboard = self._tf_values, self.onboard
+        """Publish the robot's own tree; `map` is above it as long as the robot knows its place."""
+        onboard = self.onboard
+        localised = onboard.marker_map is not None and onboard.filter.localised
+        if self._tf_bytes is None or localised != self._tf_localised:
+            self._tf_localised = localised
+            moving = [(ROOT, f"{self.name}_{BODY}")]
+            moving += [self.slide] if self.slide is not None else []
+            moving += [("map", ROOT)] if localised else []
+            self._tf_bytes = Template(transforms(moving, flat=False))
+            self._tf_values = np.zeros((len(moving), 7))
+            self._tf_values[:, 6] = 1.0
+        values = self._tf_values
         flat_pose(values[0], pose_odom)
-        row = 1
-        if onboard.marker_map is not None:
-            if onboard.filter.localised:
-                flat_pose(values[1], compose(onboard.filter.pose, invert(pose_odom)).tolist())
-            row = 2
         if self.slide is not None:
-            self.place_platform(values[row])
+            self.place_platform(values[1])
+        if localised:
+            flat_pose(values[-1], compose(onboard.filter.pose, invert(pose_odom)).tolist())
         self._tf_bytes.fill(values)
         self._tf_bytes.stamp(*self.clock.now)
         self._tf.send(bytes(self._tf_bytes.data))
@@ -550,9 +568,12 @@ class RobotApi:
         self.onboard.health.refuse(f"input.{topic}", explanation)
 
     def _on_cmd_vel(self, sent: Twist) -> None:
-        self._program_drives = False
         velocity = (sent.linear.x, sent.linear.y, sent.angular.z)
+        before = self.onboard.health.total
         self.onboard.act(Command(velocity_body=velocity))
+        if self.onboard.health.total == before:
+            # Taken: whoever sent it drives now.
+            self._program_drives = False
 
     def _on_power(self, sent: Bool) -> None:
         self.onboard.act(Command(power=sent.data))
@@ -653,31 +674,46 @@ class RobotApi:
             values=[KeyValue(key=key, value=value) for key, value in values.items()],
         )
 
-    def close(self) -> None:
-        """Take the API away."""
-        self._path_server.close()
+    def anchor(self, epoch: float) -> None:
+        """Take what the ROS clock shows when the robot's own shows 0: clocks of machines are set."""
+        self.epoch = epoch
+        self.clock.epoch = epoch
+
+    def leave(self) -> None:
+        """End the goals and take the topics away; `close` follows when who sent the goals has been told."""
+        self._path_server.leave()
         if self._lift_server is not None:
-            self._lift_server.close()
+            self._lift_server.leave()
         for output in self.outputs.values():
             self.node.destroy_publisher(output.publisher)
         for subscription in self._made:
             self.node.destroy_subscription(subscription)
+        self._made.clear()
         self.onboard.on_image = None
+        self._left = True
+
+    def close(self) -> None:
+        """Take the whole API away."""
+        if not self._left:
+            self.leave()
+        self._path_server.close()
+        if self._lift_server is not None:
+            self._lift_server.close()
 
 
 class _Stamp:
     """The time of this cycle, as messages have it."""
 
-    __slots__ = ("_epoch", "now", "time")
+    __slots__ = ("epoch", "now", "time")
 
     def __init__(self, epoch: float) -> None:
-        self._epoch = epoch
+        self.epoch = epoch
         self.set(0.0)
 
     def set(self, seconds: float) -> None:
         """Take the robot's clock."""
         self.time = seconds
-        self.now = divmod(max(round((self._epoch + seconds) * 1e9), 0), 1_000_000_000)
+        self.now = divmod(max(round((self.epoch + seconds) * 1e9), 0), 1_000_000_000)
 
 
 class _Eyes:
@@ -878,6 +914,14 @@ def _model_file(text: str, kind: str) -> str:
             return kind
     except ConfigError:
         pass
-    with tempfile.NamedTemporaryFile("w", suffix=f"-{kind}.yaml", delete=False, encoding="utf-8") as file:
-        file.write(text)
-    return str(FilePath(file.name))
+    file = _folder() / f"{kind}-{zlib.crc32(text.encode()):08x}.yaml"
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+@cache
+def _folder() -> FilePath:
+    """Return a directory that is gone when this process is."""
+    made = tempfile.mkdtemp(prefix="swarmbed-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return FilePath(made)

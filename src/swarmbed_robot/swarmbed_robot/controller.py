@@ -22,6 +22,7 @@ from swarmbed_robot.errors import RobotError
 from swarmbed_robot.nodes import LISTEN, Spinner, run
 from swarmbed_robot.options import Option
 from swarmbed_robot.ros_robot import RosRobot
+from swarmbed_robot.wire import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,6 +158,8 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
         spinner.once(LISTEN)
         try:
             program.step()
+        except WireError as error:
+            log.warning(f"{robot.name}: {error}; ignored", throttle_duration_sec=5.0)
         except SwarmbedError as error:
             log.error(f"{robot.name}: {error}")  # noqa: TRY400 - it says all there is to say
             program.close()

@@ -8,6 +8,7 @@ by bit, as one in a single process.
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 import re
 import time
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from swarmbed_core.world import TaskWorld
 
 OPTIONS = (
-    Option("speed", "1", "times real time, such as 2, or max: as fast as the programs answer"),
+    Option("speed", "1", "times real time, such as 2, or max: as fast as the programs answer", loose=True),
     Option("wait", False, "do not start before every robot has a program"),
     Option("paused", False, "start standing still; the services ~/pause and ~/step go on"),
     Option(
@@ -63,7 +64,7 @@ OPTIONS = (
     *API_OPTIONS,
 )
 
-BEHIND = 0.25
+BEHIND = 0.1
 """Seconds that a world which cannot keep pace runs after its time before it gives the lost time up."""
 STATUS_RATE = 2.0
 DIAGNOSTICS_RATE = 1.0
@@ -72,6 +73,10 @@ DISCOVERY = 0.7
 """Seconds in which another world on this machine is found."""
 IDLE = 0.05
 """Seconds that a world which stands still waits for something to do."""
+HASTE = 0.001
+"""Seconds after its time from which a cycle shows that there was none to wait in."""
+DRAINED = 4
+"""Callbacks that a world which is late takes before a cycle, besides one for each robot."""
 MOST_DOMAINS = 232
 TURN = 0.002
 """Seconds after which a world whose robots have domains of their own looks into the next of them."""
@@ -181,6 +186,8 @@ class WorldHost:
         self.stage = make(None)
         self._run = 0
         self.apis: dict[str, RobotApi] = {}
+        self._leaving: list[tuple[RobotApi, Spinner | None]] = []
+        self._missed = 0
         self._outside: dict[str, tuple[Spinner, Publisher]] = {}
         self._programs: set[str] = set()
         self._silent: dict[str, float] = {}
@@ -272,7 +279,8 @@ class WorldHost:
         first = int(self._options["robot_domains"])
         if first < 0:
             return self._node
-        domain = first + self._index
+        taken = {spinner.context.get_domain_id() for spinner, _ in self._outside.values()}
+        domain = next(number for number in itertools.count(first) if number not in taken)
         if domain > MOST_DOMAINS:
             message = f"{name} would have ROS domain {domain}: {MOST_DOMAINS} is the last there is"
             raise RobotError(message)
@@ -282,11 +290,29 @@ class WorldHost:
         return node
 
     def _give_up(self, name: str) -> None:
-        """Take a robot's API away, and the domain that it had for itself."""
-        self.apis.pop(name).close()
-        if name in self._outside:
-            spinner, _ = self._outside.pop(name)
+        """Take a robot's API away, and the domain that it had for itself; its actions go last."""
+        spinner, _ = self._outside.pop(name, (None, None))
+        api = self.apis.pop(name, None)
+        if api is not None:
+            api.leave()
+            self._leaving.append((api, spinner))
+        elif spinner is not None:
             spinner.close()
+
+    def _see_off(self) -> None:
+        """Close what has been given up, when those who had sent goals know; not within a callback."""
+        if not self._leaving:
+            return
+        leaving, self._leaving = self._leaving, []
+        for _, spinner in leaving:
+            if spinner is not None:
+                for _ in range(DRAINED):
+                    spinner.once(0.0)
+        self._drain()
+        for api, spinner in leaving:
+            api.close()
+            if spinner is not None:
+                spinner.close()
 
     def _wait(self, seconds: float) -> None:
         """Wait for something to do in any of the domains, and do it."""
@@ -296,6 +322,11 @@ class WorldHost:
         for spinner, _ in self._outside.values():
             spinner.once(0.0)
         self._spinner.once(min(seconds, TURN))
+
+    def _drain(self) -> None:
+        """Do what has come in, as far as that is not without end."""
+        for _ in range(len(self.apis) + DRAINED):
+            self._wait(0.0)
 
     def _show_scene(self) -> None:
         """Publish what does not move, and the frames of all robots."""
@@ -323,6 +354,7 @@ class WorldHost:
 
     def _once(self) -> None:
         """Do what is next: a cycle if its time has come, else whatever came in."""
+        self._see_off()
         now = time.monotonic()
         self._tell()
         self._diagnose()
@@ -346,6 +378,9 @@ class WorldHost:
         self._late += late > wire.LATE
         if late > BEHIND:
             self._restart_pace()
+        if late > HASTE:
+            # A world without time to wait must hear what comes in all the same.
+            self._drain()
         self._cycle()
 
     def _stands(self) -> bool:
@@ -387,9 +422,9 @@ class WorldHost:
             api.cycle(now)
         if self._tf.due(now):
             self._publish_frames()
-        self._sense(apis, now)
+        sensed = self._sense(apis, now)
         if self._step_number % self._every == 0:
-            if self._pacing.speed is None:
+            if self._pacing.speed is None and sensed:
                 self._await_programs(now)
                 if self.stage is not stage:
                     return
@@ -401,12 +436,17 @@ class WorldHost:
         if self._paused and self._allowed:
             self._allowed -= 1
 
-    def _sense(self, apis: Sequence[RobotApi], now: float) -> None:
-        """Let programs sense: in step with the ticks if the world waits for them, else in turn."""
+    def _sense(self, apis: Sequence[RobotApi], now: float) -> bool:
+        """Let programs sense: in step with the ticks if the world waits for them, else in turn.
+
+        Returns:
+            Whether all programs were told what their robots sense now.
+        """
         number, every = self._step_number, self._sense_every
         for k, api in enumerate(apis):
             if (number if self._pacing.speed is None else number + k) % every == 0:
                 api.sense(now)
+        return self._pacing.speed is None and number % every == 0
 
     def _await_programs(self, now: float) -> None:
         """Wait for the answers of all programs that answered lately."""
@@ -425,6 +465,12 @@ class WorldHost:
             if not missing or left <= 0:
                 break
             self._wait(min(left, IDLE))
+        if missing and not self._spinner.stopping:
+            self._missed += 1
+            said = f"no answer from the programs of {', '.join(sorted(missing))} for"
+            self._node.get_logger().warning(
+                f"{said} {self._options['patience']:g} s: the world goes on without them (option patience)"
+            )
         # Whoever is silent for that long is not waited for again before it has answered.
         programs -= missing
         silent.update((name, self.apis[name].answered) for name in missing if name in self.apis)
@@ -498,6 +544,7 @@ class WorldHost:
                 reason=reason,
                 cycles=self._cycles,
                 late=int(self._late),
+                missed=self._missed,
             )
         )
 
@@ -624,16 +671,16 @@ class WorldHost:
         if not name:
             taken = set(self.apis)
             name = next(f"{kind}{k}" for k in range(1, len(taken) + 2) if f"{kind}{k}" not in taken)
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-            message = f"name '{name}': small letters, digits and underscores, a letter first, are right"
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
+            right = "up to 64 small letters, digits and underscores, a letter first"
+            message = f"name '{name[:80]}': {right}, are right"
             raise RobotError(message)
         stage.world.add_robot(RobotPlacement(name, spec, pose))
         try:
-            robot = stage.swarm.add(name)
+            self._offer(stage.swarm.add(name))
         except SwarmbedError:
-            stage.world.remove_robot(name)
+            self._forget(name)
             raise
-        self._offer(robot)
         self._show_scene()
         return name
 
@@ -657,16 +704,23 @@ class WorldHost:
         if name not in self.apis:
             message = f"no robot '{name}': there are {', '.join(self.apis) or 'none'}"
             raise RobotError(message)
+        self._forget(name)
+        self._show_scene()
+
+    def _forget(self, name: str) -> None:
+        """Take out of the world what there is of a robot."""
+        stage = self.stage
+        self._give_up(name)
         stage.world.remove_robot(name)
-        stage.swarm.remove(name)
+        if any(robot.name == name for robot in stage.swarm.robots):
+            stage.swarm.remove(name)
         self._programs.discard(name)
         self._silent.pop(name, None)
-        self._give_up(name)
-        self._show_scene()
 
     def close(self) -> None:
         """Give everything back."""
         gc.unfreeze()
         for name in list(self.apis):
             self._give_up(name)
+        self._see_off()
         self.stage.close()

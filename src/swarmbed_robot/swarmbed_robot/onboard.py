@@ -40,6 +40,10 @@ OPTIONS = (
     *API_OPTIONS,
 )
 
+DRAINED = 4
+"""Callbacks that are taken before a cycle, however late it is."""
+CLOCK_SET = 0.1
+"""Seconds by which the ROS clock has to have been set for stamps to follow it."""
 BEHIND = 0.1
 """Seconds that a loop which was held up lags behind before it gives the lost cycles up."""
 
@@ -87,12 +91,18 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
             due = now if now - due > BEHIND else due
             due += period
             cycle += 1
+            # A loop without time to wait must hear what comes in all the same.
+            for _ in range(DRAINED):
+                spinner.once(0.0)
             onboard.step()
             clock = onboard.device.clock.time
             api.cycle(clock)
             if cycle % sense_every == 0:
                 api.sense(clock, anyway=cycle == sense_every)
             if cycle % tell_every == 0:
+                shown = node.get_clock().now().nanoseconds * 1e-9 - clock
+                if abs(shown - api.epoch) > CLOCK_SET:
+                    api.anchor(shown)
                 _tell(node, diagnostics, api, cycle, late)
     finally:
         gc.unfreeze()

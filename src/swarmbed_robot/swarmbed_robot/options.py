@@ -44,6 +44,7 @@ class Option:
         choices: the only texts that are right, if not empty.
         fixed: whether it cannot be changed while the node runs.
         positional: whether the command line takes it without a flag.
+        loose: whether a text may also be given as a number, as in `speed:=2`.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Option:
     choices: tuple[str, ...] = ()
     fixed: bool = True
     positional: bool = False
+    loose: bool = False
 
     @property
     def flag(self) -> str:
@@ -76,7 +78,7 @@ class Option:
 
     def descriptor(self) -> ParameterDescriptor:
         """Return what ROS tools show of it and check it by."""
-        made = ParameterDescriptor(description=self.text, read_only=self.fixed)
+        made = ParameterDescriptor(description=self.text, read_only=self.fixed, dynamic_typing=self.loose)
         # Of an empty list rclpy guesses that it is one of bytes, whatever it was told.
         made.dynamic_typing = isinstance(self.default, list)
         if self.choices:
@@ -197,6 +199,8 @@ def declare(node: Node, options: Sequence[Option]) -> dict[str, Any]:
             right = option.right if option.bounded else f"{error}"
             message = f"parameter {option.name}: {right}"
             raise RobotError(message) from None
+        if option.loose:
+            value = f"{value:g}" if isinstance(value, float) else str(value)
         fault = option.fault(value)
         if fault is not None:
             raise RobotError(fault)

@@ -197,3 +197,17 @@ def test_a_lifter_that_is_stuck_is_told(dots, lift):
     result, status = lift.send(Lift.Goal(raised=True)).result(5.0)
     assert status == GoalStatus.STATUS_ABORTED
     assert "does not get there" in result.message
+
+
+def test_a_cancelled_goal_ends_though_somebody_else_drives_at_once(dots, follow):
+    sent = follow.send(goal((2.0, 0.0, 0.0)))
+    dots.run(0.5)
+    drive = dots.publisher("cmd_vel", Twist)
+    twist = Twist()
+    twist.linear.y = 0.3
+    assert sent.cancel() == 0
+    for _ in range(8):
+        dots.say(drive, twist)
+        dots.run(0.1)
+    assert sent.future.done()
+    assert sent.future.result().status == GoalStatus.STATUS_CANCELED

@@ -203,11 +203,17 @@ def test_garbage_on_every_input_is_counted_and_survived(swarm, ros):
             msg.Command(path=[msg.Path(frame="\udcff".encode("utf-8", "replace").decode())]),
         ),
     ]
-    for topic, sent in rubbish:
-        publisher = here.node.create_publisher(type(sent), f"/dots1/{topic}", 10)
-        ros.spin_until(publisher.get_subscription_count, topic)
-        publisher.publish(sent)
-        ros.spin_for(0.05)
+    publishers = [here.node.create_publisher(type(sent), f"/dots1/{topic}", 10) for topic, sent in rubbish]
+
+    def throw():
+        # What comes before the other side knows of it is lost.
+        for publisher, (_, sent) in zip(publishers, rubbish, strict=True):
+            publisher.publish(sent)
+            ros.spin_for(0.02)
+
+    for publisher in publishers:
+        ros.spin_until(publisher.get_subscription_count, publisher.topic_name)
+    throw()
     client = ActionClient(here.node, FollowPath, "/dots1/follow_path")
     ros.spin_until(client.server_is_ready, "the action")
     goal = FollowPath.Goal(waypoints=[msg.Waypoint(x=math.nan)] * 5000)
@@ -223,7 +229,14 @@ def test_garbage_on_every_input_is_counted_and_survived(swarm, ros):
         return {item.key for status in statuses if status.name == "dots1: refused" for item in status.values}
 
     wanted = {"command.not_finite", "command.send", "input.command", "input.follow_path"}
-    ros.spin_until(lambda: wanted <= refused(), f"{wanted} among the refused")
+
+    def told():
+        del diagnostics[:]
+        throw()
+        ros.spin_until(lambda: refused(), "diagnostics")
+        return wanted <= refused()
+
+    ros.spin_until(told, f"{wanted} among the refused")
     assert not here.world.ended
     odometry = here.listen("/dots1/odom", Odometry)
     drive = here.node.create_publisher(Twist, "/dots1/cmd_vel", 10)
@@ -344,6 +357,47 @@ def test_robots_join_and_leave(swarm, processes, ros):
     assert not here.call(Remove, "remove", name="dots2").success
     assert here.call(Spawn, "spawn", name="dots2", x=1.0, y=0.5, yaw=0.0).success
     ros.spin_until(lambda: program.said.count("drives dots2") == 2, "the program on the new robot")
+
+
+def test_a_world_that_cannot_keep_pace_hears_what_comes(swarm, ros):
+    here = swarm("--speed", "2000", world="mujoco")
+    assert here.call(Pause, "pause", paused=True).success
+    ros.spin_until(lambda: here.status.state == "paused", "the pause")
+
+
+def test_a_world_that_was_held_up_does_not_take_its_programs_for_dead(swarm, processes, ros):
+    here = swarm("--speed", "1")
+    program = processes.start("controller", "dots1", "--controller", "random_walk")
+    senses = here.listen("/dots1/senses", msg.Senses, qos.LATCHED)
+    odometry = here.listen("/dots1/odom", Odometry)
+    ros.spin_until(lambda: odometry and speed_of(odometry[-1]) > 0.1, "motion")
+    assert not program.ended
+    for _ in range(3):
+        here.world.send(signal.SIGSTOP)
+        ros.spin_for(0.3)
+        here.world.send(signal.SIGCONT)
+        ros.spin_for(0.7)
+    # Once the machine was busy itself, but not each time.
+    told = dict(zip(senses[-1].refused, senses[-1].refused_counts, strict=True))
+    assert told.get("program.silent", 0) < 3
+
+
+def test_a_reset_ends_goals_and_a_bad_name_ends_nothing(swarm, ros):
+    here = swarm("--speed", "1")
+    client = ActionClient(here.node, FollowPath, "/dots1/follow_path")
+    ros.spin_until(client.server_is_ready, "the action")
+    goal = FollowPath.Goal(waypoints=[msg.Waypoint(x=5.0)], max_speed=0.1)
+    goal.header.frame_id = "odom"
+    sent = client.send_goal_async(goal)
+    ros.spin_until(sent.done, "acceptance")
+    result = sent.result().get_result_async()
+    ros.spin_for(0.3)
+    assert here.call(Reset, "reset", seed=1).success
+    ros.spin_until(result.done, "the goal's end")
+    assert "left this world" in result.result().result.message
+    assert not here.call(Spawn, "spawn", name="a" * 300, x=1.0, y=0.5).success
+    assert here.call(Spawn, "spawn", name="a" * 64, x=1.0, y=0.5).success
+    assert not here.world.ended
 
 
 def test_the_global_tree_and_the_scene(swarm, ros):

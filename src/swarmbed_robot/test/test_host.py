@@ -470,7 +470,7 @@ def test_robots_come_with_a_name_and_a_number_of_their_own(rig):
     [
         ({"kind": "tank"}, "no kind of robot 'tank': there are convoy_car, dots"),
         ({"kind": "../robots/dots"}, "no kind of robot"),
-        ({"name": "Bad Name"}, "name 'Bad Name': small letters, digits and underscores"),
+        ({"name": "Bad Name"}, "name 'Bad Name': up to 64 small letters, digits and underscores"),
         ({"name": "7up"}, "name '7up'"),
         ({"name": "dots1"}, "dots1"),
         ({"x": math.nan}, "nan"),

@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import Twist
 from swarmbed_core.contract import RobotContract
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.memory import MemoryWorld
 from swarmbed_core.robot import Command
+from swarmbed_core.trajectory import Path, Waypoint
 from swarmbed_robot.api import OPTIONS, RobotApi
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.ros_robot import RosRobot
@@ -120,6 +122,30 @@ def test_a_silent_program_stops_its_robot(ros):
     rig.advance(0.2)
     assert rig.truth()[3] > 0.1
     rig.api.close()
+
+
+def test_a_refused_twist_is_no_new_driver(ros):
+    """A program dies on its path; a NaN on cmd_vel must not let the robot drive on to its end."""
+    rig = RosRig(ros, "dots")
+    rig.api._program.timeout = 0.2
+    rig.robot.act(Command(path=Path((Waypoint((5.0, 0.0, 0.0)),), max_speed=0.5)))
+    rig.advance(0.15)
+    bad = Twist()
+    bad.linear.x = math.nan
+    rig.api._on_cmd_vel(bad)
+    rig.advance(1.0)
+    assert math.hypot(*rig.truth()[3:5]) < 0.02
+    assert rig.robot.sense().refused["program.silent"] == 1
+    rig.api.close()
+
+
+def test_a_timeout_shorter_than_a_tick_is_refused(ros):
+    with pytest.raises(RobotError, match=r"program_timeout is 0.2 s, but a program is ticked each 0.2 s"):
+        RobotApi(
+            ros.node("world"),
+            LocalSwarm(MemoryWorld.of(["dots"])).robots[0],
+            DEFAULTS | {"senses_rate": 5.0},
+        )
 
 
 def test_nobody_is_told(domain):
