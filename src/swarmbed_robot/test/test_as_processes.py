@@ -233,7 +233,7 @@ def test_garbage_on_every_input_is_counted_and_survived(swarm, ros):
     def told():
         del diagnostics[:]
         throw()
-        ros.spin_until(lambda: refused(), "diagnostics")
+        ros.spin_until(refused, "diagnostics")
         return wanted <= refused()
 
     ros.spin_until(told, f"{wanted} among the refused")
