@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import socket
 from pathlib import Path
 
 import pytest
@@ -60,15 +59,10 @@ def launch_logs(tmp_path_factory):
 
 @pytest.fixture
 def domain(monkeypatch):
-    """Enter a ROS domain that no other test process uses: a bound port of the loopback is its lock."""
+    """Enter a ROS domain that no other process uses."""
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    for number in range(1, 100):
-        with socket.socket() as lock:
-            try:
-                lock.bind(("127.0.0.1", 22000 + number))
-            except OSError:
-                continue
-            monkeypatch.setenv("ROS_DOMAIN_ID", str(number))
-            yield number
-            return
-    pytest.fail("all 99 domains are in use")
+    from swarmbed_robot.domains import own_domain
+
+    with own_domain() as number:
+        monkeypatch.setenv("ROS_DOMAIN_ID", str(number))
+        yield number

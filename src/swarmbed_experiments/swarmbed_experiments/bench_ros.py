@@ -32,6 +32,7 @@ from std_msgs.msg import Float64
 from swarmbed_core.local import LocalRobot, LocalSwarm
 from swarmbed_core.memory import MemoryWorld
 from swarmbed_robot.api import OPTIONS, RobotApi
+from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
 from swarmbed_experiments.bench import SEED, Row
@@ -64,7 +65,8 @@ class Bench:
     """A domain, a node that measures, and processes that end with it."""
 
     def __init__(self) -> None:
-        self.domain = random.SystemRandom().randrange(110, 200)
+        self._held = contextlib.ExitStack()
+        self.domain = self._held.enter_context(own_domain())
         self.spinner = Spinner(domain=self.domain)
         self.node = self.spinner.node("bench")
         self._started: list[subprocess.Popen[bytes]] = []
@@ -77,6 +79,7 @@ class Bench:
         self.end()
         self.spinner.close()
         self._folder.cleanup()
+        self._held.close()
 
     def start(self, *command: str, package: str = "swarmbed_robot") -> int:
         """Start a node, or this module as a listener, and return its number."""
@@ -235,7 +238,8 @@ def latency(quick: bool) -> Iterator[Row]:
 
 def onboard(quick: bool) -> Iterator[Row]:
     """Say what a robot's own node costs, part by part: CPU of this machine, and what nobody asks for."""
-    spinner = Spinner(domain=random.SystemRandom().randrange(110, 200))
+    held = contextlib.ExitStack()
+    spinner = Spinner(domain=held.enter_context(own_domain()))
     swarm = LocalSwarm(MemoryWorld.of(["dots"], arena="dots_arena", seed=SEED))
     robot: LocalRobot = swarm.robots[0]
     api = RobotApi(spinner.node("robot"), robot, {option.name: option.default for option in OPTIONS})
@@ -250,6 +254,7 @@ def onboard(quick: bool) -> Iterator[Row]:
         idle.append(time.perf_counter() - middle)
     api.close()
     spinner.close()
+    held.close()
     share = 100 * float(np.mean(idle) / np.mean(bare))
     note = f"{1e6 * np.mean(idle):.1f} us a cycle beside {1e6 * np.mean(bare):.1f} us of sensing and control"
     yield Row("ROS: API that nobody listens to, over bare sensing", share, "%", at_most=100, note=note)
@@ -305,7 +310,8 @@ def _timed(folder: Path, seed: int) -> float:
     """Return how long the task took on ROS, NaN if it was not done."""
     plan = make_processes(TASK, seed=seed, speed=PACE, out=folder)
     started = []
-    environment = os.environ | {"ROS_DOMAIN_ID": str(random.SystemRandom().randrange(110, 200))}
+    held = contextlib.ExitStack()
+    environment = os.environ | {"ROS_DOMAIN_ID": str(held.enter_context(own_domain()))}
     try:
         for process in plan.processes:
             with (plan.directory / f"{process.name}.log").open("wb") as log:
@@ -321,6 +327,7 @@ def _timed(folder: Path, seed: int) -> float:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(one.pid, signal.SIGKILL)
             one.wait()
+        held.close()
     summary = read_json(plan.directory / "summary.json")
     return float(summary["sim_seconds"]) if summary["verdict"] == "accepted" else math.nan
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import re
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
 
 from ament_index_python.packages import get_package_prefix
+from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
 from swarmbed_experiments import trial
@@ -99,14 +100,8 @@ def graph(tmp_path_factory):
     folder = tmp_path_factory.mktemp("world")
     file = folder / "localised.yaml"
     file.write_text(LOCALISED, encoding="utf-8")
-    for domain in range(1, 100):
-        lock = socket.socket()
-        try:
-            lock.bind(("127.0.0.1", 22000 + domain))
-        except OSError:
-            lock.close()
-            continue
-        break
+    held = contextlib.ExitStack()
+    domain = held.enter_context(own_domain())
     spinner = Spinner(domain=domain)
     node = spinner.node("visitor")
     statuses, frames, static = [], [], []
@@ -136,7 +131,7 @@ def graph(tmp_path_factory):
     process.wait(20)
     spinner.close()
     log.close()
-    lock.close()
+    held.close()
 
 
 def there(graph, prefix):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import socket
 
 import pytest
 import yaml
@@ -19,6 +18,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.runner import Run, Track
 from swarmbed_experiments.trial import OPTIONS, REJECTED, RunStage, start
+from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
 DEFAULTS = {option.name: option.default for option in OPTIONS}
@@ -222,16 +222,9 @@ def test_a_crowd_has_no_programs_elsewhere(stage):
 
 @pytest.fixture
 def domain():
-    """A domain that no other test process uses: a bound port of the loopback is its lock."""
-    for number in range(1, 100):
-        with socket.socket() as lock:
-            try:
-                lock.bind(("127.0.0.1", 22000 + number))
-            except OSError:
-                continue
-            yield number
-            return
-    pytest.fail("all 99 domains are in use")
+    """A domain that no other process uses."""
+    with own_domain() as number:
+        yield number
 
 
 @pytest.fixture

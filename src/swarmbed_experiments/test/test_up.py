@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; r
 
 from swarmbed_experiments.runner import Run, Track
 from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
 PATIENCE = 100.0
@@ -28,16 +28,9 @@ pytestmark = pytest.mark.timeout(240)
 
 @pytest.fixture(scope="session")
 def domain():
-    """A domain that no other test process uses: a bound port of the loopback is its lock."""
-    for number in range(1, 100):
-        with socket.socket() as lock:
-            try:
-                lock.bind(("127.0.0.1", 22000 + number))
-            except OSError:
-                continue
-            yield number
-            return
-    pytest.fail("all 99 domains are in use")
+    """A domain that no other process uses."""
+    with own_domain() as number:
+        yield number
 
 
 class Up:
@@ -155,12 +148,14 @@ def test_at_full_speed_it_is_the_same_run_as_in_one_process(up, name):
     assert np.hypot(*np.diff(here.poses[:, :, :2], axis=0).T).sum() > 5.0
 
 
-def test_robots_in_domains_of_their_own(up, domain):
+def test_robots_in_domains_of_their_own(up):
     """Each robot's topics are in its own domain alone; the run is the same as in one process."""
-    # Others take domains up to 99, and one each from 101 on.
-    first = 200 + 3 * (domain % 10)
     few = ("--duration", "8", "--set", "robots.0.count=2")
-    one = up("--isolate", "--speed", "max", "--domain", str(first), *few)
+    with own_domain(3) as first:
+        _compare_isolated(up("--isolate", "--speed", "max", "--domain", str(first), *few), first)
+
+
+def _compare_isolated(one, first):
     spinners = [Spinner(domain=first + k) for k in range(3)]
     nodes = [spinner.node("visitor") for spinner in spinners]
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from swarmbed_core.arena import Arena
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.memory import MemoryWorld
 from swarmbed_robot.api import OPTIONS, RobotApi
+from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
 if TYPE_CHECKING:
@@ -31,17 +31,10 @@ PATIENCE = 30.0  # s; what is waited for takes milliseconds, a busy machine some
 
 @pytest.fixture(scope="session")
 def domain() -> Iterator[int]:
-    """A domain that no other test process uses: a bound port of the loopback is its lock."""
+    """A domain that no other process uses."""
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    for number in range(1, 100):
-        with socket.socket() as lock:
-            try:
-                lock.bind(("127.0.0.1", 22000 + number))
-            except OSError:
-                continue
-            yield number
-            return
-    pytest.fail("all 99 domains are in use")
+    with own_domain() as number:
+        yield number
 
 
 class Ros:

@@ -1,0 +1,24 @@
+"""Domains are held by one at a time."""
+
+from __future__ import annotations
+
+import pytest
+from swarmbed_robot.domains import own_domain
+from swarmbed_robot.errors import RobotError
+
+from swarmbed_robot import domains
+
+
+def test_nobody_gets_what_another_holds():
+    with own_domain() as one, own_domain() as other, own_domain(3) as first:
+        assert len({one, other, first, first + 1, first + 2}) == 5
+    with own_domain() as again:
+        assert again <= one
+
+
+def test_when_all_are_taken_it_is_told(monkeypatch):
+    with own_domain() as taken:
+        monkeypatch.setattr(domains, "FEWEST", taken)
+        monkeypatch.setattr(domains, "MOST", taken)
+        with pytest.raises(RobotError, match=f"from {taken} to {taken} are taken"), own_domain():
+            pass
