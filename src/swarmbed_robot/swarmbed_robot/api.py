@@ -9,41 +9,31 @@ Bad input never stops the robot: it is refused and counted in its Onboard's heal
 
 from __future__ import annotations
 
-import atexit
 import math
-import shutil
 import struct
-import tempfile
 import time
-import zlib
 from collections import Counter
-from functools import cache
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
-from geometry_msgs.msg import Point, PoseStamped, TransformStamped, Twist
+from geometry_msgs.msg import PoseStamped, Twist
 from nav_msgs.msg import OccupancyGrid, Odometry
 from nav_msgs.msg import Path as PathMsg
 from rclpy.callback_groups import ReentrantCallbackGroup
 from sensor_msgs.msg import BatteryState, Imu, PointCloud2
 from std_msgs.msg import Bool, Float32, Float64, Int32MultiArray, String
-from swarmbed_core.camera import cameras_of
-from swarmbed_core.errors import ConfigError
-from swarmbed_core.geometry import between, compose, invert
-from swarmbed_core.health import Health
-from swarmbed_core.markers import CarrierPoseSolver, alignment
+from swarmbed_core.geometry import compose, invert
 from swarmbed_core.robot import Command
-from swarmbed_core.spec import RobotSpec
 from swarmbed_core.watchdog import Pace, Watchdog
 
-from dots_interfaces.msg import Tag, TagArray
+from dots_interfaces.msg import TagArray
 from swarmbed_interfaces import msg
 from swarmbed_robot import qos, wire
 from swarmbed_robot.actions import LiftServer, PathServer
-from swarmbed_robot.description import describe, joints_of, quaternion
+from swarmbed_robot.description import describe, joints_of, model_of
 from swarmbed_robot.errors import RobotError
+from swarmbed_robot.eyes import Eyes, transform_of
 from swarmbed_robot.options import Option
 from swarmbed_robot.templates import (
     SLOT,
@@ -62,10 +52,10 @@ if TYPE_CHECKING:
 
     from rclpy.node import Node
     from rclpy.publisher import Publisher
-    from swarmbed_core.device import CornerReading
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.local import LocalRobot
     from swarmbed_core.robot import Senses
+    from swarmbed_core.spec import RobotSpec
 
     from swarmbed_robot.description import Joint
 
@@ -92,8 +82,6 @@ OPTIONS = (
 
 PHASES = 20
 """Cycles over which the robots of a world spread what they publish."""
-UNDERSIDE = 200
-"""The id by which the map under a carrier is told as one tag."""
 ROOT, BODY = "odom", "base_link"
 
 
@@ -195,7 +183,7 @@ class RobotApi:
         self._make_outputs(index, seed)
         self._turns = tuple(self.outputs.values())
         self._make_inputs()
-        self._eyes = _Eyes(self) if self._spec.cameras else None
+        self._eyes = Eyes(self) if self._spec.cameras else None
 
     # What goes out
 
@@ -251,7 +239,7 @@ class RobotApi:
                 rate=float(options["senses_rate"]),
             )
         )
-        description.send(String(data=describe(_model_of(spec), f"{name}_")))
+        description.send(String(data=describe(model_of(spec), f"{name}_")))
 
     def _make_frames(self) -> None:
         """Publish the frames that never move, once for all who ever ask."""
@@ -259,12 +247,12 @@ class RobotApi:
         fixed = []
         self._slide: Joint | None = None
         self.slide: tuple[str, str] | None = None
-        for joint in joints_of(_model_of(self._spec)):
+        for joint in joints_of(model_of(self._spec)):
             parent, child = f"{name}_{joint.parent}", f"{name}_{joint.child}"
             if any(joint.axis):
                 self._slide, self.slide = joint, (parent, child)
                 continue
-            fixed.append(_transform(parent, child, joint.translation, joint.rotation))
+            fixed.append(transform_of(parent, child, joint.translation, joint.rotation))
         static = self._output("tf_static", TFMessage, qos.LATCHED, 1.0)
         static.send(TFMessage(transforms=fixed))
         self.fixed_frames = fixed
@@ -716,167 +704,8 @@ class _Stamp:
         self.now = divmod(max(round((self.epoch + seconds) * 1e9), 0), 1_000_000_000)
 
 
-class _Eyes:
-    """What a robot's cameras detect, as tags and as frames.
-
-    Frames of markers have z out of the marker and y up in it, as ArUco's.
-    """
-
-    def __init__(self, api: RobotApi) -> None:
-        onboard, spec = api.onboard, api.onboard.device.spec
-        self._api = api
-        self._frames_to: list[Output] = []
-        self._next = {camera.name: 0.0 for camera in spec.cameras}
-        self._outputs = {camera.name: api.outputs[f"{camera.name}_tags"] for camera in spec.cameras}
-        self._lifted = {camera.name for camera in spec.cameras if camera.on_lifter}
-        self._solver = None
-        if spec.carrier is not None and onboard.carrier_markers is not None:
-            self._solver = CarrierPoseSolver(onboard.carrier_markers, spec, cameras_of(spec), Health())
-        joints = {joint.child: joint for joint in joints_of(_model_of(spec))}
-        self._cameras = {}
-        for camera in spec.cameras:
-            joint = joints[f"{camera.name}_link"]
-            place, turn = np.array(joint.translation), _matrix(joint.rotation)
-            if camera.on_lifter:
-                place = place + np.array(joints[joint.parent].translation)
-            self._cameras[camera.name] = (place, turn)
-        walls = onboard.marker_map
-        self._walls = {} if walls is None else {marker.id: marker for marker in walls.markers}
-
-    def watch(self) -> None:
-        """Look at images only while somebody wants to know what is in them."""
-        self._frames_to = [output for output in (self._api.outputs["tf"], self._api.global_tf) if output]
-        wanted = any(output.wanted for output in (*self._frames_to, *self._outputs.values()))
-        self._api.onboard.on_image = self._look if wanted else None
-
-    def _look(self, reading: CornerReading) -> None:
-        """Publish what one image shows: the frames first, for who is told of a tag looks for its frame."""
-        api, output = self._api, self._outputs.get(reading.camera)
-        if output is None:
-            return
-        tags, frames = self._seen(reading)
-        if frames:
-            stamp = wire.stamp_of(api.epoch + reading.stamp)
-            for frame in frames:
-                frame.header.stamp = stamp
-            told = TFMessage(transforms=frames)
-            for listeners in self._frames_to:
-                if listeners.wanted:
-                    listeners.send(told)
-        if output.wanted:
-            # Images are late by more or less: one that is a little later than its time is no empty one.
-            self._next[reading.camera] = api.clock.time + 2.0 / output.rate
-            output.send(TagArray(data=tags))
-
-    def cycle(self, now: float) -> None:
-        """Say of cameras that saw nothing, at their rate, that they did: no tags are an answer too."""
-        for camera, output in self._outputs.items():
-            if output.wanted and now >= self._next[camera] - 1e-9:
-                self._next[camera] = max(self._next[camera], now - 1.0 / output.rate) + 1.0 / output.rate
-                output.send(NO_TAGS)
-
-    def _seen(self, reading: CornerReading) -> tuple[list[Tag], list[TransformStamped]]:
-        ids, corners = reading.ids.tolist(), reading.corners
-        if reading.camera in self._lifted:
-            return self._seen_above(reading)
-        tags = [_tag(number, corners[i]) for i, number in enumerate(ids)]
-        frames = []
-        if self._solver is not None:
-            rise = self._solver.clearance + self._solver.markers.sides.rise
-            for sight in self._solver.side(reading):
-                x, y, yaw = sight.pose_body.tolist()
-                frames.append(self._frame(reading.camera, sight.id, (x, y, rise), _facing(yaw)))
-        localiser = self._api.onboard.filter
-        if self._walls and localiser.localised:
-            for number in ids:
-                wall = self._walls.get(number)
-                if wall is not None:
-                    place, yaw = wall.position, wall.yaw
-                    x, y, turned = between(localiser.pose, (place[0], place[1], yaw)).tolist()
-                    frames.append(self._frame(reading.camera, number, (x, y, place[2]), _facing(turned)))
-        return tags, frames
-
-    def _seen_above(self, reading: CornerReading) -> tuple[list[Tag], list[TransformStamped]]:
-        """Return the map under a carrier as one tag; it is told apart by none of its codes alone."""
-        lifter, solver = self._api.onboard.lifter, self._solver
-        if solver is None or lifter is None or not len(reading.ids):
-            return [], []
-        sight = solver.underside(reading, lifter.set_point)
-        if sight is None:
-            return [], []
-        low, high = reading.corners.reshape(-1, 2).min(axis=0), reading.corners.reshape(-1, 2).max(axis=0)
-        around = np.array([low, (high[0], low[1]), high, (low[0], high[1])])
-        x, y, yaw = sight.pose_body.tolist()
-        c, s = math.cos(yaw), math.sin(yaw)
-        down = np.array([[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]])
-        height = max(solver.clearance, lifter.set_point)
-        frame = self._frame(reading.camera, UNDERSIDE, (x, y, height), down)
-        return [_tag(UNDERSIDE, around)], [frame]
-
-    def _frame(self, camera: str, number: int, place: Sequence[float], turn: FloatArray) -> TransformStamped:
-        """Return where a marker, whose place is in the robot's frame, is for a camera."""
-        origin, axes = self._cameras[camera]
-        lifter = self._api.onboard.lifter
-        if camera in self._lifted and lifter is not None:
-            origin = origin + np.array((0.0, 0.0, lifter.set_point - lifter.lifter.lowered))
-        name = self._api.name
-        return _transform(
-            f"{name}_{camera}_link",
-            f"{name}_{camera}_fid{number:03d}",
-            (axes.T @ (np.array(place) - origin)).tolist(),
-            _quaternion_of(axes.T @ turn),
-        )
-
-
-NO_TAGS = bytes((0, 1, 0, 0, 0, 0, 0, 0))
-"""An empty TagArray."""
 _FLOAT32 = bytes((0, 1, 0, 0))
 """What CDR begins with; a message of one number follows."""
-
-
-def _tag(number: int, quad: FloatArray) -> Tag:
-    return Tag(
-        id=int(number),
-        alignment=float(alignment(quad)),
-        points=[Point(x=float(u), y=float(v)) for u, v in quad],
-    )
-
-
-def _facing(yaw: float) -> FloatArray:
-    """Return the axes of an upright marker that looks along a direction."""
-    c, s = math.cos(yaw), math.sin(yaw)
-    return np.array([[-s, 0.0, c], [c, 0.0, s], [0.0, 1.0, 0.0]])
-
-
-def _matrix(rotation: Sequence[float]) -> FloatArray:
-    x, y, z, w = rotation
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-
-
-def _quaternion_of(matrix: FloatArray) -> tuple[float, float, float, float]:
-    """Return a rotation as x, y, z, w."""
-    m = matrix
-    pitch = math.asin(min(max(-float(m[2, 0]), -1.0), 1.0))
-    if abs(float(m[2, 0])) < 1.0 - 1e-9:
-        return quaternion(math.atan2(m[2, 1], m[2, 2]), pitch, math.atan2(m[1, 0], m[0, 0]))
-    return quaternion(math.atan2(-m[1, 2], m[1, 1]), pitch, 0.0)
-
-
-def _transform(
-    parent: str, child: str, translation: Sequence[float], rotation: Sequence[float]
-) -> TransformStamped:
-    made = TransformStamped(child_frame_id=child)
-    made.header.frame_id = parent
-    t, q = made.transform.translation, made.transform.rotation
-    t.x, t.y, t.z = (float(value) for value in translation)
-    q.x, q.y, q.z, q.w = (float(value) for value in rotation)
-    return made
 
 
 def flat_pose(row: FloatArray, pose: Sequence[float]) -> None:
@@ -900,28 +729,3 @@ def _imu_message(frame: str, spec: RobotSpec) -> Any:
         linear_acceleration=message("geometry_msgs/msg/Vector3", x=SLOT, y=SLOT, z=SLOT),
         linear_acceleration_covariance=np.diag([accel] * 3).reshape(-1),
     )
-
-
-def _model_of(spec: RobotSpec) -> str:
-    """Return what `description` knows this kind of robot by: its name, or a file of its own."""
-    return _model_file(wire.spec_to_text(spec), spec.kind)
-
-
-@cache
-def _model_file(text: str, kind: str) -> str:
-    try:
-        if wire.spec_to_text(RobotSpec.load(kind)) == text:
-            return kind
-    except ConfigError:
-        pass
-    file = _folder() / f"{kind}-{zlib.crc32(text.encode()):08x}.yaml"
-    file.write_text(text, encoding="utf-8")
-    return str(file)
-
-
-@cache
-def _folder() -> FilePath:
-    """Return a directory that is gone when this process is."""
-    made = tempfile.mkdtemp(prefix="swarmbed-")
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return FilePath(made)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 import re
+import shutil
+import tempfile
 import xml.etree.ElementTree as ET
+import zlib
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import xacro
 from swarmbed_core.config import find, share_dir
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.spec import RobotSpec
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from swarmbed_robot.wire import spec_to_text
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
@@ -107,3 +111,28 @@ def quaternion(roll: float, pitch: float, yaw: float) -> Quaternion:
 def _three(text: str) -> Vector:
     x, y, z = (float(word) for word in text.split())
     return x, y, z
+
+
+def model_of(spec: RobotSpec) -> str:
+    """Return what `description` knows this kind of robot by: its name, or a file of its own."""
+    return _model_file(spec_to_text(spec), spec.kind)
+
+
+@cache
+def _model_file(text: str, kind: str) -> str:
+    try:
+        if spec_to_text(RobotSpec.load(kind)) == text:
+            return kind
+    except ConfigError:
+        pass
+    file = _folder() / f"{kind}-{zlib.crc32(text.encode()):08x}.yaml"
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+@cache
+def _folder() -> Path:
+    """Return a directory that is gone when this process is."""
+    made = tempfile.mkdtemp(prefix="swarmbed-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)

@@ -17,7 +17,6 @@ from swarmbed_core.control import Mode
 from swarmbed_core.robot import Command
 from swarmbed_robot.api import OPTIONS
 
-from dots_interfaces.msg import TagArray
 from swarmbed_interfaces import msg
 from swarmbed_robot import qos
 from tf2_msgs.msg import TFMessage
@@ -371,45 +370,3 @@ def test_nothing_is_made_that_nobody_wants(dots):
     dots.api.sense(dots.world.time)
     assert made == []
     assert dots.onboard.on_image is None
-
-
-def test_cameras_that_see_nothing_say_so(dots):
-    got = {k: dots.listen(f"cam{k}_tags", TagArray, qos_profile_system_default) for k in range(5)}
-    dots.run(1.0)
-    for arrays in got.values():
-        assert len(arrays) == pytest.approx(30, abs=4)
-        assert all(len(array.data) == 0 for array in arrays)
-
-
-def test_tags_of_the_walls(make_rig):
-    dots = make_rig(arena="dots_arena")
-    got = {k: dots.listen(f"cam{k}_tags", TagArray, qos_profile_system_default) for k in range(4)}
-    frames = dots.listen("tf", TFMessage, qos.TF)
-    dots.onboard.place((0.0, 0.0, 0.0))
-    dots.run(1.0)
-    tags = [(k, tag) for k, some in got.items() for array in some for tag in array.data]
-    assert tags
-    for arrays in got.values():
-        assert len(arrays) == pytest.approx(30, abs=6)
-    ids = {tag.id for _, tag in tags}
-    assert ids <= set(range(12))
-    for _, tag in tags:
-        assert len(tag.points) == 4
-        left = abs(tag.points[3].y - tag.points[0].y)
-        right = abs(tag.points[2].y - tag.points[1].y)
-        assert tag.alignment == pytest.approx((left - right) / (left + right), abs=1e-4)
-    seen = {
-        (t.header.frame_id, t.child_frame_id): t
-        for sent in frames
-        for t in sent.transforms
-        if "_fid" in t.child_frame_id
-    }
-    camera, tag = tags[-1]
-    frame = seen[f"dots1_cam{camera}_link", f"dots1_cam{camera}_fid{tag.id:03d}"]
-    # Ahead of the camera, on the wall, with z out of the marker: towards the camera.
-    place = frame.transform.translation
-    assert place.x > 0.3
-    q = frame.transform.rotation
-    out = (2 * (q.x * q.z + q.w * q.y), 2 * (q.y * q.z - q.w * q.x), 1 - 2 * (q.x**2 + q.y**2))
-    assert out[0] * place.x + out[1] * place.y + out[2] * place.z < 0
-    assert frame.header.stamp.sec + frame.header.stamp.nanosec * 1e-9 < dots.world.time - 0.02

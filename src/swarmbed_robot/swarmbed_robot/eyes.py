@@ -1,0 +1,189 @@
+"""What a robot's cameras detect, as tags and as frames.
+
+Frames of markers have z out of the marker and y up in it, as ArUco's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from geometry_msgs.msg import Point, TransformStamped
+from swarmbed_core.camera import cameras_of
+from swarmbed_core.geometry import between
+from swarmbed_core.health import Health
+from swarmbed_core.markers import CarrierPoseSolver, alignment
+
+from dots_interfaces.msg import Tag, TagArray
+from swarmbed_robot import wire
+from swarmbed_robot.description import joints_of, model_of, quaternion
+from tf2_msgs.msg import TFMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from swarmbed_core.device import CornerReading
+    from swarmbed_core.geometry import FloatArray
+
+    from swarmbed_robot.api import Output, RobotApi
+
+UNDERSIDE = 200
+"""The id by which the map under a carrier is told as one tag."""
+NO_TAGS = bytes((0, 1, 0, 0, 0, 0, 0, 0))
+"""An empty TagArray."""
+
+
+class Eyes:
+    """What the cameras of one robot detect."""
+
+    def __init__(self, api: RobotApi) -> None:
+        onboard, spec = api.onboard, api.onboard.device.spec
+        self._api = api
+        self._frames_to: list[Output] = []
+        self._next = {camera.name: 0.0 for camera in spec.cameras}
+        self._outputs = {camera.name: api.outputs[f"{camera.name}_tags"] for camera in spec.cameras}
+        self._lifted = {camera.name for camera in spec.cameras if camera.on_lifter}
+        self._solver = None
+        if spec.carrier is not None and onboard.carrier_markers is not None:
+            self._solver = CarrierPoseSolver(onboard.carrier_markers, spec, cameras_of(spec), Health())
+        joints = {joint.child: joint for joint in joints_of(model_of(spec))}
+        self._cameras = {}
+        for camera in spec.cameras:
+            joint = joints[f"{camera.name}_link"]
+            place, turn = np.array(joint.translation), _matrix(joint.rotation)
+            if camera.on_lifter:
+                place = place + np.array(joints[joint.parent].translation)
+            self._cameras[camera.name] = (place, turn)
+        walls = onboard.marker_map
+        self._walls = {} if walls is None else {marker.id: marker for marker in walls.markers}
+
+    def watch(self) -> None:
+        """Look at images only while somebody wants to know what is in them."""
+        self._frames_to = [output for output in (self._api.outputs["tf"], self._api.global_tf) if output]
+        wanted = any(output.wanted for output in (*self._frames_to, *self._outputs.values()))
+        self._api.onboard.on_image = self._look if wanted else None
+
+    def _look(self, reading: CornerReading) -> None:
+        """Publish what one image shows: the frames first, for who is told of a tag looks for its frame."""
+        api, output = self._api, self._outputs.get(reading.camera)
+        if output is None:
+            return
+        tags, frames = self._seen(reading)
+        if frames:
+            stamp = wire.stamp_of(api.epoch + reading.stamp)
+            for frame in frames:
+                frame.header.stamp = stamp
+            told = TFMessage(transforms=frames)
+            for listeners in self._frames_to:
+                if listeners.wanted:
+                    listeners.send(told)
+        if output.wanted:
+            # Images are late by more or less: one that is a little later than its time is no empty one.
+            self._next[reading.camera] = api.clock.time + 2.0 / output.rate
+            output.send(TagArray(data=tags))
+
+    def cycle(self, now: float) -> None:
+        """Say of cameras that saw nothing, at their rate, that they did: no tags are an answer too."""
+        for camera, output in self._outputs.items():
+            if output.wanted and now >= self._next[camera] - 1e-9:
+                self._next[camera] = max(self._next[camera], now - 1.0 / output.rate) + 1.0 / output.rate
+                output.send(NO_TAGS)
+
+    def _seen(self, reading: CornerReading) -> tuple[list[Tag], list[TransformStamped]]:
+        ids, corners = reading.ids.tolist(), reading.corners
+        if reading.camera in self._lifted:
+            return self._seen_above(reading)
+        tags = [_tag(number, corners[i]) for i, number in enumerate(ids)]
+        frames = []
+        if self._solver is not None:
+            rise = self._solver.clearance + self._solver.markers.sides.rise
+            for sight in self._solver.side(reading):
+                x, y, yaw = sight.pose_body.tolist()
+                frames.append(self._frame(reading.camera, sight.id, (x, y, rise), _facing(yaw)))
+        localiser = self._api.onboard.filter
+        if self._walls and localiser.localised:
+            for number in ids:
+                wall = self._walls.get(number)
+                if wall is not None:
+                    place, yaw = wall.position, wall.yaw
+                    x, y, turned = between(localiser.pose, (place[0], place[1], yaw)).tolist()
+                    frames.append(self._frame(reading.camera, number, (x, y, place[2]), _facing(turned)))
+        return tags, frames
+
+    def _seen_above(self, reading: CornerReading) -> tuple[list[Tag], list[TransformStamped]]:
+        """Return the map under a carrier as one tag; it is told apart by none of its codes alone."""
+        lifter, solver = self._api.onboard.lifter, self._solver
+        if solver is None or lifter is None or not len(reading.ids):
+            return [], []
+        sight = solver.underside(reading, lifter.set_point)
+        if sight is None:
+            return [], []
+        low, high = reading.corners.reshape(-1, 2).min(axis=0), reading.corners.reshape(-1, 2).max(axis=0)
+        around = np.array([low, (high[0], low[1]), high, (low[0], high[1])])
+        x, y, yaw = sight.pose_body.tolist()
+        c, s = math.cos(yaw), math.sin(yaw)
+        down = np.array([[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]])
+        height = max(solver.clearance, lifter.set_point)
+        frame = self._frame(reading.camera, UNDERSIDE, (x, y, height), down)
+        return [_tag(UNDERSIDE, around)], [frame]
+
+    def _frame(self, camera: str, number: int, place: Sequence[float], turn: FloatArray) -> TransformStamped:
+        """Return where a marker, whose place is in the robot's frame, is for a camera."""
+        origin, axes = self._cameras[camera]
+        lifter = self._api.onboard.lifter
+        if camera in self._lifted and lifter is not None:
+            origin = origin + np.array((0.0, 0.0, lifter.set_point - lifter.lifter.lowered))
+        name = self._api.name
+        return transform_of(
+            f"{name}_{camera}_link",
+            f"{name}_{camera}_fid{number:03d}",
+            (axes.T @ (np.array(place) - origin)).tolist(),
+            _quaternion_of(axes.T @ turn),
+        )
+
+
+def _tag(number: int, quad: FloatArray) -> Tag:
+    return Tag(
+        id=int(number),
+        alignment=float(alignment(quad)),
+        points=[Point(x=float(u), y=float(v)) for u, v in quad],
+    )
+
+
+def _facing(yaw: float) -> FloatArray:
+    """Return the axes of an upright marker that looks along a direction."""
+    c, s = math.cos(yaw), math.sin(yaw)
+    return np.array([[-s, 0.0, c], [c, 0.0, s], [0.0, 1.0, 0.0]])
+
+
+def _matrix(rotation: Sequence[float]) -> FloatArray:
+    x, y, z, w = rotation
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def _quaternion_of(matrix: FloatArray) -> tuple[float, float, float, float]:
+    """Return a rotation as x, y, z, w."""
+    m = matrix
+    pitch = math.asin(min(max(-float(m[2, 0]), -1.0), 1.0))
+    if abs(float(m[2, 0])) < 1.0 - 1e-9:
+        return quaternion(math.atan2(m[2, 1], m[2, 2]), pitch, math.atan2(m[1, 0], m[0, 0]))
+    return quaternion(math.atan2(-m[1, 2], m[1, 1]), pitch, 0.0)
+
+
+def transform_of(
+    parent: str, child: str, translation: Sequence[float], rotation: Sequence[float]
+) -> TransformStamped:
+    """Return a frame in another one."""
+    made = TransformStamped(child_frame_id=child)
+    made.header.frame_id = parent
+    t, q = made.transform.translation, made.transform.rotation
+    t.x, t.y, t.z = (float(value) for value in translation)
+    q.x, q.y, q.z, q.w = (float(value) for value in rotation)
+    return made
