@@ -24,7 +24,7 @@ def generate_launch_description() -> LaunchDescription:
     from launch import LaunchDescription
 
     arguments = [
-        ("scenario", "intralogistics_cooperative", None, "a name from config/scenarios, or a .yaml file"),
+        ("scenario", "intralogistics", None, "a name from config/scenarios, or a .yaml file"),
         ("world", "", None, "instead of the scenario's world: mujoco, planar"),
         ("robots", "", None, "how many, instead of the scenario's"),
         ("controller", "", None, "instead of the scenario's: a name, or module:Class of your own"),

@@ -49,7 +49,7 @@ DEFAULTS = {
         "params": "",
     },
     "intralogistics": {
-        "scenario": "intralogistics_cooperative",
+        "scenario": "intralogistics",
         "world": "",
         "robots": "",
         "controller": "",
@@ -194,8 +194,8 @@ def test_a_scenario_is_started_as_planned(programs, root, plans, tmp_path):
     assert (case["robots"][0]["count"], case["controller"]) == (2, {"name": "random_walk"})
     (trial,) = (own for own, ros in started if own[0] == "trial" and str(parameters) in ros)
     assert trial[1:] == (
-        *(str(plan.directory / "scenario.yaml"), "--name", "intralogistics_cooperative"),
-        *("--directory", str(plan.directory), "--speed", "max"),
+        *(str(plan.directory / "scenario.yaml"), "--name", "intralogistics"),
+        *("--directory", str(plan.directory), "--out", str(tmp_path / "out"), "--speed", "max"),
     )
     assert [own[1] for own, ros in sorted(started) if ros == ("-r", f"__ns:=/{own[1]}")] == ["dots1", "dots2"]
     assert ("rviz2", "-d", str(share_dir() / "config" / "rviz" / "swarm.rviz")) in {own for own, _ in started}
