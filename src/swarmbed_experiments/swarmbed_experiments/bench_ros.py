@@ -139,12 +139,12 @@ class Bench:
 
 def pace(quick: bool) -> Iterator[Row]:
     """Host twenty robots whose whole API somebody listens to, and look at the clock."""
-    seconds = 5.0 if quick else 60.0
+    seconds = 2.0 if quick else 60.0
     with Bench() as bench:
         world = _crowded(bench)
         listener = bench.start("listen", str(ROBOTS))
         status = bench.listen(WorldStatus, "/world/status", qos.LATCHED)
-        bench.spin(10.0)
+        bench.spin(3.0 if quick else 10.0)
         clock = bench.listen(Clock, "/clock", qos.CLOCK)
         bench.until(lambda: clock, "the clock")
         before, used = status[-1][1], _cpu(world)
@@ -177,14 +177,14 @@ def pace(quick: bool) -> Iterator[Row]:
 
 def memory(quick: bool) -> Iterator[Row]:
     """Look at the world's memory for ten minutes after the first."""
-    first, minutes = (10.0, 0.5) if quick else (60.0, 10.0)
+    first, minutes, every = (2.0, 0.1, 1.0) if quick else (60.0, 10.0, 5.0)
     with Bench() as bench:
         world = _crowded(bench)
         bench.start("listen", str(ROBOTS))
         bench.spin(first)
         sizes = []
-        for _ in range(round(minutes * 12)):
-            bench.spin(5.0)
+        for _ in range(round(60 * minutes / every)):
+            bench.spin(every)
             sizes.append(_megabytes(world))
         third = max(len(sizes) // 3, 1)
         growth = float(np.mean(sizes[-third:]) - np.mean(sizes[:third]))
@@ -194,7 +194,7 @@ def memory(quick: bool) -> Iterator[Row]:
 
 def latency(quick: bool) -> Iterator[Row]:
     """Time a command's way to the wheels, a range's way to a controller, and an echo's way there and back."""
-    tries = 10 if quick else 100
+    tries = 3 if quick else 100
     with Bench() as bench:
         _crowded(bench, robots=5)
         clock = bench.listen(Clock, "/clock", qos.CLOCK)
@@ -258,11 +258,11 @@ def onboard(quick: bool) -> Iterator[Row]:
     share = 100 * float(np.mean(idle) / np.mean(bare))
     note = f"{1e6 * np.mean(idle):.1f} us a cycle beside {1e6 * np.mean(bare):.1f} us of sensing and control"
     yield Row("ROS: API that nobody listens to, over bare sensing", share, "%", at_most=100, note=note)
-    seconds = 2.0 if quick else 10.0
+    seconds = 0.3 if quick else 10.0
     with Bench() as bench:
         node = bench.start("onboard", "dots1", "--device", "virtual")
         bench.until(lambda: bench.node.count_publishers("/dots1/odom"), "the robot")
-        bench.spin(3.0)
+        bench.spin(0.5 if quick else 3.0)
 
         def used() -> float:
             before, started = _cpu(node), time.monotonic()
@@ -278,7 +278,7 @@ def onboard(quick: bool) -> Iterator[Row]:
             subscription = bench.node.create_subscription(
                 kind, f"/dots1/{topic}", lambda _: None, qos.SENSOR, raw=True
             )
-            bench.spin(1.0)
+            bench.spin(0.3 if quick else 1.0)
             yield Row(
                 f"ROS: onboard node, {topic} on top",
                 used() - nothing,
@@ -291,7 +291,7 @@ def onboard(quick: bool) -> Iterator[Row]:
 
 def same(quick: bool) -> Iterator[Row]:
     """Compare the task's completion times in one process with those on ROS, where messages take time."""
-    seeds = 2 if quick else 20
+    seeds = 1 if quick else 20
     with tempfile.TemporaryDirectory() as folder:
         here = sweep(TASK, seeds=seeds, first_seed=SEED, out=Path(folder) / "here").rows
         times = [float(row["sim_seconds"]) for row in here if row["verdict"] == "accepted"]

@@ -32,8 +32,9 @@ def test_every_group_measures(name, tmp_path):
         assert row["value"] is not None
         assert row["name"] in page
         assert row["name"] in out.getvalue()
-        # Accuracies must hold on any machine; speeds are no tests.
-        if row["unit"] not in {"us", "x real time"} and row["holds"] is not None:
+        # Accuracies must hold on any machine; speeds are no tests, nor is what a busy one does in real time.
+        live = row["name"].startswith("ROS")
+        if not live and row["unit"] not in {"us", "x real time"} and row["holds"] is not None:
             assert row["holds"], row
 
 

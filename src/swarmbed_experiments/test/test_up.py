@@ -117,7 +117,8 @@ def up(tmp_path, domain):
 
 
 def test_intralogistics_on_ros_retrieves_all_and_leaves_what_a_run_leaves(up):
-    one = up("intralogistics", "--speed", "max", "--record")
+    # With this seed it takes a minute, with most it takes longer.
+    one = up("intralogistics", "--speed", "max", "--seed", "4")
     assert one.wait(200) == 0, one.said
     summary = json.loads((one.directory / "summary.json").read_text())
     assert summary["verdict"] == "accepted"
@@ -126,9 +127,8 @@ def test_intralogistics_on_ros_retrieves_all_and_leaves_what_a_run_leaves(up):
     left = {path.name for path in one.directory.iterdir()}
     assert left >= {
         *("scenario.yaml", "summary.json", "metrics.parquet", "recording.mcap", "tracks.png"),
-        *("timeline.png", "track.npz", "rosbag.mcap", "log"),
+        *("timeline.png", "track.npz", "log"),
     }
-    assert (one.directory / "rosbag.mcap").stat().st_size > 1_000_000
     assert one.children() == {}
     assert "5 of 5" in one.said
 
@@ -192,6 +192,7 @@ def test_ctrl_c_ends_all_of_it_and_keeps_what_there_is(up):
     assert one.children() == {}
     assert json.loads((one.directory / "summary.json").read_text())["verdict"] == "interrupted"
     assert (one.directory / "tracks.png").exists()
+    assert (one.directory / "rosbag.mcap").stat().st_size > 100_000
     assert "Traceback" not in one.said + one.logs("world") + one.logs("dots1_controller")
 
 

@@ -201,6 +201,7 @@ WIRE = {
         "reason": "string",
         "cycles": "uint64",
         "late": "uint64",
+        "missed": "uint64",
     },
     srv.Spawn.Request: {
         "name": "string",

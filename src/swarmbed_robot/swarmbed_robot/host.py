@@ -11,6 +11,7 @@ import gc
 import itertools
 import math
 import re
+import socket
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -204,12 +205,24 @@ class WorldHost:
         self._open()
 
     def _refuse_a_second_world(self) -> None:
+        domain = self._node.context.get_domain_id()
+        # A name that the kernel takes back when the process ends; other machines have to be discovered.
+        self._lock = socket.socket(socket.AF_UNIX)
+        try:
+            self._lock.bind(f"\0swarmbed-world-{domain}")
+        except OSError:
+            self._lock.close()
+            message = (
+                f"another world runs in ROS domain {domain} on this machine: "
+                "end it, or take another domain with ROS_DOMAIN_ID"
+            )
+            raise RobotError(message) from None
         end = time.monotonic() + DISCOVERY
         while time.monotonic() < end:
             self._spinner.once(0.05)
             found = self._node.get_publishers_info_by_topic("/clock")
             if found:
-                domain = self._node.context.get_domain_id()
+                self._lock.close()
                 message = (
                     f"another world publishes /clock in ROS domain {domain} "
                     f"(node {found[0].node_namespace.rstrip('/')}/{found[0].node_name}): "
@@ -720,6 +733,7 @@ class WorldHost:
     def close(self) -> None:
         """Give everything back."""
         gc.unfreeze()
+        self._lock.close()
         for name in list(self.apis):
             self._give_up(name)
         self._see_off()

@@ -284,7 +284,7 @@ def test_two_swarms_do_not_hear_each_other_and_one_domain_has_one_world(swarm, p
     third = processes.start("world", str(processes.tmp_path / "scenario.yaml"))
     ros.spin_until(lambda: third.ended, "the third world's end")
     assert third.process.returncode == 2
-    assert f"another world publishes /clock in ROS domain {domain}" in third.said
+    assert f"another world runs in ROS domain {domain} on this machine" in third.said
     assert "take another domain" in third.said
 
 
