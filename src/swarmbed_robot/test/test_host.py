@@ -508,7 +508,7 @@ def test_a_stage_may_keep_its_robots(rig):
 # One world a domain
 
 
-def test_a_second_world_in_the_domain_is_refused(rig, ros, domain):
+def test_a_second_world_in_the_domain_is_refused(rig, domain):
     first = rig()
     with pytest.raises(RobotError, match=rf"another world runs in ROS domain {domain} on this machine"):
         rig()
