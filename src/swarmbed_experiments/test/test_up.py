@@ -182,11 +182,12 @@ def _compare_isolated(one, first):
 
 
 def test_ctrl_c_ends_all_of_it_and_keeps_what_there_is(up):
-    one = up("--speed", "1", "--set", "robots.0.count=2", "--set", "carriers.0.count=2")
+    one = up("--speed", "1", "--record", "--set", "robots.0.count=2", "--set", "carriers.0.count=2")
     one.until(
-        lambda: len(one.children()) == 3 and "drives dots2" in one.logs("dots2_controller"), "the start"
+        lambda: len(one.children()) == 4 and "drives dots2" in one.logs("dots2_controller"), "the start"
     )
-    time.sleep(1.0)
+    one.until(lambda: any(one.tmp_path.glob("runs/*/rosbag.mcap")), "the recording")
+    time.sleep(2.0)
     one.process.send_signal(signal.SIGINT)
     assert one.wait() == 130, one.said
     assert one.children() == {}
