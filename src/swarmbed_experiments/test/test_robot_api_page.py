@@ -125,6 +125,14 @@ def graph(tmp_path_factory):
             spinner.once(0.05)
 
     until(lambda: statuses and statuses[-1].time > 1.0, "the world")
+    # What is told of the graph is of what was discovered as yet.
+    services = {word(row[0]) for row in rows("A world") if len(row) == 3}
+    services |= {f"/dots1/{word(row[0])}/_action/send_goal" for row in rows("Actions of a robot")}
+    topics = {f"/dots1/{word(row[0])}" for row in rows("Topics of a robot")}
+    until(
+        lambda: services <= {n for n, _ in node.get_service_names_and_types_by_node("world", "/")}, "services"
+    )
+    until(lambda: topics <= there(node, "/dots1/").keys(), "topics")
     node.frames, node.static, node.until, node.spinner = frames, static, until, spinner
     yield node
     process.terminate()
@@ -167,8 +175,9 @@ def test_qualities_of_service(graph):
 def test_topics_and_services_of_a_world(graph):
     table = rows("A world")
     topics = {word(row[0]): (word(row[2]), row[1]) for row in table if len(row) == 4}
-    ours = {name: found for name, found in there(graph, "/").items() if not name.startswith("/dots1/")}
     hidden = {"/rosout", "/parameter_events"}
+    graph.until(lambda: topics.keys() <= there(graph, "/").keys(), "all topics")
+    ours = {name: found for name, found in there(graph, "/").items() if not name.startswith("/dots1/")}
     assert {name: found for name, found in ours.items() if name not in hidden} == topics
     services = {word(row[0]): word(row[1]) for row in table if len(row) == 3}
     known = {

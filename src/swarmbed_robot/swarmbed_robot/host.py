@@ -184,7 +184,16 @@ class WorldHost:
         self._allowed = 0
         self.over = False
         self._refuse_a_second_world()
-        self.stage = make(None)
+        try:
+            self._begin()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _begin(self) -> None:
+        """Make the world and offer it."""
+        options = self._options
+        self.stage = self._make(None)
         self._run = 0
         self.apis: dict[str, RobotApi] = {}
         self._leaving: list[tuple[RobotApi, Spinner | None]] = []
