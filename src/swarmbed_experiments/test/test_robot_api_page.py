@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
 
@@ -92,6 +93,47 @@ def test_parameters(heading):
     after = section.split(heading)[1]
     shown = after[after.index("|") :].split("\n\n")[0].strip()
     assert shown == table_of(TABLES[heading])
+
+
+WHICH = {
+    "scenario",
+    "world",
+    "robots",
+    "seed",
+    "wait",
+    "directory",
+    "name",
+    "out",
+    "record",
+    "robot",
+    "controller",
+    "parameters",
+    "kind",
+    "device",
+    "arena",
+    "localise",
+    "topics",
+    "keys",
+}
+"""What says which robots or files a node is about: nobody tunes it, the command line says it."""
+
+
+def test_the_file_of_parameters_has_what_is_worth_tuning():
+    file = yaml.safe_load((ROOT / "config" / "ros" / "nodes.yaml").read_text(encoding="utf-8"))
+    told = {name: section["ros__parameters"] for name, section in file.items()}
+    tables = {
+        "/**": api.OPTIONS,
+        "world": own(host.OPTIONS, api.OPTIONS),
+        "/**/controller": controller.OPTIONS,
+        "tf_relay": tf_relay.OPTIONS,
+        "recorder": recorder.OPTIONS,
+        "teleop": teleop.OPTIONS,
+    }
+    tuned = {
+        name: {option.name: option.default for option in options if option.name not in WHICH}
+        for name, options in tables.items()
+    }
+    assert told == tuned
 
 
 @pytest.fixture(scope="module")
@@ -243,3 +285,30 @@ def test_frames(graph):
         tag = re.fullmatch(r"(dots1_cam\d)_fid\d\d\d", name)
         if tag:
             assert parent == f"{tag.group(1)}_link"
+
+
+def displays(items):
+    """All displays of an rviz configuration, those of groups too."""
+    for item in items:
+        yield item
+        yield from displays(item.get("Displays", ()))
+
+
+def test_rviz_shows_what_is_there(graph):
+    file = yaml.safe_load((ROOT / "config" / "rviz" / "swarm.rviz").read_text(encoding="utf-8"))
+    found = {}
+    for display in displays(file["Visualization Manager"]["Displays"]):
+        topic = display.get("Topic") or display.get("Description Topic")
+        if topic is not None:
+            found[topic["Value"]] = (topic["Reliability Policy"], topic["Durability Policy"])
+    ours = {name: wanted for name, wanted in found.items() if not re.match(r"/dots[2-9]/", name)}
+    assert ours.keys() == {
+        *("/scene", "/carriers"),
+        *(f"/dots1/{topic}" for topic in ("robot_description", "sensor/scan", "collision_map", "path")),
+    }
+    for name, (reliability, durability) in ours.items():
+        [info] = [i for i in graph.get_publishers_info_by_topic(name) if i.node_name == "world"]
+        offered = info.qos_profile
+        assert offered.reliability.name == reliability.upper().replace(" ", "_"), name
+        assert offered.durability.name == durability.upper().replace(" ", "_"), name
+    assert {name.replace("dots3", "dots1") for name in found if "dots3" in name} <= ours.keys()

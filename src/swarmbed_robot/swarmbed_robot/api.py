@@ -468,6 +468,8 @@ class RobotApi:
         sensed = self._robot.sense()
         if heard and radio is not None:
             radio.send(self._scan_of(sensed))
+        if not (anyway or self._senses.wanted):
+            return
         stamp = wire.stamp_of(self.epoch + now)
         radios = [item.name for item in self._spec.radios]
         self._sent = wire.senses_to_msg(sensed, radios, ROOT, stamp, self.run)

@@ -6,6 +6,7 @@ silent. SIGINT and SIGTERM end it in order; what is wrong with its options is on
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -46,6 +47,8 @@ class Spinner:
             arguments: what the command line says to ROS.
             domain: instead of ROS_DOMAIN_ID.
         """
+        # Nothing leaves this machine unless somebody says so.
+        os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         self.context = Context()
         rclpy.init(
             args=list(arguments) or None,

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from geometry_msgs.msg import Twist
-from rclpy.duration import Duration
 from rclpy.exceptions import InvalidTopicNameException
 from rclpy.validate_full_topic_name import validate_full_topic_name
 from std_msgs.msg import Bool
@@ -52,8 +51,8 @@ STEP = 1.1
 """Factor of `+` and `-`."""
 LISTENERS = 5.0
 """Seconds for which played keys wait until somebody listens."""
-FLUSH = 0.5
-"""Seconds that the last command gets to be delivered."""
+STOPS = 3
+"""Times that a robot is told to stop in the end: its input is best effort, and we are gone soon after."""
 GLANCE = 0.02
 """Seconds after which one who waits looks at the rest of the world."""
 
@@ -184,12 +183,13 @@ class _Driver:
     def stop(self) -> None:
         """Stop the robot, if it was told to move."""
         self.teleop.release()
-        self._send(time.monotonic())
+        if self.teleop.motion(time.monotonic()) is not None:
+            for _ in range(STOPS):
+                self._velocity.publish(Twist())
+                time.sleep(PERIOD)
         self._show()
         if self._shown:
             sys.stdout.write("\n")
-        if self._spinner.context.ok():
-            self._velocity.wait_for_all_acked(Duration(seconds=FLUSH))
 
     def _send(self, now: float) -> None:
         motion = self.teleop.motion(now)

@@ -208,3 +208,14 @@ def test_names_of_robots(name):
 def test_what_is_no_name_of_a_robot_is_told(name):
     with pytest.raises(RobotError, match="is no robot's name: letters, digits and _ are right"):
         check_name(name)
+
+
+@pytest.mark.parametrize(("said", "taken"), [(None, "LOCALHOST"), ("SUBNET", "SUBNET")])
+def test_nothing_leaves_the_machine_unless_somebody_says_so(monkeypatch, domain, said, taken):
+    monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE", raising=False)
+    if said is not None:
+        monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", said)
+    spinner = Spinner(domain=domain)
+    spinner.close()
+    assert os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] == taken
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")

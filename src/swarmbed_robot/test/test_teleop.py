@@ -137,10 +137,8 @@ def test_keys_are_played_and_the_robot_is_stopped(ros):
     assert seen[1] == pytest.approx((0.55, 0.0, 0.0))
     assert seen[2] == pytest.approx((0.0, 0.55, 0.0))
     assert seen[3:] == [(0.0, 0.0, 0.0)]
-    assert robot.twists.count((0.0, 0.0, 0.0)) == 1
     assert robot.lifts
     assert all(robot.lifts)
-    assert robot.times[-1] - robot.times[0] > 0.08 * len(keys)
 
 
 @pytest.mark.parametrize(
