@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
-from geometry_msgs.msg import PoseStamped, Twist
-from nav_msgs.msg import OccupancyGrid, Odometry
-from nav_msgs.msg import Path as PathMsg
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import OccupancyGrid
 from rclpy.callback_groups import ReentrantCallbackGroup
 from sensor_msgs.msg import BatteryState, Imu, PointCloud2
 from std_msgs.msg import Bool, Float32, Float64, Int32MultiArray, String
-from swarmbed_core.geometry import compose, invert
 from swarmbed_core.robot import Command
 from swarmbed_core.watchdog import Pace, Watchdog
 
@@ -31,33 +29,28 @@ from dots_interfaces.msg import TagArray
 from swarmbed_interfaces import msg
 from swarmbed_robot import qos, wire
 from swarmbed_robot.actions import LiftServer, PathServer
-from swarmbed_robot.description import describe, joints_of, model_of
+from swarmbed_robot.description import describe, model_of
 from swarmbed_robot.errors import RobotError
-from swarmbed_robot.eyes import Eyes, transform_of
+from swarmbed_robot.eyes import Eyes
 from swarmbed_robot.options import Option
+from swarmbed_robot.place import BODY, ROOT, Place
 from swarmbed_robot.templates import (
     SLOT,
-    OdometryTemplate,
     Template,
     cloud,
     grid_template,
     message,
     stamped,
-    transforms,
 )
-from tf2_msgs.msg import TFMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from rclpy.node import Node
     from rclpy.publisher import Publisher
-    from swarmbed_core.geometry import FloatArray
     from swarmbed_core.local import LocalRobot
     from swarmbed_core.robot import Senses
     from swarmbed_core.spec import RobotSpec
-
-    from swarmbed_robot.description import Joint
 
 OPTIONS = (
     Option("senses_rate", 10.0, "messages of a program's senses a second, on `senses`", 0.1, 100.0),
@@ -82,7 +75,6 @@ OPTIONS = (
 
 PHASES = 20
 """Cycles over which the robots of a world spread what they publish."""
-ROOT, BODY = "odom", "base_link"
 
 
 class Output:
@@ -120,7 +112,7 @@ class RobotApi:
         commands: how many commands of a program came.
         inputs: how many messages came in, by topic.
         outputs: what goes out, by topic.
-        slide: the frames between which the lifting platform moves, None without one.
+        place: where it believes to be.
     """
 
     def __init__(
@@ -175,7 +167,6 @@ class RobotApi:
         # Robots of one world begin to publish one cycle after the other, or all would publish in the same.
         self._phase = index % PHASES
         self._sent: msg.Senses | None = None
-        self._path_shown = 0
         self._sweeps: dict[str, float] = {}
         self._group = ReentrantCallbackGroup()
         self._made: list[Any] = []
@@ -187,7 +178,8 @@ class RobotApi:
 
     # What goes out
 
-    def _output(self, topic: str, kind: Any, profile: Any, rate: float) -> Output:
+    def output(self, topic: str, kind: Any, profile: Any, rate: float) -> Output:
+        """Offer a topic of the robot."""
         publisher = self.node.create_publisher(kind, f"/{self.name}/{topic}", profile)
         output = self.outputs[topic] = Output(publisher, rate)
         return output
@@ -197,38 +189,32 @@ class RobotApi:
         base = f"{name}_{BODY}"
         self.clock = _Stamp(self.epoch)
         if spec.ranges:
-            self._scan = self._output("sensor/scan", PointCloud2, qos.SENSOR, options["scan_rate"])
+            self._scan = self.output("sensor/scan", PointCloud2, qos.SENSOR, options["scan_rate"])
             self._clouds = [Template(cloud(base, n)) for n in range(sum(r.count for r in spec.ranges) + 1)]
             self._scan_height = spec.ranges[0].mount_height
-            self._map = self._output("collision_map", OccupancyGrid, qos.OUTPUT, options["map_rate"])
+            self._map = self.output("collision_map", OccupancyGrid, qos.OUTPUT, options["map_rate"])
             self._grid: Template | None = None
         if spec.imu is not None:
-            self._imu = self._output("sensor/imu", Imu, qos.OUTPUT, options["imu_rate"])
+            self._imu = self.output("sensor/imu", Imu, qos.OUTPUT, options["imu_rate"])
             self._imu_bytes = Template(_imu_message(f"{name}_imu_link", spec))
             self._imu_values = np.empty(6)
         if spec.compass is not None:
-            self._compass = self._output("sensor/compass", Float32, qos.OUTPUT, options["compass_rate"])
-        self._zone = self._output("sensor/zone", msg.Zone, qos.OUTPUT, options["zone_rate"])
-        self._odom = self._output("odom", Odometry, qos.OUTPUT, options["odom_rate"])
-        self._odom_bytes = OdometryTemplate(ROOT, base, covariance=False)
-        self._filtered = self._output("odometry/filtered", Odometry, qos.OUTPUT, options["odom_rate"])
-        self._filtered_bytes = OdometryTemplate("map", base, covariance=True)
-        self._tf = self._output("tf", TFMessage, qos.TF, options["tf_rate"])
-        self._make_frames()
+            self._compass = self.output("sensor/compass", Float32, qos.OUTPUT, options["compass_rate"])
+        self._zone = self.output("sensor/zone", msg.Zone, qos.OUTPUT, options["zone_rate"])
+        self.place = Place(self, options["odom_rate"], options["tf_rate"])
         if spec.lifter is not None:
-            self._height = self._output("lifter_height", Float32, qos.OUTPUT, options["lifter_rate"])
+            self._height = self.output("lifter_height", Float32, qos.OUTPUT, options["lifter_rate"])
         if spec.battery is not None:
-            self._battery = self._output("battery_state", BatteryState, qos.OUTPUT, options["battery_rate"])
+            self._battery = self.output("battery_state", BatteryState, qos.OUTPUT, options["battery_rate"])
         for camera in spec.cameras:
-            self._output(f"{camera.name}_tags", TagArray, qos.OUTPUT, camera.rate)
+            self.output(f"{camera.name}_tags", TagArray, qos.OUTPUT, camera.rate)
         if spec.radios:
-            self._output("radio", msg.RadioScan, qos.OUTPUT, options["senses_rate"])
-        self._reflect = self._output("reflect_out", Float64, qos.OUTPUT, 1.0)
-        self._path = self._output("path", PathMsg, qos.LATCHED, 1.0)
+            self.output("radio", msg.RadioScan, qos.OUTPUT, options["senses_rate"])
+        self._reflect = self.output("reflect_out", Float64, qos.OUTPUT, 1.0)
         # Latched: a program that starts while the world waits for it needs the senses of now.
-        self._senses = self._output("senses", msg.Senses, qos.LATCHED, options["senses_rate"])
-        info = self._output("info", msg.RobotInfo, qos.LATCHED, 1.0)
-        description = self._output("robot_description", String, qos.LATCHED, 1.0)
+        self._senses = self.output("senses", msg.Senses, qos.LATCHED, options["senses_rate"])
+        info = self.output("info", msg.RobotInfo, qos.LATCHED, 1.0)
+        description = self.output("robot_description", String, qos.LATCHED, 1.0)
         info.send(
             msg.RobotInfo(
                 run=self.run,
@@ -240,24 +226,6 @@ class RobotApi:
             )
         )
         description.send(String(data=describe(model_of(spec), f"{name}_")))
-
-    def _make_frames(self) -> None:
-        """Publish the frames that never move, once for all who ever ask."""
-        name = self.name
-        fixed = []
-        self._slide: Joint | None = None
-        self.slide: tuple[str, str] | None = None
-        for joint in joints_of(model_of(self._spec)):
-            parent, child = f"{name}_{joint.parent}", f"{name}_{joint.child}"
-            if any(joint.axis):
-                self._slide, self.slide = joint, (parent, child)
-                continue
-            fixed.append(transform_of(parent, child, joint.translation, joint.rotation))
-        static = self._output("tf_static", TFMessage, qos.LATCHED, 1.0)
-        static.send(TFMessage(transforms=fixed))
-        self.fixed_frames = fixed
-        self._tf_bytes: Template | None = None
-        self._tf_localised = False
 
     def cycle(self, now: float) -> None:
         """Publish what is due; the Onboard has just been stepped."""
@@ -276,12 +244,12 @@ class RobotApi:
         self._path_server.cycle(now)
         if self._lift_server is not None:
             self._lift_server.cycle(now)
-        self._show_path()
+        self.place.show_path()
 
     def _publish(self, now: float) -> None:
         """Publish what is due."""
         self._publish_senses_of(now)
-        self._publish_place(now)
+        self.place.publish(now)
         if self._eyes is not None:
             self._eyes.cycle(now)
 
@@ -379,79 +347,6 @@ class RobotApi:
         made.header.stamp = wire.stamp_of(self.epoch + state.stamp)
         made.header.frame_id = f"{self.name}_{BODY}"
         self._battery.send(made)
-
-    def _publish_place(self, now: float) -> None:
-        """Publish where the robot believes to be."""
-        onboard = self.onboard
-        odometry, localiser = onboard.filter.odometry, onboard.filter
-        odom, filtered, tf = self._odom.due(now), self._filtered.due(now), self._tf.due(now)
-        if not (odom or filtered or tf):
-            return
-        x, y, yaw, *twist = odometry.numbers()
-        pose = (x, y, yaw)
-        localised = localiser.localised
-        if odom:
-            self._odom_bytes.fill(pose, np.array(twist), None)
-            self._odom_bytes.template.stamp(*self.clock.now)
-            self._odom.send(bytes(self._odom_bytes.template.data))
-        if filtered and localised:
-            self._filtered_bytes.fill(localiser.pose.tolist(), np.array(twist), localiser.covariance[:3, :3])
-            self._filtered_bytes.template.stamp(*self.clock.now)
-            self._filtered.send(bytes(self._filtered_bytes.template.data))
-        if tf:
-            self._publish_frames(pose)
-
-    def _publish_frames(self, pose_odom: tuple[float, float, float]) -> None:
-        """Publish the robot's own tree; `map` is above it as long as the robot knows its place."""
-        onboard = self.onboard
-        localised = onboard.marker_map is not None and onboard.filter.localised
-        if self._tf_bytes is None or localised != self._tf_localised:
-            self._tf_localised = localised
-            moving = [(ROOT, f"{self.name}_{BODY}")]
-            moving += [self.slide] if self.slide is not None else []
-            moving += [("map", ROOT)] if localised else []
-            self._tf_bytes = Template(transforms(moving, flat=False))
-            self._tf_values = np.zeros((len(moving), 7))
-            self._tf_values[:, 6] = 1.0
-        values = self._tf_values
-        flat_pose(values[0], pose_odom)
-        if self.slide is not None:
-            self.place_platform(values[1])
-        if localised:
-            flat_pose(values[-1], compose(onboard.filter.pose, invert(pose_odom)).tolist())
-        self._tf_bytes.fill(values)
-        self._tf_bytes.stamp(*self.clock.now)
-        self._tf.send(bytes(self._tf_bytes.data))
-
-    def place_platform(self, row: FloatArray) -> None:
-        """Write where the lifting platform is: translation and rotation."""
-        joint = self._slide
-        if joint is None:
-            return
-        (x, y, z), (ax, ay, az) = joint.translation, joint.axis
-        lifter, height = self._spec.lifter, self.onboard.lifter_height
-        up = 0.0 if height is None or lifter is None else height - lifter.lowered
-        row[:3] = x + ax * up, y + ay * up, z + az * up
-        row[3:] = joint.rotation
-
-    def _show_path(self) -> None:
-        """Publish the path that the robot follows when it is a new one."""
-        motion = self.onboard.motion
-        if motion.paths == self._path_shown or motion.path is None:
-            return
-        self._path_shown = motion.paths
-        made = PathMsg()
-        # For rviz, where all robots are in one tree.
-        made.header.frame_id = f"{self.name}_{ROOT}"
-        made.header.stamp = wire.stamp_of(self.epoch + self.clock.time)
-        for point in motion.path.waypoints:
-            x, y, yaw = point.pose
-            place = PoseStamped()
-            place.header = made.header
-            place.pose.position.x, place.pose.position.y = x, y
-            place.pose.orientation.z, place.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
-            made.poses.append(place)
-        self._path.send(made)
 
     def sense(self, now: float, *, anyway: bool = False) -> None:
         """Publish what a program senses, if one listens; whoever steps the robot calls this once a tick.
@@ -708,12 +603,6 @@ class _Stamp:
 
 _FLOAT32 = bytes((0, 1, 0, 0))
 """What CDR begins with; a message of one number follows."""
-
-
-def flat_pose(row: FloatArray, pose: Sequence[float]) -> None:
-    """Write a pose in the plane as translation and rotation."""
-    row[0], row[1] = pose[0], pose[1]
-    row[5], row[6] = math.sin(pose[2] / 2), math.cos(pose[2] / 2)
 
 
 def _imu_message(frame: str, spec: RobotSpec) -> Any:

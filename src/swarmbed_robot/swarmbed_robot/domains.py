@@ -1,9 +1,10 @@
-"""ROS domains that nobody else on this machine has, for tests and benchmarks."""
+"""ROS domains of one's own: a world holds its domain alone; tests and benchmarks take free ones."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from typing import TYPE_CHECKING
 
 from swarmbed_robot.errors import RobotError
@@ -11,10 +12,43 @@ from swarmbed_robot.errors import RobotError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rclpy.node import Node
+
+    from swarmbed_robot.nodes import Spinner
+
 PORT = 22000
 """A bound port of the loopback, this and the domain's number, is the lock of a domain."""
 FEWEST, MOST = 1, 99
 """Domains that are given away: higher ones use ports that systems hand out to anybody."""
+DISCOVERY = 0.7
+"""Seconds in which another world is found."""
+
+
+def hold_for_world(spinner: Spinner, node: Node) -> socket.socket:
+    """Hold the domain of a node that will publish the clock; to be closed in the end.
+
+    Raises:
+        RobotError: another world has it.
+    """
+    domain = node.context.get_domain_id()
+    # A name that the kernel takes back when the process ends; other machines have to be discovered.
+    lock = socket.socket(socket.AF_UNIX)
+    way = "end it, or take another domain with ROS_DOMAIN_ID"
+    try:
+        lock.bind(f"\0swarmbed-world-{domain}")
+    except OSError:
+        lock.close()
+        message = f"another world runs in ROS domain {domain} on this machine: {way}"
+        raise RobotError(message) from None
+    end = time.monotonic() + DISCOVERY
+    while time.monotonic() < end:
+        spinner.once(0.05)
+        for found in node.get_publishers_info_by_topic("/clock"):
+            lock.close()
+            name = f"{found.node_namespace.rstrip('/')}/{found.node_name}"
+            message = f"another world publishes /clock in ROS domain {domain} (node {name}): {way}"
+            raise RobotError(message)
+    return lock
 
 
 @contextlib.contextmanager

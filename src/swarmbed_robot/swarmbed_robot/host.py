@@ -11,34 +11,29 @@ import gc
 import itertools
 import math
 import re
-import socket
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from swarmbed_core.config import names
 from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.errors import SwarmbedError
-from swarmbed_core.geometry import compose, invert
 from swarmbed_core.scene import RobotPlacement
 from swarmbed_core.spec import RobotSpec
-from visualization_msgs.msg import MarkerArray
 
 from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import qos, wire
 from swarmbed_robot.api import OPTIONS as API_OPTIONS
-from swarmbed_robot.api import Output, RobotApi, flat_pose
+from swarmbed_robot.api import RobotApi
+from swarmbed_robot.domains import hold_for_world
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.nodes import Spinner
 from swarmbed_robot.options import Option
-from swarmbed_robot.scenery import Carriers, scene_markers
-from swarmbed_robot.templates import Template, transforms
-from tf2_msgs.msg import TFMessage
+from swarmbed_robot.pacing import DRAINED, Pacer, speed_of
+from swarmbed_robot.showing import Showing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,19 +60,11 @@ OPTIONS = (
     *API_OPTIONS,
 )
 
-BEHIND = 0.1
-"""Seconds that a world which cannot keep pace runs after its time before it gives the lost time up."""
 STATUS_RATE = 2.0
 DIAGNOSTICS_RATE = 1.0
 """How often the world tells how it and each robot is, in Hz of this machine's time."""
-DISCOVERY = 0.7
-"""Seconds in which another world on this machine is found."""
 IDLE = 0.05
 """Seconds that a world which stands still waits for something to do."""
-HASTE = 0.001
-"""Seconds after its time from which a cycle shows that there was none to wait in."""
-DRAINED = 4
-"""Callbacks that a world which is late takes before a cycle, besides one for each robot."""
 MOST_DOMAINS = 232
 TURN = 0.002
 """Seconds after which a world whose robots have domains of their own looks into the next of them."""
@@ -122,33 +109,6 @@ class Stage(Protocol):
         ...
 
 
-@dataclass
-class _Pacing:
-    """When control cycles are due: `start` is when the one numbered `cycle` was."""
-
-    speed: float | None
-    start: float = 0.0
-    cycle: int = 0
-
-
-def speed_of(text: str) -> float | None:
-    """Return times real time, None for as fast as it goes.
-
-    Raises:
-        RobotError: it is no speed.
-    """
-    if text == "max":
-        return None
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = math.nan
-    if not 0 < speed < math.inf:
-        message = f"speed is '{text}': max, or a number above 0 such as 1 for real time, is right"
-        raise RobotError(message)
-    return speed
-
-
 class WorldHost:
     """A world on ROS.
 
@@ -179,11 +139,11 @@ class WorldHost:
         self._node = node
         self._make = make
         self._options = options
-        self._pacing = _Pacing(speed_of(options["speed"]))
+        self._pacer = Pacer(speed_of(options["speed"]))
         self._paused = bool(options["paused"])
         self._allowed = 0
         self.over = False
-        self._refuse_a_second_world()
+        self._lock = hold_for_world(spinner, node)
         try:
             self._begin()
         except BaseException:
@@ -202,8 +162,6 @@ class WorldHost:
         self._programs: set[str] = set()
         self._silent: dict[str, float] = {}
         self._waiting = bool(options["wait"])
-        self._cycles = self._late = 0
-        self._lateness = np.zeros(4096)
         self._measured = (time.monotonic(), 0.0)
         self._speed = 0.0
         self._told = self._beat = self._diagnosed = -math.inf
@@ -213,42 +171,13 @@ class WorldHost:
         self._make_services()
         self._open()
 
-    def _refuse_a_second_world(self) -> None:
-        domain = self._node.context.get_domain_id()
-        # A name that the kernel takes back when the process ends; other machines have to be discovered.
-        self._lock = socket.socket(socket.AF_UNIX)
-        try:
-            self._lock.bind(f"\0swarmbed-world-{domain}")
-        except OSError:
-            self._lock.close()
-            message = (
-                f"another world runs in ROS domain {domain} on this machine: "
-                "end it, or take another domain with ROS_DOMAIN_ID"
-            )
-            raise RobotError(message) from None
-        end = time.monotonic() + DISCOVERY
-        while time.monotonic() < end:
-            self._spinner.once(0.05)
-            found = self._node.get_publishers_info_by_topic("/clock")
-            if found:
-                self._lock.close()
-                message = (
-                    f"another world publishes /clock in ROS domain {domain} "
-                    f"(node {found[0].node_namespace.rstrip('/')}/{found[0].node_name}): "
-                    "end it, or take another domain with ROS_DOMAIN_ID"
-                )
-                raise RobotError(message)
-
     def _make_topics(self) -> None:
         node = self._node
         self._clock = node.create_publisher(Clock, "/clock", qos.CLOCK)
         self._status = node.create_publisher(WorldStatus, "~/status", qos.LATCHED)
         self._diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", qos.OUTPUT)
-        self._scenery = node.create_publisher(MarkerArray, "/scene", qos.LATCHED)
-        self._carriers = node.create_publisher(MarkerArray, "/carriers", qos.LATCHED)
-        self._static = node.create_publisher(TFMessage, "/tf_static", qos.LATCHED)
-        rate = float(self._options["global_tf_rate"])
-        self._tf = Output(node.create_publisher(TFMessage, "/tf", qos.TF), rate)
+        rate, truth = self._options["global_tf_rate"], self._options["truth"]
+        self._showing = Showing(node, rate, truth=truth)
         self._clock_bytes = bytearray(serialize_message(Clock()))
 
     def _make_services(self) -> None:
@@ -271,14 +200,14 @@ class WorldHost:
         self._index = 0
         for robot in stage.swarm.robots:
             self._offer(robot)
-        self._moving = Carriers(stage.scene) if stage.scene.carriers else None
-        self._show_scene()
+        self._showing.begin(stage.scene, stage.world)
+        self._showing.take(self.apis)
         # What was made until now lives as long as the world: it need not be looked through again and again.
         # What a world before this one left is looked through once more.
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        self._restart_pace()
+        self._pacer.restart(time.monotonic(), self._dt)
 
     def _offer(self, robot: LocalRobot) -> RobotApi:
         """Offer one robot's API, and its senses of now."""
@@ -289,7 +218,7 @@ class WorldHost:
             index=self._index,
             seed=self.stage.seed,
             run=self._run,
-            global_tf=self._tf,
+            global_tf=self._showing.tf,
         )
         self._index += 1
         self.apis[robot.name] = api
@@ -350,22 +279,6 @@ class WorldHost:
         for _ in range(len(self.apis) + DRAINED):
             self._wait(0.0)
 
-    def _show_scene(self) -> None:
-        """Publish what does not move, and the frames of all robots."""
-        scene = self.stage.scene
-        self._scenery.publish(bytes(Template(scene_markers(scene)).data))
-        if self._moving is not None and self._moving.moved(self.stage.world.carriers()):
-            self._carriers.publish(bytes(self._moving.template.data))
-        fixed = [transform for api in self.apis.values() for transform in api.fixed_frames]
-        self._static.publish(TFMessage(transforms=fixed))
-        frames = []
-        for api in self.apis.values():
-            frames += [("map", f"{api.name}_odom"), (f"{api.name}_odom", f"{api.name}_base_link")]
-            frames += [api.slide] if api.slide is not None else []
-        self._tf_bytes = Template(transforms(frames, flat=False))
-        self._tf_values = np.zeros((len(frames), 7))
-        self._tf_values[:, 6] = 1.0
-
     # The loop
 
     def run(self) -> None:
@@ -383,24 +296,15 @@ class WorldHost:
         if self._stands():
             self._sign_of_life(now)
             self._wait(IDLE)
-            self._restart_pace()
+            self._pacer.restart(time.monotonic())
             return
-        pacing = self._pacing
-        if pacing.speed is None:
-            self._wait(0.0)
-            self._cycle()
-            return
-        due = pacing.start + (self._step_number - pacing.cycle) * self._dt / pacing.speed
-        if due > now:
+        if (left := self._pacer.left(now)) > 0:
             # Once more after waking up: callbacks come one at a time.
-            self._wait(due - now)
+            self._wait(left)
             return
-        late = now - due
-        self._lateness[self._cycles % len(self._lateness)] = late
-        self._late += late > wire.LATE
-        if late > BEHIND:
-            self._restart_pace()
-        if late > HASTE:
+        if self._pacer.speed is None:
+            self._wait(0.0)
+        if self._pacer.begin(now):
             # A world without time to wait must hear what comes in all the same.
             self._drain()
         self._cycle()
@@ -416,15 +320,10 @@ class WorldHost:
     def _missing(self) -> list[str]:
         return [name for name, api in self.apis.items() if not api.commands]
 
-    def _restart_pace(self) -> None:
-        """Count from now on: time that was lost is lost."""
-        self._pacing.start = time.monotonic()
-        self._pacing.cycle = self._step_number
-
     def _sign_of_life(self, now: float) -> None:
         if now - self._beat > 1.0 / STATUS_RATE:
             self._beat = now
-            self._tf.look()
+            self._showing.tf.look()
             for api in self.apis.values():
                 api.look()
                 api.beat()
@@ -435,26 +334,23 @@ class WorldHost:
         stage = self.stage
         stage.step()
         self._step_number += 1
-        self._cycles += 1
         now = stage.world.time
         self._publish_clock()
         silent = stage.silent
         apis = [api for name, api in self.apis.items() if name not in silent]
         for api in apis:
             api.cycle(now)
-        if self._tf.due(now):
-            self._publish_frames()
+        self._showing.show_frames(now)
         sensed = self._sense(apis, now)
         if self._step_number % self._every == 0:
-            if self._pacing.speed is None and sensed:
+            if self._pacer.speed is None and sensed:
                 self._await_programs(now)
                 if self.stage is not stage:
                     return
-            if self._moving is not None and self._moving.moved(stage.world.carriers()):
-                self._carriers.publish(bytes(self._moving.template.data))
+            self._showing.show_carriers()
             self.over = stage.tick({name: api.doing for name, api in self.apis.items()})
         if self._step_number % round(1.0 / (STATUS_RATE * self._dt)) == 0:
-            self._tf.look()
+            self._showing.tf.look()
         if self._paused and self._allowed:
             self._allowed -= 1
 
@@ -466,9 +362,9 @@ class WorldHost:
         """
         number, every = self._step_number, self._sense_every
         for k, api in enumerate(apis):
-            if (number if self._pacing.speed is None else number + k) % every == 0:
+            if (number if self._pacer.speed is None else number + k) % every == 0:
                 api.sense(now)
-        return self._pacing.speed is None and number % every == 0
+        return self._pacer.speed is None and number % every == 0
 
     def _await_programs(self, now: float) -> None:
         """Wait for the answers of all programs that answered lately."""
@@ -505,32 +401,6 @@ class WorldHost:
         for _, clock in self._outside.values():
             clock.publish(sent)
 
-    def _publish_frames(self) -> None:
-        """Publish where all robots are in `map`: what they believe, or the truth where they know nothing."""
-        stage = self.stage
-        truth = dict(zip(stage.world.names, stage.world.truth(), strict=True))
-        values = self._tf_values
-        row = 0
-        for name, api in self.apis.items():
-            onboard, odom = api.onboard, values[row]
-            x, y, yaw, *_ = onboard.filter.odometry.numbers()
-            flat_pose(values[row + 1], (x, y, yaw))
-            row += 2
-            if api.slide is not None:
-                api.place_platform(values[row])
-                row += 1
-            if onboard.filter.localised:
-                place = onboard.filter.pose
-            elif self._options["truth"] and name in truth:
-                place = truth[name][:3]
-            else:
-                continue
-            flat_pose(odom, compose(place, invert((x, y, yaw))).tolist())
-        self._tf_bytes.fill(values)
-        seconds, rest = divmod(round(stage.world.time * 1e9), 1_000_000_000)
-        self._tf_bytes.stamp(seconds, rest)
-        self._tf.send(bytes(self._tf_bytes.data))
-
     # What is told of it
 
     @property
@@ -564,8 +434,8 @@ class WorldHost:
                 waiting_for=self._missing() if self._waiting else [],
                 verdict=verdict,
                 reason=reason,
-                cycles=self._cycles,
-                late=int(self._late),
+                cycles=self._pacer.cycles,
+                late=int(self._pacer.late),
                 missed=self._missed,
             )
         )
@@ -583,34 +453,17 @@ class WorldHost:
         if self._diagnosis < len(apis):
             made.status = apis[self._diagnosis].diagnostics()
         else:
-            made.status = [self._pace_status()]
+            speed, robots = f"{self._speed:.2f}", str(len(apis))
+            values = {"state": self.state, "times real time": speed, "robots": robots}
+            made.status = [self._pacer.diagnostics("world", values)]
         self._diagnostics.publish(made)
-
-    def _pace_status(self) -> DiagnosticStatus:
-        recent = self._lateness[: min(self._cycles, len(self._lateness))]
-        share = 100.0 * self._late / max(self._cycles, 1)
-        values = {
-            "state": self.state,
-            "times real time": f"{self._speed:.2f}",
-            "cycles": str(self._cycles),
-            "late by more than 2 ms": f"{share:.1f} %",
-            "95% begin within": f"{1e3 * float(np.quantile(recent, 0.95)):.2f} ms" if len(recent) else "",
-            "robots": str(len(self.apis)),
-        }
-        return DiagnosticStatus(
-            level=DiagnosticStatus.WARN if share > 5.0 else DiagnosticStatus.OK,
-            name="world: pace",
-            message=self.state,
-            hardware_id="world",
-            values=[KeyValue(key=key, value=value) for key, value in values.items()],
-        )
 
     # Services
 
     def _on_pause(self, request: Pause.Request, response: Pause.Response) -> Pause.Response:
         self._paused = request.paused
         self._allowed = 0
-        self._restart_pace()
+        self._pacer.restart(time.monotonic())
         response.success = True
         response.time = wire.stamp_of(self.stage.world.time)
         return response
@@ -703,7 +556,7 @@ class WorldHost:
         except SwarmbedError:
             self._forget(name)
             raise
-        self._show_scene()
+        self._showing.take(self.apis)
         return name
 
     def _on_remove(self, request: Remove.Request, response: Remove.Response) -> Remove.Response:
@@ -727,7 +580,7 @@ class WorldHost:
             message = f"no robot '{name}': there are {', '.join(self.apis) or 'none'}"
             raise RobotError(message)
         self._forget(name)
-        self._show_scene()
+        self._showing.take(self.apis)
 
     def _forget(self, name: str) -> None:
         """Take out of the world what there is of a robot."""

@@ -11,19 +11,20 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray
 from swarmbed_core.arena import Arena
 from swarmbed_core.local import LocalRobot
 from swarmbed_core.onboard import Onboard
 from swarmbed_core.plugins import DEVICES, find_plugin
 from swarmbed_core.spec import RobotSpec
 
-from swarmbed_robot import qos, wire
+from swarmbed_robot import qos
 from swarmbed_robot.api import OPTIONS as API_OPTIONS
 from swarmbed_robot.api import RobotApi
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.nodes import Spinner, check_name, run
 from swarmbed_robot.options import Option
+from swarmbed_robot.pacing import DRAINED, Pacer
 
 if TYPE_CHECKING:
     from rclpy.node import Node
@@ -40,12 +41,8 @@ OPTIONS = (
     *API_OPTIONS,
 )
 
-DRAINED = 4
-"""Callbacks that are taken before a cycle, however late it is."""
 CLOCK_SET = 0.1
 """Seconds by which the ROS clock has to have been set for stamps to follow it."""
-BEHIND = 0.1
-"""Seconds that a loop which was held up lags behind before it gives the lost cycles up."""
 
 
 def make_robot(options: dict[str, Any]) -> LocalRobot:
@@ -74,23 +71,21 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
     epoch = node.get_clock().now().nanoseconds * 1e-9 - onboard.device.clock.time
     api = RobotApi(node, robot, options, epoch=epoch)
     diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", qos.OUTPUT)
-    period = 1.0 / spec.control.rate
     sense_every = max(round(spec.control.rate / float(options["senses_rate"])), 1)
     tell_every = max(round(spec.control.rate), 1)
     node.get_logger().info(f"{robot.name}, a {spec.kind}, at {spec.control.rate:g} Hz")
     gc.collect()
     gc.freeze()
-    cycle, late, due = 0, 0, time.monotonic()
+    pacer = Pacer()
+    pacer.restart(time.monotonic(), 1.0 / spec.control.rate)
     try:
         while not spinner.stopping:
             now = time.monotonic()
-            if now < due:
-                spinner.once(due - now)
+            if (left := pacer.left(now)) > 0:
+                spinner.once(left)
                 continue
-            late += now - due > wire.LATE
-            due = now if now - due > BEHIND else due
-            due += period
-            cycle += 1
+            pacer.begin(now)
+            cycle = pacer.cycles
             # A loop without time to wait must hear what comes in all the same.
             for _ in range(DRAINED):
                 spinner.once(0.0)
@@ -103,29 +98,13 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
                 shown = node.get_clock().now().nanoseconds * 1e-9 - clock
                 if abs(shown - api.epoch) > CLOCK_SET:
                     api.anchor(shown)
-                _tell(node, diagnostics, api, cycle, late)
+                made = DiagnosticArray(status=[pacer.diagnostics(api.name), *api.diagnostics()])
+                made.header.stamp = node.get_clock().now().to_msg()
+                diagnostics.publish(made)
     finally:
         gc.unfreeze()
         onboard.device.motors.enable(False)
         api.close()
-
-
-def _tell(node: Node, diagnostics: Any, api: RobotApi, cycles: int, late: int) -> None:
-    made = DiagnosticArray()
-    made.header.stamp = node.get_clock().now().to_msg()
-    share = 100.0 * late / max(cycles, 1)
-    pace = DiagnosticStatus(
-        level=DiagnosticStatus.WARN if share > 5.0 else DiagnosticStatus.OK,
-        name=f"{api.name}: pace",
-        message="ok",
-        hardware_id=api.name,
-        values=[
-            KeyValue(key="cycles", value=str(cycles)),
-            KeyValue(key="late by more than 2 ms", value=f"{share:.1f} %"),
-        ],
-    )
-    made.status = [pace, *api.diagnostics()]
-    diagnostics.publish(made)
 
 
 def main() -> int:

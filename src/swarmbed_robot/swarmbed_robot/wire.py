@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 MODES = (Mode.IDLE, Mode.VELOCITY, Mode.PATH)
 """Modes in the order of their numbers in MotionStatus.msg."""
 NANOSECONDS = 1_000_000_000
-LATE = 0.002
-"""Seconds after its time from which a control cycle counts as late."""
 SWITCHES = {msg.Command.KEEP: None, msg.Command.NO: False, msg.Command.YES: True}
 
 

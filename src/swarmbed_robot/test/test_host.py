@@ -13,14 +13,15 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.robot import Command
 from swarmbed_core.scenario import Scenario
 from swarmbed_robot.errors import RobotError
-from swarmbed_robot.host import BEHIND, IDLE, OPTIONS, WorldHost, speed_of
+from swarmbed_robot.host import IDLE, OPTIONS, WorldHost
+from swarmbed_robot.pacing import BEHIND, speed_of
 from swarmbed_robot.ros_robot import RosRobot
 from swarmbed_robot.world import PlainStage
 
 from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
+from swarmbed_robot import domains, qos
 from swarmbed_robot import host as host_module
-from swarmbed_robot import qos
 from tf2_msgs.msg import TFMessage
 
 DEFAULTS = {option.name: option.default for option in OPTIONS}
@@ -83,7 +84,8 @@ class HostRig:
             fixed="", silent=set(), over_at=math.inf, verdict=("", ""), fail=None, unwritable=False
         )
         self.stages: list[Stage] = []
-        monkeypatch.setattr(host_module, "time", SimpleNamespace(monotonic=lambda: self.now))
+        for module in (host_module, domains):
+            monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
         self.node = ros.node("world")
         self.host = WorldHost(self, self.node, self.make, DEFAULTS | options)
         self.waits.clear()
@@ -163,7 +165,7 @@ def test_what_is_no_speed_is_told(text):
 def test_a_world_keeps_the_pace_it_is_given(rig, speed):
     here = rig(speed=speed)
     assert here.until(2.0) == pytest.approx(2.0 / float(speed), abs=1.5 * STEP / float(speed))
-    assert here.host._late == 0
+    assert here.host._pacer.late == 0
     assert min(here.waits) > 0
 
 
@@ -172,7 +174,7 @@ def test_what_took_too_long_is_caught_up(rig):
     here.until(0.5)
     here.now += 0.9 * BEHIND
     assert here.until(1.5) == pytest.approx(1.0 - 0.9 * BEHIND, abs=STEP)
-    assert here.host._late == pytest.approx(0.9 * BEHIND / STEP, abs=2)
+    assert here.host._pacer.late == pytest.approx(0.9 * BEHIND / STEP, abs=2)
 
 
 def test_time_that_is_lost_for_good_is_given_up(rig):
@@ -180,7 +182,7 @@ def test_time_that_is_lost_for_good_is_given_up(rig):
     here.until(0.5)
     here.now += 100.0
     assert here.until(1.5) == pytest.approx(1.0, abs=2 * STEP)
-    assert here.host._late == 1
+    assert here.host._pacer.late == 1
 
 
 def test_at_full_speed_nobody_waits_for_nobody(rig):
@@ -612,8 +614,8 @@ def test_where_robots_truly_are_is_told_if_wanted(rig, ros, truth):
     here = rig(speed="max", truth=truth)
     told = []
     ros.node("ear").create_subscription(TFMessage, "/tf", told.append, qos.TF)
-    ros.spin_until(here.host._tf.publisher.get_subscription_count, "the ear")
-    here.host._tf.look()
+    ros.spin_until(here.host._showing.tf.publisher.get_subscription_count, "the ear")
+    here.host._showing.tf.look()
     ros.spin_until(lambda: here.host._once() or told, "frames")
     frames = {(item.header.frame_id, item.child_frame_id): item.transform for item in told[-1].transforms}
     assert ("dots2_odom", "dots2_base_link") in frames

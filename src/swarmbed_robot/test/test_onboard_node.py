@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 import time
 import types
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
 from swarmbed_core.errors import ConfigError
@@ -120,15 +120,16 @@ def test_a_program_senses_and_drives_it_and_it_is_left_standing(ros, parts):
         if robot.ready and robot.listeners and robot.time not in sensed:
             sensed.append(robot.time)
             robot.act(Command(velocity_body=(0.3, 0.0, 0.0)))
-        return robot.ready and robot.sense().pose_odom[0] > 0.1
+        return robot.ready and robot.sense().pose_odom[0] > 0.3
 
     run_until(ros, drives, robot="r1", device="my_parts:make")
     [device] = parts
     assert device.motors.on == [False]
     assert max(device.motors.speeds) > 0.1
-    # Ten times a second of its own clock.
-    steps = {round(after - before, 3) for before, after in itertools.pairwise(sensed)}
-    assert min(steps) == pytest.approx(0.1, abs=0.021)
+    # Ten times a second of its own clock; a busy machine may hold a cycle up, or lose one.
+    steps = np.diff(sensed)
+    assert steps.mean() > 0.085
+    assert steps.min() < 0.12
 
 
 def test_it_tells_its_pace_and_how_it_is(ros):

@@ -1,0 +1,142 @@
+"""Where a robot believes to be, as topics: odometry, pose, frames, and the path that it follows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Odometry
+from nav_msgs.msg import Path as PathMsg
+from swarmbed_core.geometry import compose, invert
+
+from swarmbed_robot import qos, wire
+from swarmbed_robot.description import joints_of, model_of
+from swarmbed_robot.eyes import transform_of
+from swarmbed_robot.templates import OdometryTemplate, Template, transforms
+from tf2_msgs.msg import TFMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from swarmbed_core.geometry import FloatArray
+
+    from swarmbed_robot.api import RobotApi
+    from swarmbed_robot.description import Joint
+
+ROOT, BODY = "odom", "base_link"
+
+
+class Place:
+    """The topics of where one robot is.
+
+    Attributes:
+        fixed_frames: those that never move.
+        slide: the frames between which the lifting platform moves, None without one.
+    """
+
+    def __init__(self, api: RobotApi, odom_rate: float, tf_rate: float) -> None:
+        self._api = api
+        self._onboard = onboard = api.onboard
+        name, base = api.name, f"{api.name}_{BODY}"
+        self._odom = api.output("odom", Odometry, qos.OUTPUT, odom_rate)
+        self._odom_bytes = OdometryTemplate(ROOT, base, covariance=False)
+        self._filtered = api.output("odometry/filtered", Odometry, qos.OUTPUT, odom_rate)
+        self._filtered_bytes = OdometryTemplate("map", base, covariance=True)
+        self._tf = api.output("tf", TFMessage, qos.TF, tf_rate)
+        self._tf_bytes: Template | None = None
+        self._tf_localised = False
+        self._path = api.output("path", PathMsg, qos.LATCHED, 1.0)
+        self._path_shown = 0
+        self._lifter = onboard.device.spec.lifter
+        self._slide: Joint | None = None
+        self.slide: tuple[str, str] | None = None
+        self.fixed_frames = []
+        for joint in joints_of(model_of(onboard.device.spec)):
+            parent, child = f"{name}_{joint.parent}", f"{name}_{joint.child}"
+            if any(joint.axis):
+                self._slide, self.slide = joint, (parent, child)
+            else:
+                self.fixed_frames.append(transform_of(parent, child, joint.translation, joint.rotation))
+        static = api.output("tf_static", TFMessage, qos.LATCHED, 1.0)
+        static.send(TFMessage(transforms=self.fixed_frames))
+
+    def publish(self, now: float) -> None:
+        """Publish where the robot believes to be."""
+        onboard = self._onboard
+        odometry, localiser = onboard.filter.odometry, onboard.filter
+        odom, filtered, tf = self._odom.due(now), self._filtered.due(now), self._tf.due(now)
+        if not (odom or filtered or tf):
+            return
+        x, y, yaw, *twist = odometry.numbers()
+        pose = (x, y, yaw)
+        localised = localiser.localised
+        if odom:
+            self._odom_bytes.fill(pose, np.array(twist), None)
+            self._odom_bytes.template.stamp(*self._api.clock.now)
+            self._odom.send(bytes(self._odom_bytes.template.data))
+        if filtered and localised:
+            self._filtered_bytes.fill(localiser.pose.tolist(), np.array(twist), localiser.covariance[:3, :3])
+            self._filtered_bytes.template.stamp(*self._api.clock.now)
+            self._filtered.send(bytes(self._filtered_bytes.template.data))
+        if tf:
+            self._publish_frames(pose)
+
+    def _publish_frames(self, pose_odom: tuple[float, float, float]) -> None:
+        """Publish the robot's own tree; `map` is above it as long as the robot knows its place."""
+        onboard = self._onboard
+        localised = onboard.marker_map is not None and onboard.filter.localised
+        if self._tf_bytes is None or localised != self._tf_localised:
+            self._tf_localised = localised
+            moving = [(ROOT, f"{self._api.name}_{BODY}")]
+            moving += [self.slide] if self.slide is not None else []
+            moving += [("map", ROOT)] if localised else []
+            self._tf_bytes = Template(transforms(moving, flat=False))
+            self._tf_values = np.zeros((len(moving), 7))
+            self._tf_values[:, 6] = 1.0
+        values = self._tf_values
+        flat_pose(values[0], pose_odom)
+        if self.slide is not None:
+            self.place_platform(values[1])
+        if localised:
+            flat_pose(values[-1], compose(onboard.filter.pose, invert(pose_odom)).tolist())
+        self._tf_bytes.fill(values)
+        self._tf_bytes.stamp(*self._api.clock.now)
+        self._tf.send(bytes(self._tf_bytes.data))
+
+    def place_platform(self, row: FloatArray) -> None:
+        """Write where the lifting platform is: translation and rotation."""
+        joint = self._slide
+        if joint is None:
+            return
+        (x, y, z), (ax, ay, az) = joint.translation, joint.axis
+        lifter, height = self._lifter, self._onboard.lifter_height
+        up = 0.0 if height is None or lifter is None else height - lifter.lowered
+        row[:3] = x + ax * up, y + ay * up, z + az * up
+        row[3:] = joint.rotation
+
+    def show_path(self) -> None:
+        """Publish the path that the robot follows when it is a new one."""
+        motion = self._onboard.motion
+        if motion.paths == self._path_shown or motion.path is None:
+            return
+        self._path_shown = motion.paths
+        made = PathMsg()
+        # For rviz, where all robots are in one tree.
+        made.header.frame_id = f"{self._api.name}_{ROOT}"
+        made.header.stamp = wire.stamp_of(self._api.epoch + self._api.clock.time)
+        for point in motion.path.waypoints:
+            x, y, yaw = point.pose
+            place = PoseStamped()
+            place.header = made.header
+            place.pose.position.x, place.pose.position.y = x, y
+            place.pose.orientation.z, place.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
+            made.poses.append(place)
+        self._path.send(made)
+
+
+def flat_pose(row: FloatArray, pose: Sequence[float]) -> None:
+    """Write a pose in the plane as translation and rotation."""
+    row[0], row[1] = pose[0], pose[1]
+    row[5], row[6] = math.sin(pose[2] / 2), math.cos(pose[2] / 2)

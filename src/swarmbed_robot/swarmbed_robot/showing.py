@@ -1,0 +1,99 @@
+"""What rviz shows of a whole world: the arena, the carriers, and the frames of all robots in one tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from swarmbed_core.geometry import compose, invert
+from visualization_msgs.msg import MarkerArray
+
+from swarmbed_robot import qos
+from swarmbed_robot.api import Output
+from swarmbed_robot.place import flat_pose
+from swarmbed_robot.scenery import Carriers, scene_markers
+from swarmbed_robot.templates import Template, transforms
+from tf2_msgs.msg import TFMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rclpy.node import Node
+    from swarmbed_core.scene import Scene
+    from swarmbed_core.world import TaskWorld
+
+    from swarmbed_robot.api import RobotApi
+
+
+class Showing:
+    """The topics of a world's looks.
+
+    Attributes:
+        tf: the topic of the frames that move.
+    """
+
+    def __init__(self, node: Node, rate: float, *, truth: bool) -> None:
+        """Offer the topics.
+
+        Args:
+            node: the world's.
+            rate: of the frames, in Hz.
+            truth: whether robots that do not know where they are, are shown where they truly are.
+        """
+        self._truth = truth
+        self._scenery = node.create_publisher(MarkerArray, "/scene", qos.LATCHED)
+        self._carriers = node.create_publisher(MarkerArray, "/carriers", qos.LATCHED)
+        self._static = node.create_publisher(TFMessage, "/tf_static", qos.LATCHED)
+        self.tf = Output(node.create_publisher(TFMessage, "/tf", qos.TF), rate)
+
+    def begin(self, scene: Scene, world: TaskWorld) -> None:
+        """Show another world."""
+        self._world = world
+        self._moving = Carriers(scene) if scene.carriers else None
+        self._scenery.publish(bytes(Template(scene_markers(scene)).data))
+        self.show_carriers()
+
+    def show_carriers(self) -> None:
+        """Publish the carriers, if one has moved."""
+        if self._moving is not None and self._moving.moved(self._world.carriers()):
+            self._carriers.publish(bytes(self._moving.template.data))
+
+    def take(self, apis: Mapping[str, RobotApi]) -> None:
+        """Take note of which robots there are."""
+        self._apis = apis
+        fixed = [transform for api in apis.values() for transform in api.place.fixed_frames]
+        self._static.publish(TFMessage(transforms=fixed))
+        frames = []
+        for name, api in apis.items():
+            frames += [("map", f"{name}_odom"), (f"{name}_odom", f"{name}_base_link")]
+            frames += [api.place.slide] if api.place.slide is not None else []
+        self._bytes = Template(transforms(frames, flat=False))
+        self._values = np.zeros((len(frames), 7))
+        self._values[:, 6] = 1.0
+
+    def show_frames(self, now: float) -> None:
+        """Publish where all robots are in `map`, if it is due.
+
+        That is what they believe, or the truth where they know nothing.
+        """
+        if not self.tf.due(now):
+            return
+        world, values = self._world, self._values
+        truth = dict(zip(world.names, world.truth(), strict=True)) if self._truth else {}
+        row = 0
+        for name, api in self._apis.items():
+            belief, odom = api.onboard.filter, values[row]
+            x, y, yaw, *_ = belief.odometry.numbers()
+            flat_pose(values[row + 1], (x, y, yaw))
+            row += 2
+            if api.place.slide is not None:
+                api.place.place_platform(values[row])
+                row += 1
+            if belief.localised:
+                flat_pose(odom, compose(belief.pose, invert((x, y, yaw))).tolist())
+            elif name in truth:
+                flat_pose(odom, compose(truth[name][:3], invert((x, y, yaw))).tolist())
+        self._bytes.fill(values)
+        seconds, rest = divmod(round(now * 1e9), 1_000_000_000)
+        self._bytes.stamp(seconds, rest)
+        self.tf.send(bytes(self._bytes.data))
