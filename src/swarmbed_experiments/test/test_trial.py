@@ -231,7 +231,7 @@ def domain():
 def node(domain, monkeypatch, scenario_data, tmp_path):
     """Return what runs the node to its end on a scenario with some changes, and returns its status."""
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    monkeypatch.setattr("swarmbed_robot.host.DISCOVERY", 0.05)
+    monkeypatch.setattr("swarmbed_robot.domains.DISCOVERY", 0.05)
     monkeypatch.chdir(tmp_path)
     spinner = Spinner(domain=domain)
 
