@@ -22,6 +22,8 @@ from swarmbed_core.errors import MarkerError
 from swarmbed_core.kernel import kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike, NDArray
 
     from swarmbed_core.geometry import FloatArray
@@ -175,7 +177,7 @@ class CameraModel:
 
 
 def cameras_of(
-    spec: RobotSpec, calibrations: dict[str, CameraCalibration] | None = None
+    spec: RobotSpec, calibrations: Mapping[str, CameraCalibration] | None = None
 ) -> dict[str, CameraModel]:
     """Return a robot's cameras by name; those without a calibration are ideal."""
     known = calibrations or {}

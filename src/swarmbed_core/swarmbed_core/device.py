@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from swarmbed_core.camera import CameraCalibration
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import RobotSpec
 
@@ -219,7 +220,11 @@ class LedsPart(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """One robot's parts. Only the motors and the clock are sure to be there."""
+    """One robot's parts. Only the motors and the clock are sure to be there.
+
+    Attributes:
+        calibrations: intrinsics of the cameras that were calibrated, by name; others are ideal.
+    """
 
     name: str
     spec: RobotSpec
@@ -231,6 +236,7 @@ class Device:
     zone: ZonePart | None = None
     ranges: Mapping[str, RangesPart] = field(default_factory=dict)
     cameras: CamerasPart | None = None
+    calibrations: Mapping[str, CameraCalibration] = field(default_factory=dict)
     power: PowerPart | None = None
     radios: Mapping[str, RadioPart] = field(default_factory=dict)
     leds: LedsPart | None = None

@@ -186,7 +186,7 @@ class Onboard:
         self.imu: ImuReading | None = None
         self.on_image: Callable[[CornerReading], None] | None = None
 
-        cameras = cameras_of(spec)
+        cameras = cameras_of(spec, device.calibrations)
         self._walls = None
         self._carriers = None
         self._attention = Attention(health=self.health)

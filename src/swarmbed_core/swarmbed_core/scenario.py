@@ -165,7 +165,12 @@ class Frame(Part):
 
 
 class Scenario(ConfigFile):
-    """One experiment."""
+    """One experiment.
+
+    Attributes:
+        vision: `corners` works out where the corners of markers are in the cameras' images; `pixels` renders
+            the images and lets the robots' detector look for them, which takes a hundred times as long.
+    """
 
     FOLDER: ClassVar[str] = "config/scenarios"
 
@@ -175,6 +180,7 @@ class Scenario(ConfigFile):
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
     time_limit: Annotated[float, Field(gt=0, le=1e6)]
     noise: bool = True
+    vision: Literal["corners", "pixels"] = "corners"
     robots: Annotated[tuple[Robots, ...], Field(min_length=1)]
     carriers: tuple[Carriers, ...] = ()
     carrier_markers: str = "dots_carrier"

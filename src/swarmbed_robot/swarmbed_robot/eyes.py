@@ -46,7 +46,8 @@ class Eyes:
         self._lifted = {camera.name for camera in spec.cameras if camera.on_lifter}
         self._solver = None
         if spec.carrier is not None and onboard.carrier_markers is not None:
-            self._solver = CarrierPoseSolver(onboard.carrier_markers, spec, cameras_of(spec), Health())
+            cameras = cameras_of(spec, onboard.device.calibrations)
+            self._solver = CarrierPoseSolver(onboard.carrier_markers, spec, cameras, Health())
         joints = {joint.child: joint for joint in joints_of(model_of(spec))}
         self._cameras = {}
         for camera in spec.cameras:

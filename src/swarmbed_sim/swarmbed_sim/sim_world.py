@@ -46,11 +46,13 @@ from swarmbed_sim.parts import (
     power_numbers,
     watts_k,
 )
+from swarmbed_sim.pixels import PixelEyes, Studio
 from swarmbed_sim.rings import Ranges, Rings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from swarmbed_core.camera import CameraCalibration
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import Body, Radio, RangeRing, RobotSpec
@@ -66,6 +68,8 @@ FARTHEST = 1000.0
 
 # Which of a robot's generators is whose; its rings' follow.
 _WHEELS, _IMU, _COMPASS, _CAMERAS, _RINGS = range(5)
+# Of the generators of a crowd's senses' number, one that no sense has.
+_STUDIO = 1000
 
 # What a `SimWorld` has a row of for each robot.
 _ROWS = ("v_body", "driven", "platforms", "_power_numbers", "_metered", "_energy", "_watts")
@@ -134,7 +138,8 @@ class SimWorld:
         self._motors: dict[str, Motors] = {}
         self._compasses: dict[float, Beat] = {}
         self._rings: dict[RangeRing, Rings] = {}
-        self._eyes: dict[float, Eyes] = {}
+        self._eyes: dict[float, Eyes | PixelEyes] = {}
+        self._studio: Studio | None = None
         self._airs: dict[Radio, Air] = {}
         self._radios: dict[Radio, int] = {}
         for spec in kinds.values():
@@ -336,6 +341,8 @@ class SimWorld:
     def _set_robots(self, robots: tuple[RobotPlacement, ...]) -> None:
         """Take over which robots there are."""
         self.scene = replace(self.scene, robots=robots)
+        if self._studio is not None:
+            self._studio.show(self.scene)
         self._names = tuple(robot.name for robot in robots)
         self._rows = {name: row for row, name in enumerate(self._names)}
 
@@ -453,8 +460,10 @@ class SimWorld:
         del self._boxes[name]
 
     def close(self) -> None:
-        """Give back what the physics holds."""
+        """Give back what the physics and the cameras hold."""
         self.physics.close()
+        if self._studio is not None:
+            self._studio.close()
 
     # What is where
 
@@ -577,6 +586,7 @@ class SimWorld:
             power = Power(self, life, BatteryModel(spec.battery), self._switch)
             self._powers.append((row, power))
             self._metered[row] = True
+        cameras, lenses = self._cameras(life, spec, self._rng(number, _CAMERAS))
         device = self._devices[name] = Device(
             name=name,
             spec=spec,
@@ -590,7 +600,8 @@ class SimWorld:
                 ring.name: self._ring(ring).add(life, self._rng(number, _RINGS + k))
                 for k, ring in enumerate(spec.ranges)
             },
-            cameras=self._cameras(life, spec, self._rng(number, _CAMERAS)),
+            cameras=cameras,
+            calibrations=lenses,
             power=power,
             radios={radio.name: self._radio(radio, life) for radio in spec.radios},
             leds=None if spec.leds is None else Leds(life, spec.leds),
@@ -609,17 +620,36 @@ class SimWorld:
             rings = self._rings[ring] = Rings(ring, noise=self._noise)
         return rings
 
-    def _cameras(self, life: Life, spec: RobotSpec, rng: np.random.Generator) -> Cameras | None:
+    def _cameras(
+        self, life: Life, spec: RobotSpec, rng: np.random.Generator
+    ) -> tuple[Cameras | None, dict[str, CameraCalibration]]:
+        """Make a robot's cameras; return them, and their lenses if they have any of their own."""
         if not spec.cameras:
-            return None
+            return None, {}
         latency = latency_of(spec.camera_latency, spec.cameras[0].rate, len(spec.cameras))
         part = Cameras(self, life, latency)
         localised = self.scene.robots[life.row].localised
+        pixels, lenses = self.scene.scenario.vision == "pixels", {}
+        if pixels:
+            if self._studio is None:
+                key = (*self._seed.spawn_key, self._radio_number + 1, _STUDIO)
+                seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
+                self._studio = Studio(self.scene, seed, noise=self._noise)
+            lenses = self._studio.grind(spec, rng)
         for rate in dict.fromkeys(camera.rate for camera in spec.cameras):
-            if rate not in self._eyes:
-                self._eyes[rate] = Eyes(rate, self.scene, noise=self._noise)
-            self._eyes[rate].add(life, spec, part, rng, localised=localised)
-        return part
+            eyes = self._eyes.get(rate)
+            if eyes is None:
+                studio = self._studio
+                eyes = self._eyes[rate] = (
+                    Eyes(rate, self.scene, noise=self._noise)
+                    if studio is None
+                    else PixelEyes(rate, self.scene, studio, noise=self._noise)
+                )
+            if isinstance(eyes, PixelEyes):
+                eyes.add(life, spec, part, rng, lenses, localised=localised)
+            else:
+                eyes.add(life, spec, part, rng, localised=localised)
+        return part, lenses
 
     def _count_radios(self, spec: RobotSpec) -> None:
         """Give each kind of radio that there was not before a number, for its generator."""

@@ -1,0 +1,182 @@
+"""Finds ARUCO_MIP_36h12 codes in images (DOTS paper, III-A4).
+
+Candidates come from OpenCV: an adaptive threshold, outlines, quads. What is a code, and where its corners
+are, says `quads`: it reads codes whose squares are less than two pixels wide, where reading comes before
+refining otherwise, and does not draw corners inwards.
+
+A bad image is counted in `Health` and holds no markers; no image stops whoever looks at it.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cv2
+import numpy as np
+
+from swarmbed_core.quads import BITS, MODULES, read_quads_k
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.health import Health
+    from swarmbed_core.quads import BitArray, ByteArray
+
+CHANNELS = 3
+WINDOW = 13
+"""Pixels of the neighbourhood that is the threshold's measure: a border is thinner, or its edge is in it."""
+DARKER = 10.0
+"""Grey levels by which black is darker than its neighbourhood's mean."""
+ROUGHNESS = 0.03
+"""Share of its length by which an outline may differ from its quad."""
+SIDE_MIN = 9.0
+"""Pixels of the shortest side that is looked at: codes of smaller images cannot be read."""
+THIN_MIN = 4
+"""Pixels of the shorter side of the upright box around a candidate."""
+FLAT = 0.0075
+"""Least share of the square of its circumference that a quad has as its area; a square has 1/16."""
+ERRORS_MAX = 3
+"""Wrong bits that are mended; all codes differ by 12."""
+
+
+class Detection(NamedTuple):
+    """The codes in one image.
+
+    Attributes:
+        ids: (n).
+        corners: (n, 4, 2), in pixels: top left, top right, bottom right, bottom left of each code.
+    """
+
+    ids: NDArray[np.int64]
+    corners: FloatArray
+
+
+@cache
+def words() -> BitArray:
+    """Return the dictionary as `quads.decode_k` takes it: a row for each code, a column for each turn."""
+    dictionary = cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_ARUCO_MIP_36h12)
+    codes = len(dictionary.bytesList)
+    made = np.zeros((codes, 4), dtype=np.uint64)
+    power = np.uint64(1) << np.arange(BITS - 1, -1, -1, dtype=np.uint64)
+    for i in range(codes):
+        inner = cv2.aruco.generateImageMarker(dictionary, i, MODULES)[1:-1, 1:-1] > 0
+        for turn in range(4):
+            # Read from corners that begin `turn` too late, clockwise, the code looks turned back.
+            made[i, turn] = (np.rot90(inner, -turn).ravel() * power).sum()
+    made.flags.writeable = False
+    return made
+
+
+class Detector:
+    """Finds codes in grey images of one size."""
+
+    def __init__(self, width: int, height: int, health: Health, name: str = "camera") -> None:
+        """Look at images of a size.
+
+        Args:
+            width: in pixels.
+            height: in pixels.
+            health: counts images that are none.
+            name: of the camera, for what is told of them.
+        """
+        self.size = (height, width)
+        self._health = health
+        self._name = name
+        self._words = words()
+
+    def detect(self, image: ByteArray) -> Detection:
+        """Return the codes in an image: grey, or blue, green and red."""
+        grey = self._grey(image)
+        if grey is None:
+            return _nothing()
+        return self._read(grey)
+
+    def decode(self, data: bytes) -> Detection:
+        """Return the codes in a JPEG, such as a frame of an MJPEG stream."""
+        grey = self.unpack(data)
+        return _nothing() if grey is None else self._read(grey)
+
+    def unpack(self, data: bytes) -> ByteArray | None:
+        """Return the grey image in a JPEG or PNG; None, and count it, if there is none."""
+        if not truncated(data):
+            try:
+                image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE)
+            except cv2.error:
+                image = None
+            if image is not None:
+                return self._grey(image)
+        self._health.refuse("image.broken", f"{self._name}: {len(data)} bytes that are no whole image")
+        return None
+
+    def _grey(self, image: Any) -> ByteArray | None:
+        """Return an image as grey, None if it is not what was expected."""
+        if not isinstance(image, np.ndarray) or image.dtype != np.uint8:
+            kind = getattr(image, "dtype", type(image).__name__)
+            self._health.refuse("image.encoding", f"{self._name}: {kind}, 8 bits a channel are right")
+            return None
+        if image.ndim == CHANNELS and image.shape[2] == CHANNELS:
+            image = cv2.cvtColor(image, cv2.COLOR_BGR2GRAY)
+        if image.shape != self.size:
+            height, width = self.size
+            problem = f"{self._name}: an image of {image.shape}, {width}x{height} is right"
+            self._health.refuse("image.size", problem)
+            return None
+        return np.ascontiguousarray(image)
+
+    def _read(self, grey: ByteArray) -> Detection:
+        """Return the codes in a grey image of the right size."""
+        quads = candidates(grey)
+        ids = np.empty(len(quads), dtype=np.int64)
+        corners, quality = np.empty((len(quads), 4, 2)), np.empty((len(quads), 2))
+        count = read_quads_k(grey, quads, self._words, ERRORS_MAX, ids, corners, quality)
+        return Detection(ids[:count], corners[:count])
+
+
+def truncated(data: bytes) -> bool:
+    """Return whether a JPEG lacks its end; a decoder would make up what is not there."""
+    return len(data) < 4 or (data[:2] == b"\xff\xd8" and b"\xff\xd9" not in data[-64:])
+
+
+def candidates(grey: ByteArray) -> FloatArray:
+    """Return the quads (n, 4, 2) in an image whose inside is dark, about where they are."""
+    dark = cv2.adaptiveThreshold(grey, 255, cv2.ADAPTIVE_THRESH_MEAN_C, cv2.THRESH_BINARY_INV, WINDOW, DARKER)
+    outlines, _ = cv2.findContours(dark, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
+    found = []
+    for outline in outlines:
+        if len(outline) < 4:
+            continue
+        _, _, width, height = cv2.boundingRect(outline)
+        if max(width, height) < SIDE_MIN or min(width, height) < THIN_MIN:
+            continue
+        around = cv2.arcLength(outline, closed=True)
+        quad = cv2.approxPolyDP(outline, max(ROUGHNESS * around, 1.0), closed=True)
+        if len(quad) != 4 or not cv2.isContourConvex(quad):
+            continue
+        if cv2.contourArea(quad) < FLAT * around * around:
+            continue
+        found.append(quad[:, 0])
+    return np.array(found, dtype=np.float64).reshape(-1, 4, 2)
+
+
+class Pool:
+    """Looks at several images at a time, on as many cores."""
+
+    def __init__(self, workers: int) -> None:
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="detector")
+
+    def map(self, jobs: Iterable[tuple[Detector, ByteArray]]) -> list[Detection]:
+        """Return what detectors find in images, in the order of both."""
+        return list(self._threads.map(lambda job: job[0].detect(job[1]), jobs))
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown()
+
+
+def _nothing() -> Detection:
+    return Detection(np.empty(0, dtype=np.int64), np.empty((0, 4, 2)))

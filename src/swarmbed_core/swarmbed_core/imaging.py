@@ -1,0 +1,68 @@
+"""How cameras make an image of what is before them: blur, shade, noise, the spread of cheap lenses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from swarmbed_core.camera import CameraCalibration
+from swarmbed_core.config import ConfigFile, Part
+
+if TYPE_CHECKING:
+    from swarmbed_core.spec import Camera
+
+Share = Annotated[float, Field(ge=0, le=1)]
+NotNegative = Annotated[float, Field(ge=0, le=100)]
+
+
+class LensSpread(Part):
+    """How the intrinsics of the cameras differ: standard deviations about the ideal pinhole of the spec.
+
+    Attributes:
+        focal: share of the focal length.
+        centre: of the principal point, in pixels.
+        k1: of the first radial coefficient; the others of the lens are smaller and not modelled.
+        k2: of the second.
+    """
+
+    focal: Share = 0.0
+    centre: NotNegative = 0.0
+    k1: Share = 0.0
+    k2: Share = 0.0
+
+    def draw(self, camera: Camera, rng: np.random.Generator) -> CameraCalibration:
+        """Return the intrinsics of one camera."""
+        focal, x, y, k1, k2 = np.clip(rng.standard_normal(5), -2, 2).tolist()
+        length = camera.width / 2 / np.tan(camera.horizontal_fov / 2) * (1 + self.focal * focal)
+        return CameraCalibration(
+            version=1,
+            width=camera.width,
+            height=camera.height,
+            fx=length,
+            fy=length,
+            cx=(camera.width - 1) / 2 + self.centre * x,
+            cy=(camera.height - 1) / 2 + self.centre * y,
+            distortion=(self.k1 * k1, self.k2 * k2, 0.0, 0.0, 0.0),
+        )
+
+
+class Imaging(ConfigFile):
+    """How images come about.
+
+    Attributes:
+        blur: sigma of lens and pixel, in pixels.
+        noise: sigma of each pixel, in grey levels.
+        vignetting: by how much the corners are darker than the middle.
+        exposure: seconds for which light is gathered, which blurs what moves; 0 for none.
+        lenses: how the cameras differ.
+    """
+
+    FOLDER: ClassVar[str] = "config/imaging"
+
+    blur: NotNegative = 0.0
+    noise: NotNegative = 0.0
+    vignetting: Share = 0.0
+    exposure: Share = 0.0
+    lenses: LensSpread = LensSpread()

@@ -1,0 +1,279 @@
+"""What a scene looks like, as a MuJoCo model that is only drawn: floor, walls, codes, robots, carriers.
+
+It is another model than the one that moves (`mujoco_model`): there bodies are the cheapest shapes that touch
+at the right place, here they are what a camera sees. Everything that moves is a mocap body; `Looks.place`
+puts it where the physics has it. All of it is grey: cameras are read as grey images.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+import cv2
+import mujoco
+import numpy as np
+from swarmbed_core.scenario import BoxObstacle
+from swarmbed_core.scene import legs_of
+from swarmbed_core.spec import DiscBody
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.markers import CarrierMarkers, Marker
+    from swarmbed_core.scene import CarrierPlacement, RobotPlacement, Scene
+
+    from swarmbed_sim.physics import Physics
+
+    ByteArray = NDArray[np.uint8]
+
+MODULE_PX: Final = 16
+"""Pixels of a texture along one square of a code."""
+MARGIN: Final = 1
+"""White squares around a code."""
+SHEET: Final = 0.0004
+"""Thickness in metres of what is printed: its face is where a map has it, what it is fixed to behind."""
+WALL: Final = 0.1
+WALL_LIGHT, FLOOR_LIGHT, ROBOT_LIGHT, TRAY_LIGHT, LEG_LIGHT = 0.75, 0.45, 0.25, 0.6, 0.35
+"""How bright things are, of 1: assumed. The walls are less bright than paper."""
+PAPER: Final = 0.92
+"""How bright paper is, of 1; ink is `INK`."""
+INK: Final = 0.06
+PLATE: Final = 0.01
+"""Thickness in metres of a robot's lifting platform."""
+
+
+def code_picture(number: int) -> ByteArray:
+    """Return a code with its white margin, `MODULE_PX` pixels a square."""
+    dictionary = cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_ARUCO_MIP_36h12)
+    modules = cv2.aruco.generateImageMarker(dictionary, number, 8)
+    modules = np.pad(modules, MARGIN, constant_values=255)
+    return np.kron(modules, np.ones((MODULE_PX, MODULE_PX), dtype=np.uint8)).astype(np.uint8)
+
+
+def printed(picture: ByteArray) -> ByteArray:
+    """Return a picture as ink on paper shows it."""
+    return np.rint(255 * (INK + (PAPER - INK) * (picture / 255.0))).astype(np.uint8)
+
+
+def underside_picture(markers: CarrierMarkers, length: float, width: float) -> ByteArray:
+    """Return the whole underside of a tray as one sees it from below: its front up, its left to the right."""
+    scale = MODULE_PX * 8 / markers.underside.size
+    sheet = np.full((round(length * scale), round(width * scale)), 255, dtype=np.uint8)
+    high, wide = sheet.shape
+    for marker in markers.underside_map(0.0).markers:
+        code = code_picture(marker.id)
+        # Codes lie between pixels: each is drawn where it is, not where the next pixel is.
+        row = (length / 2 - marker.position[0]) * high / length - len(code) / 2
+        column = (width / 2 + marker.position[1]) * wide / width - len(code) / 2
+        top, left = math.floor(row), math.floor(column)
+        shift = np.array([[1.0, 0.0, column - left], [0.0, 1.0, row - top]])
+        drawn = cv2.warpAffine(code, shift, (len(code) + 1, len(code) + 1), borderValue=255)
+        part = sheet[max(top, 0) : top + len(drawn), max(left, 0) : left + len(drawn)]
+        part[:] = np.minimum(part, drawn[max(-top, 0) :, max(-left, 0) :][: part.shape[0], : part.shape[1]])
+    return sheet
+
+
+class Looks:
+    """A scene to be drawn.
+
+    Attributes:
+        model: MuJoCo's.
+        data: where everything is.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        """Build the model of a scene."""
+        built = _Builder(scene)
+        self.model, self.data = built.build()
+        self._robots = [self._mocap(robot.name) for robot in scene.robots]
+        self._platforms = [
+            self._mocap(f"{robot.name} platform") if robot.spec.lifter else -1 for robot in scene.robots
+        ]
+        self._carriers = [self._mocap(carrier.name) for carrier in scene.carriers]
+        mujoco.mj_forward(self.model, self.data)
+
+    def _mocap(self, name: str) -> int:
+        return int(self.model.body(name).mocapid[0])
+
+    def place(self, physics: Physics) -> None:
+        """Put everything where it is."""
+        place, turn = self.data.mocap_pos, self.data.mocap_quat
+        for k, (x, y, yaw) in enumerate(physics.poses[:, :3].tolist()):
+            at, platform = self._robots[k], self._platforms[k]
+            place[at, :2] = x, y
+            turn[at, 0], turn[at, 3] = math.cos(yaw / 2), math.sin(yaw / 2)
+            if platform >= 0:
+                place[platform] = x, y, physics.heights.item(k)
+        lifts = physics.carrier_lifts.tolist()
+        for k, (x, y, yaw) in enumerate(physics.carrier_poses[:, :3].tolist()):
+            at = self._carriers[k]
+            place[at] = x, y, lifts[k]
+            turn[at, 0], turn[at, 3] = math.cos(yaw / 2), math.sin(yaw / 2)
+        mujoco.mj_kinematics(self.model, self.data)
+
+
+class _Builder:
+    """Writes the MJCF and paints its textures."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.files: dict[str, bytes] = {}
+        self.root = ET.Element("mujoco", model="looks")
+        self.asset = ET.Element("asset")
+        self.world = ET.Element("worldbody")
+
+    def build(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
+        """Write all of it and compile it."""
+        _add(self.root, "compiler", angle="radian")
+        # Extent 1: the planes before and behind which nothing is drawn are in metres.
+        _add(self.root, "statistic", extent=1, center=(0, 0, 0))
+        visual = _add(self.root, "visual")
+        _add(visual, "global", offwidth="704", offheight="528")
+        _add(visual, "quality", offsamples="0", shadowsize="0")
+        _add(visual, "map", znear=0.004, zfar=60)
+        # Light from everywhere: a hall's lamps.
+        even = {"ambient": (0.75, 0.75, 0.75), "diffuse": (0.25, 0.25, 0.25), "specular": (0, 0, 0)}
+        _add(visual, "headlight", **even)
+        self.root.extend([self.asset, self.world])
+        self._floor()
+        self._walls()
+        for robot in self.scene.robots:
+            self._robot(robot)
+        for carrier in self.scene.carriers:
+            self._carrier(carrier)
+        walls = self.scene.arena.markers()
+        for marker in () if walls is None else walls.markers:
+            self._marker(marker)
+        model = mujoco.MjModel.from_xml_string(ET.tostring(self.root, encoding="unicode"), self.files)
+        return model, mujoco.MjData(model)
+
+    def _texture(self, name: str, picture: ByteArray) -> str:
+        """Offer a picture as the material of this name; return the name."""
+        file = f"{name}.png"
+        if file not in self.files:
+            self.files[file] = cv2.imencode(".png", picture)[1].tobytes()
+            _add(self.asset, "texture", name=name, type="2d", file=file)
+            _add(self.asset, "material", name=name, texture=name, texrepeat=(1, 1), specular=0)
+        return name
+
+    def _code(self, number: int) -> str:
+        return self._texture(f"code{number}", printed(code_picture(number)))
+
+    def _sheet(
+        self,
+        parent: ET.Element,
+        material: str,
+        size: tuple[float, float],
+        place: Sequence[float] | FloatArray,
+        axes: FloatArray,
+    ) -> None:
+        """Fix something printed to a body: `axes` are its right, its up and its face, as columns."""
+        quaternion = np.zeros(4)
+        mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(axes).ravel())
+        half = (size[0] / 2, size[1] / 2, SHEET / 2)
+        middle = np.asarray(place) - axes[:, 2] * SHEET / 2
+        _add(parent, "geom", type="box", size=half, pos=middle, quat=quaternion, material=material)
+
+    def _floor(self) -> None:
+        length, width = self.scene.arena.size or (20.0, 20.0)
+        size, light = (length / 2 + 1, width / 2 + 1, 1), (FLOOR_LIGHT, FLOOR_LIGHT, FLOOR_LIGHT, 1)
+        _add(self.world, "geom", type="plane", size=size, rgba=light)
+
+    def _box(
+        self, parent: ET.Element, size: Sequence[float], place: Sequence[float], yaw: float, light: float
+    ) -> None:
+        turn = (math.cos(yaw / 2), 0, 0, math.sin(yaw / 2))
+        half = [edge / 2 for edge in size]
+        _add(parent, "geom", type="box", size=half, pos=place, quat=turn, rgba=(light, light, light, 1))
+
+    def _tube(
+        self, parent: ET.Element, radius: float, height: float, place: Sequence[float], light: float
+    ) -> None:
+        size = (radius, height / 2)
+        _add(parent, "geom", type="cylinder", size=size, pos=place, rgba=(light, light, light, 1))
+
+    def _walls(self) -> None:
+        arena, world = self.scene.arena, self.world
+        height = arena.wall_height
+        if arena.size is not None:
+            length, width = arena.size
+            for sign in (1, -1):
+                x, y = (sign * ((side + WALL) / 2 + SHEET) for side in arena.size)
+                self._box(world, (WALL, width + 2 * WALL, height), (x, 0, height / 2), 0, WALL_LIGHT)
+                self._box(world, (length, WALL, height), (0, y, height / 2), 0, WALL_LIGHT)
+        for x1, y1, x2, y2 in arena.walls:
+            size = (math.hypot(x2 - x1, y2 - y1), WALL / 10, height)
+            middle = ((x1 + x2) / 2, (y1 + y2) / 2, height / 2)
+            self._box(world, size, middle, math.atan2(y2 - y1, x2 - x1), WALL_LIGHT)
+        for item in self.scene.obstacles:
+            x, y, yaw = item.pose
+            if isinstance(item, BoxObstacle):
+                self._box(world, (*item.size, item.height), (x, y, item.height / 2), yaw, TRAY_LIGHT)
+            else:
+                self._tube(world, item.radius, item.height, (x, y, item.height / 2), TRAY_LIGHT)
+
+    def _marker(self, marker: Marker) -> None:
+        """Fix a code to where a map has it."""
+        top_left, top_right, _, low_left = marker.corners()
+        right, up = (top_right - top_left) / marker.size, (top_left - low_left) / marker.size
+        face = np.cross(right, up)
+        edge = marker.size * (8 + 2 * MARGIN) / 8
+        axes = np.column_stack([right, up, face])
+        self._sheet(self.world, self._code(marker.id), (edge, edge), marker.position, axes)
+
+    def _mobile(self, name: str) -> ET.Element:
+        return _add(self.world, "body", name=name, mocap="true")
+
+    def _robot(self, robot: RobotPlacement) -> None:
+        body, spec = robot.spec.body, robot.spec
+        base = self._mobile(robot.name)
+        height = body.height - (PLATE if spec.lifter else 0.0)
+        if isinstance(body, DiscBody):
+            self._tube(base, body.radius, height, (0, 0, height / 2), ROBOT_LIGHT)
+        else:
+            self._box(base, (body.length, body.width, height), (0, 0, height / 2), 0, ROBOT_LIGHT)
+        if spec.lifter:
+            platform = self._mobile(f"{robot.name} platform")
+            radius = body.radius if isinstance(body, DiscBody) else min(body.length, body.width) / 2
+            self._tube(platform, 0.7 * radius, PLATE / 2, (0, 0, -PLATE * 0.75), TRAY_LIGHT)
+
+    def _carrier(self, placement: CarrierPlacement) -> None:
+        carrier, sides = placement.carrier, self.scene.markers.sides
+        body = self._mobile(placement.name)
+        thickness = sides.rise + sides.size / 2
+        size = (carrier.length - 2 * SHEET, carrier.width - 2 * SHEET, thickness)
+        self._box(body, size, (0, 0, carrier.clearance + thickness / 2 + SHEET), 0, TRAY_LIGHT)
+        for x, y in legs_of(carrier).tolist():
+            self._tube(body, carrier.leg_radius, carrier.clearance, (x, y, carrier.clearance / 2), LEG_LIGHT)
+        under = printed(underside_picture(self.scene.markers, carrier.length, carrier.width))
+        name = self._texture(f"under{carrier.length}x{carrier.width}", under)
+        axes = np.column_stack([(0.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, -1.0)])
+        self._sheet(body, name, (carrier.width, carrier.length), (0, 0, carrier.clearance), axes)
+        edge = sides.size * (8 + 2 * MARGIN) / 8
+        code = self._code(placement.marker)
+        for k in range(4):
+            out = np.round((math.cos(k * math.pi / 2), math.sin(k * math.pi / 2), 0.0))
+            half = (carrier.length if k % 2 == 0 else carrier.width) / 2
+            place = out * half + (0.0, 0.0, carrier.clearance + sides.rise)
+            axes = np.column_stack([np.cross((0.0, 0.0, 1.0), out), (0.0, 0.0, 1.0), out])
+            self._sheet(body, code, (edge, edge), place, axes)
+        if placement.payload > 0:
+            top = carrier.clearance + thickness
+            self._box(body, (carrier.length / 3, carrier.width / 3, 0.1), (0, 0, top + 0.05), 0, LEG_LIGHT)
+
+
+def _add(
+    parent: ET.Element, tag: str, **attributes: str | float | Sequence[float] | FloatArray
+) -> ET.Element:
+    """Add an element to the MJCF."""
+    written = {
+        name: value
+        if isinstance(value, str)
+        else " ".join(repr(float(number)) for number in np.atleast_1d(np.asarray(value)))
+        for name, value in attributes.items()
+    }
+    return ET.SubElement(parent, tag, written)

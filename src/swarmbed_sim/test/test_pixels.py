@@ -1,0 +1,239 @@
+"""Images: that they show what the cameras' models say, and that robots find their way by them."""
+
+import ctypes.util
+
+import numpy as np
+import pytest
+from swarmbed_core.camera import cameras_of
+from swarmbed_core.detector import Detector
+from swarmbed_core.health import Health
+from swarmbed_core.imaging import Imaging, LensSpread
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import make_scene
+from swarmbed_sim.errors import SimError
+from swarmbed_sim.looks import Looks
+from swarmbed_sim.mujoco_world import make
+from swarmbed_sim.render import Renderer
+
+from swarmbed_sim import render
+
+SCENARIO = {
+    "version": 1,
+    "title": "images",
+    "time_limit": 10,
+    "seed": 3,
+    "robots": [{"place": {"poses": [[0.0, 0.0, 0.3], [-1.5, -1.0, 2.0]]}, "localised": True}],
+    "carriers": [{"place": {"poses": [[1.0, 0.6, 0.4], [-1.0, 1.0, 2.0]]}}],
+    "carrier_markers": "dots_carrier_100",
+    "controller": {"name": "random_walk"},
+}
+
+
+def case_of(**changes):
+    return Scenario.model_validate(SCENARIO | changes)
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return make_scene(case_of())
+
+
+class Bodies:
+    """Where things are."""
+
+    def __init__(self, scene):
+        self.poses = np.array([robot.pose for robot in scene.robots])
+        self.heights = np.full(len(scene.robots), 0.145)
+        self.carrier_poses = np.array([carrier.pose for carrier in scene.carriers])
+        self.carrier_lifts = np.zeros(len(scene.carriers))
+
+
+@pytest.fixture(scope="module")
+def studio(scene):
+    imaging = Imaging(version=1, blur=0.5, noise=2.0, vignetting=0.2)
+    looks = Looks(scene)
+    made = Renderer(looks, imaging, np.random.SeedSequence(1))
+    looks.place(Bodies(scene))
+    made.update()
+    yield made
+    made.close()
+
+
+def in_map(corners, pose):
+    c, s = np.cos(pose[2]), np.sin(pose[2])
+    turn = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+    return corners @ turn.T + [pose[0], pose[1], 0]
+
+
+def in_body(corners, pose):
+    c, s = np.cos(pose[2]), np.sin(pose[2])
+    turn = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+    return (corners - [pose[0], pose[1], 0]) @ turn
+
+
+SPREAD = LensSpread(focal=0.03, centre=8.0, k1=0.02, k2=0.001)
+
+
+@pytest.fixture(params=["pinhole", "lens"])
+def cameras(request, scene):
+    spec, rng = scene.robots[0].spec, np.random.default_rng(4)
+    lenses = {} if request.param == "pinhole" else {c.name: SPREAD.draw(c, rng) for c in spec.cameras}
+    return cameras_of(spec, lenses)
+
+
+def errors(studio, camera, pose, places):
+    """By how much the corners found in an image differ from where the camera's model has them."""
+    found = Detector(640, 480, Health()).detect(studio.draw(camera, np.asarray(pose)))
+    return [
+        np.hypot(*(quad - camera.project(in_body(places[number], pose))[0]).T)
+        for number, quad in zip(found.ids.tolist(), found.corners, strict=True)
+        if number in places
+    ]
+
+
+def test_markers_on_walls_are_where_the_camera_model_has_them(studio, scene, cameras):
+    walls = scene.arena.markers()
+    places = dict(zip(walls.ids.tolist(), walls.corners(), strict=True))
+    off, rng = [], np.random.default_rng(5)
+    for _ in range(15):
+        pose = [*rng.uniform(-1.5, 1.5, 2), rng.uniform(-3.1, 3.1)]
+        for name in ("cam0", "cam1", "cam2", "cam3"):
+            off += errors(studio, cameras[name], pose, places)
+    assert len(off) > 60
+    assert np.median(off) < 0.15
+    assert np.sqrt(np.mean(np.square(off))) < 0.35
+
+
+def test_the_sides_of_carriers_are_where_the_camera_model_has_them(studio, scene, cameras):
+    carrier, off = scene.carriers[0], []
+    side = scene.markers.side_corners(carrier.carrier.clearance)
+    for k in range(4):
+        out = carrier.pose[2] + k * np.pi / 2
+        middle = [carrier.pose[0] + 0.165 * np.cos(out), carrier.pose[1] + 0.165 * np.sin(out), out]
+        places = {carrier.marker: in_map(side, middle)}
+        for far in (0.35, 0.6, 0.9):
+            pose = [middle[0] + far * np.cos(out), middle[1] + far * np.sin(out), out + np.pi]
+            off += errors(studio, cameras["cam0"], pose, places)
+    assert len(off) == 12
+    assert np.median(off) < 0.15
+
+
+def test_the_map_under_a_tray_is_where_the_camera_model_has_it(studio, scene, cameras):
+    carrier, off, rng = scene.carriers[1], [], np.random.default_rng(6)
+    under = scene.markers.underside_map(carrier.carrier.clearance)
+    places = {
+        number: in_map(corners, carrier.pose)
+        for number, corners in zip(under.ids.tolist(), under.corners(), strict=True)
+    }
+    for _ in range(20):
+        x, y = rng.uniform(-0.1, 0.1, 2)
+        pose = [carrier.pose[0] + x, carrier.pose[1] + y, rng.uniform(-3.1, 3.1)]
+        seen = errors(studio, cameras["cam4"], pose, places)
+        assert seen  # IV-B2: at least one whole marker from wherever a robot can be
+        off += seen
+    # 0.1 px are 0.02 mm there.
+    assert np.max(off) < 0.2
+
+
+def test_robots_and_carriers_hide_what_is_behind_them(scene):
+    bodies = Bodies(scene)
+    looks = Looks(scene)
+    drawn = Renderer(looks, Imaging(version=1), np.random.SeedSequence(1))
+    try:
+        spec, detector = scene.robots[0].spec, Detector(640, 480, Health())
+        camera = cameras_of(spec)["cam0"]
+        bodies.poses[0] = [0.0, 0.0, -np.pi / 2 - 0.2967]
+        for other, seen in (([-1.5, -1.0, 0.0], True), ([0.05, -0.5, 0.0], False)):
+            bodies.poses[1] = other
+            # A little robot hides a marker at 0.25 m only from near: lower the marker's wall instead.
+            bodies.carrier_poses[0] = [0.0, -0.6, 0.0] if not seen else [1.0, 0.6, 0.4]
+            looks.place(bodies)
+            drawn.update()
+            ids = detector.detect(drawn.draw(camera, bodies.poses[0])).ids.tolist()
+            assert (10 in ids) is seen
+    finally:
+        drawn.close()
+
+
+def test_images_have_noise_and_dark_corners(scene):
+    looks = Looks(scene)
+    looks.place(Bodies(scene))
+    images = []
+    for imaging in (Imaging(version=1), Imaging(version=1, noise=3.0), Imaging(version=1, vignetting=0.5)):
+        drawn = Renderer(looks, imaging, np.random.SeedSequence(1))
+        drawn.update()
+        camera = cameras_of(scene.robots[0].spec)["cam0"]
+        images.append(drawn.draw(camera, np.zeros(3)).astype(float))
+        drawn.close()
+    clean, noisy, dark = images
+    lit = (clean > 30) & (clean < 225)
+    assert np.std((noisy - clean)[lit]) == pytest.approx(3.0, rel=0.1)
+    assert np.mean(dark[-20:, :20] / clean[-20:, :20]) == pytest.approx(0.5, abs=0.05)
+    assert np.mean(dark[300:340, 300:340] / clean[300:340, 300:340]) > 0.95
+
+
+def test_without_gl_it_says_what_to_do(scene, monkeypatch):
+    monkeypatch.setattr(ctypes.util, "find_library", lambda _: None)
+    with pytest.raises(SimError, match=r"it has no EGL\. Install Debian's libegl1 .* vision: corners"):
+        Renderer(Looks(scene), Imaging(version=1), np.random.SeedSequence(1))
+    assert render.NO_GL
+
+
+def readings_of(world, seconds):
+    got = {name: [] for name in world.names}
+    devices = {name: world.device(name) for name in world.names}
+    while world.time < seconds:
+        world.step()
+        for name, device in devices.items():
+            got[name] += device.cameras.read()
+    return got
+
+
+def test_robots_see_with_pixels_what_they_see_without():
+    seen = {}
+    for vision in ("corners", "pixels"):
+        world = make(make_scene(case_of(vision=vision, noise=False)), np.random.SeedSequence(1))
+        try:
+            readings = readings_of(world, 0.2)
+            seen[vision] = {
+                (name, reading.camera): set(reading.ids.tolist())
+                for name, some in readings.items()
+                for reading in some
+            }
+            stamps = {reading.stamp for some in readings.values() for reading in some}
+            assert max(stamps) < 0.15  # images are late
+        finally:
+            world.close()
+    assert seen["pixels"].keys() == seen["corners"].keys()
+    common = [len(seen["pixels"][key] & seen["corners"][key]) for key in seen["pixels"]]
+    assert sum(common) >= 0.8 * sum(len(ids) for ids in seen["corners"].values())
+
+
+def test_the_same_seed_gives_the_same_images():
+    runs = []
+    for _ in range(2):
+        world = make(make_scene(case_of(vision="pixels")), np.random.SeedSequence(2))
+        try:
+            readings = readings_of(world, 0.15)
+            runs.append(
+                [(r.stamp, r.camera, r.corners.tobytes()) for some in readings.values() for r in some]
+            )
+        finally:
+            world.close()
+    assert runs[0] == runs[1]
+    assert runs[0]
+
+
+def test_robots_that_come_are_seen_and_see():
+    world = make(make_scene(case_of(vision="pixels")), np.random.SeedSequence(2))
+    try:
+        world.device("dots1")
+        from swarmbed_core.scene import RobotPlacement
+
+        spec = world.scene.robots[0].spec
+        world.add_robot(RobotPlacement("dots9", spec, (1.0, -1.0, 0.0), localised=True))
+        assert readings_of(world, 0.2)["dots9"]
+        world.remove_robot("dots9")
+        world.step()
+    finally:
+        world.close()
