@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import StrEnum
 from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import Annotated
 
@@ -354,6 +355,58 @@ def tree(
             message = f"{out}: cannot be drawn ({getattr(error, 'strerror', None) or error})"
             raise RunError(message) from None
         console.print(f"picture: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+class Paper(StrEnum):
+    """What `--paper` takes."""
+
+    A4 = "A4"
+    A3 = "A3"
+    A2 = "A2"
+    LETTER = "letter"
+
+
+@app.command()
+def markers(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME|FILE.yaml", help="A file of markers, or its name in config/markermaps."),
+    ] = "dots_arena",
+    paper: Annotated[
+        Paper, typer.Option(case_sensitive=False, help="What is in the printer; larger markers take several.")
+    ] = Paper.A4,
+    ids: Annotated[
+        str | None,
+        typer.Option(metavar="IDS", help="Only these, such as 100-104 or 0,3,7-9; all, if not given."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.pdf", help="The PDF to write.", show_default="NAME.pdf, here")
+    ] = None,
+) -> None:
+    """Write a PDF of ArUco markers to print, cut out and place: an arena's, or a carrier's.
+
+    All is to scale, with white margins, marks to cut along and a ruler of 100 mm
+    to check the printer with; the first page says how. What is larger than the
+    paper comes on several pages to glue together.
+
+    Of a carrier come four sheets for each id, one for each side, and the map
+    under it, which is the same for all carriers.
+
+    Exit status: 0 written, 2 bad input.
+
+    Examples:
+      swarmbed markers
+
+      swarmbed markers dots_arena --paper A2 --ids 0-3
+
+      swarmbed markers dots_carrier --ids 100-104 --out carriers.pdf
+
+      swarmbed markers my/walls.yaml
+    """
+    from swarmbed_experiments import marker_sheets
+
+    for line in marker_sheets.print_markers(name, out, paper.value, ids):
+        Console().print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
