@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import cv2
 import numpy as np
 
-from swarmbed_core.quads import BITS, MODULES, read_quads_k
+from swarmbed_core.codes import modules
+from swarmbed_core.markers import DICTIONARY_SIZE
+from swarmbed_core.quads import BITS, read_quads_k
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,12 +61,10 @@ class Detection(NamedTuple):
 @cache
 def words() -> BitArray:
     """Return the dictionary as `quads.decode_k` takes it: a row for each code, a column for each turn."""
-    dictionary = cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_ARUCO_MIP_36h12)
-    codes = len(dictionary.bytesList)
-    made = np.zeros((codes, 4), dtype=np.uint64)
+    made = np.zeros((DICTIONARY_SIZE, 4), dtype=np.uint64)
     power = np.uint64(1) << np.arange(BITS - 1, -1, -1, dtype=np.uint64)
-    for i in range(codes):
-        inner = cv2.aruco.generateImageMarker(dictionary, i, MODULES)[1:-1, 1:-1] > 0
+    for i in range(DICTIONARY_SIZE):
+        inner = modules(i)[1:-1, 1:-1]
         for turn in range(4):
             # Read from corners that begin `turn` too late, clockwise, the code looks turned back.
             made[i, turn] = (np.rot90(inner, -turn).ravel() * power).sum()

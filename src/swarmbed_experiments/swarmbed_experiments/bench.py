@@ -270,6 +270,7 @@ GROUPS: Sequence[tuple[str, Callable[[bool], Iterator[Row]]]] = (
 
 def all_groups() -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
     """Return all groups, those that are whole runs last: they take minutes."""
+    from swarmbed_experiments import bench_eyes as eyes
     from swarmbed_experiments import bench_ros as ros
     from swarmbed_experiments import bench_runs as runs
 
@@ -281,7 +282,8 @@ def all_groups() -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
         ("ros same", ros.same),
         ("ros memory", ros.memory),
     )
-    return [*GROUPS, *whole, *on_ros]
+    on_images = (("eyes", eyes.detection), ("figure 6", eyes.figure6))
+    return [*GROUPS, *on_images, *whole, *on_ros]
 
 
 def main(

@@ -8,12 +8,13 @@ puts it where the physics has it. All of it is grey: cameras are read as grey im
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from xml.etree import ElementTree as ET
 
 import cv2
 import mujoco
 import numpy as np
+from swarmbed_core.codes import modules
 from swarmbed_core.scenario import BoxObstacle
 from swarmbed_core.scene import legs_of
 from swarmbed_core.spec import DiscBody
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.markers import CarrierMarkers, Marker
     from swarmbed_core.scene import CarrierPlacement, RobotPlacement, Scene
-
-    from swarmbed_sim.physics import Physics
 
     ByteArray = NDArray[np.uint8]
 
@@ -48,10 +47,8 @@ PLATE: Final = 0.01
 
 def code_picture(number: int) -> ByteArray:
     """Return a code with its white margin, `MODULE_PX` pixels a square."""
-    dictionary = cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_ARUCO_MIP_36h12)
-    modules = cv2.aruco.generateImageMarker(dictionary, number, 8)
-    modules = np.pad(modules, MARGIN, constant_values=255)
-    return np.kron(modules, np.ones((MODULE_PX, MODULE_PX), dtype=np.uint8)).astype(np.uint8)
+    white = np.pad(modules(number), MARGIN, constant_values=True)
+    return np.kron(np.where(white, 255, 0), np.ones((MODULE_PX, MODULE_PX))).astype(np.uint8)
 
 
 def printed(picture: ByteArray) -> ByteArray:
@@ -77,6 +74,22 @@ def underside_picture(markers: CarrierMarkers, length: float, width: float) -> B
     return sheet
 
 
+class Places(Protocol):
+    """Where things are; a `Physics` says it of what it moves.
+
+    Attributes:
+        poses: of the robots, rows x, y, yaw.
+        heights: of their platforms.
+        carrier_poses: of the carriers.
+        carrier_lifts: of their feet.
+    """
+
+    poses: FloatArray
+    heights: FloatArray
+    carrier_poses: FloatArray
+    carrier_lifts: FloatArray
+
+
 class Looks:
     """A scene to be drawn.
 
@@ -99,7 +112,7 @@ class Looks:
     def _mocap(self, name: str) -> int:
         return int(self.model.body(name).mocapid[0])
 
-    def place(self, physics: Physics) -> None:
+    def place(self, physics: Places) -> None:
         """Put everything where it is."""
         place, turn = self.data.mocap_pos, self.data.mocap_quat
         for k, (x, y, yaw) in enumerate(physics.poses[:, :3].tolist()):
