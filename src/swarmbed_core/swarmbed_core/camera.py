@@ -119,7 +119,7 @@ class CameraModel:
         numbers = np.zeros(CAMERA_NUMBERS)
         numbers[[FX, FY, CX, CY]] = calibration.fx, calibration.fy, calibration.cx, calibration.cy
         numbers[K1 : K3 + 1] = calibration.distortion
-        numbers[RADIUS2_MAX] = _usable_radius(camera.name, calibration) ** 2
+        numbers[RADIUS2_MAX] = usable_radius(camera.name, calibration) ** 2
         numbers[[TX, TY, TZ]] = camera.x, camera.y, camera.z
         numbers[ROTATION : ROTATION + 9] = _optical_axes(camera.yaw, camera.pitch).ravel()
         numbers[[WIDTH, HEIGHT]] = camera.width, camera.height
@@ -199,7 +199,7 @@ def _optical_axes(yaw: float, pitch: float) -> FloatArray:
     return np.stack([right, np.cross(forward, right), forward])
 
 
-def _usable_radius(name: str, calibration: CameraCalibration) -> float:
+def usable_radius(name: str, calibration: CameraCalibration) -> float:
     """Return up to which radius the lens maps one to one, or say that this is not the whole image."""
     k1, k2, _, _, k3 = calibration.distortion
     radius = np.linspace(0.0, _RADIUS_LIMIT, 10_001)

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from swarmbed_core.camera import CameraCalibration
+from swarmbed_core.camera import CameraCalibration, usable_radius
 from swarmbed_core.config import ConfigFile, Part
+from swarmbed_core.errors import MarkerError
 
 if TYPE_CHECKING:
     from swarmbed_core.spec import Camera
 
 Share = Annotated[float, Field(ge=0, le=1)]
 NotNegative = Annotated[float, Field(ge=0, le=100)]
+
+TRIES = 100
+"""Lenses that are drawn until one is usable."""
 
 
 class LensSpread(Part):
@@ -33,7 +37,23 @@ class LensSpread(Part):
     k2: Share = 0.0
 
     def draw(self, camera: Camera, rng: np.random.Generator) -> CameraCalibration:
-        """Return the intrinsics of one camera."""
+        """Return the intrinsics of one camera; a lens that folds the image over is none that is sold.
+
+        Raises:
+            MarkerError: hardly any lens of this spread is one.
+        """
+        for attempt in range(TRIES):
+            drawn = self._one(camera, rng)
+            try:
+                usable_radius(camera.name, drawn)
+            except MarkerError:
+                if attempt == TRIES - 1:
+                    raise
+            else:
+                break
+        return drawn
+
+    def _one(self, camera: Camera, rng: np.random.Generator) -> CameraCalibration:
         focal, x, y, k1, k2 = np.clip(rng.standard_normal(5), -2, 2).tolist()
         length = camera.width / 2 / np.tan(camera.horizontal_fov / 2) * (1 + self.focal * focal)
         return CameraCalibration(

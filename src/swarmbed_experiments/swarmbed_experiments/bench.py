@@ -282,7 +282,12 @@ def all_groups() -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
         ("ros same", ros.same),
         ("ros memory", ros.memory),
     )
-    on_images = (("eyes", eyes.detection), ("figure 6", eyes.figure6))
+    on_images = (
+        ("eyes", eyes.detection),
+        ("carrier", eyes.carriers),
+        ("figure 6", eyes.figure6),
+        ("calibration", eyes.calibration),
+    )
     return [*GROUPS, *on_images, *whole, *on_ros]
 
 

@@ -23,6 +23,7 @@ from swarmbed_sim.looks import Looks
 from swarmbed_sim.mujoco_world import make
 from swarmbed_sim.render import Renderer
 
+from swarmbed_experiments import calibrate
 from swarmbed_experiments.bench import SEED, Row
 
 if TYPE_CHECKING:
@@ -94,22 +95,20 @@ def shots(seed: int, count: int) -> tuple[list[Shot], float]:
     return made, float(np.median(spent[2:]))
 
 
-def _scenario(seed: int, carriers: int = 0, speed: float | None = None) -> Scenario:
+def _scenario(seed: int, carriers: int = 0, markers: str = CARRIER) -> Scenario:
     data = {
         "version": 1,
         "title": "eyes",
         "seed": seed,
         "time_limit": 200,
         "vision": "pixels",
-        "carrier_markers": CARRIER,
+        "carrier_markers": markers,
         "robots": [{"localised": True, "place": {"poses": [[-0.8, -0.8, 0.0]]}}],
         "controller": {"name": "follow_path"},
     }
     if carriers:
         area = {"x_min": -1.8, "x_max": 1.8, "y_min": -1.8, "y_max": 1.8}
         data["carriers"] = [{"count": carriers, "place": {"area": area}}]
-    if speed is not None:
-        data["controller"] = {"name": "follow_path", "max_speed": speed}
     return Scenario.model_validate(data)
 
 
@@ -216,6 +215,41 @@ class _Score:
         return float(np.sqrt(np.mean(np.square(self.errors)))) if self.errors else math.nan
 
 
+def carriers(quick: bool) -> Iterator[Row]:
+    """Look for the codes of a carrier from 1 m before one of its sides, whichever way the robot faces."""
+    share, tries = carrier_share(CARRIER, SEED, 60 if quick else 600)
+    note = f"{tries} poses 1 m from a side, up to 45 deg beside its normal, any yaw; {CARRIER}"
+    yield Row("eyes: carrier found from 1 m", 100 * share, "%", at_least=95, note=note)
+
+
+def carrier_share(markers: str, seed: int, tries: int) -> tuple[float, int]:
+    """Return the share of random poses from which a carrier's side is found, and how many they were."""
+    scene = make_scene(_scenario(seed, carriers=1, markers=markers))
+    looks, still, imaging = Looks(scene), Still(scene), Imaging.load(IMAGING)
+    spec, [carrier] = scene.robots[0].spec, scene.carriers
+    rng = np.random.default_rng(seed)
+    drawn = Renderer(looks, imaging, np.random.SeedSequence(seed))
+    detector = Detector(spec.cameras[0].width, spec.cameras[0].height, Health())
+    found = 0
+    try:
+        for _ in range(tries):
+            lenses = {camera.name: imaging.lenses.draw(camera, rng) for camera in spec.cameras}
+            cameras = [model for name, model in cameras_of(spec, lenses).items() if name != "cam4"]
+            x, y, yaw = still.carrier_poses[0] = [*rng.uniform(-0.5, 0.5, 2), rng.uniform(-math.pi, math.pi)]
+            side = yaw + rng.integers(4) * math.pi / 2
+            way = side + rng.uniform(-math.pi / 4, math.pi / 4)
+            half = carrier.carrier.length / 2
+            place = [x + half * math.cos(side) + math.cos(way), y + half * math.sin(side) + math.sin(way)]
+            still.poses[0] = [*place, rng.uniform(-math.pi, math.pi)]
+            looks.place(still)
+            drawn.update()
+            images = (drawn.draw(camera, still.poses[0]) for camera in cameras)
+            found += any(carrier.marker in detector.detect(image).ids for image in images)
+    finally:
+        drawn.close()
+    return found / tries, tries
+
+
 def figure6(quick: bool) -> Iterator[Row]:
     """Drive the square of Figure 6 twice with rendered images."""
     for speed in (0.3, 0.5):
@@ -225,6 +259,21 @@ def figure6(quick: bool) -> Iterator[Row]:
         note = f"{len(errors)} seeds, images as late as Table II; the paper: 62 mm"
         yield Row(f"eyes: Figure 6 at {speed:g} m/s, worst", 1e3 * worst, "mm", at_most=31, note=note)
         yield Row(f"eyes: Figure 6 at {speed:g} m/s, sigma", 1e3 * sigma, "mm", at_most=8)
+
+
+def calibration(quick: bool) -> Iterator[Row]:
+    """Let robots calibrate their cameras in simulation."""
+    done = [calibrate.run("dots", "dots_wall", seed) for seed in range(SEED, SEED + (1 if quick else 5))]
+    outcomes = [each for one in done for each in one.outcomes]
+    failed = sum(isinstance(each.result, str) for each in outcomes)
+    focal = max(each.focal_error for each in outcomes)
+    centre = max(each.centre_error for each in outcomes)
+    seconds = max(one.seconds for one in done)
+    note = f"{len(outcomes)} cameras, the worst"
+    yield Row("eyes: calibration, cameras that failed", failed, "", at_most=0)
+    yield Row("eyes: calibration, error of f", 100 * focal, "%", at_most=1, note=note)
+    yield Row("eyes: calibration, error of c", centre, "px", at_most=2, note=note)
+    yield Row("eyes: calibration of a robot", seconds, "s", at_most=300, note="of the robot's time")
 
 
 def _square(seed: int, speed: float) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from enum import StrEnum
-from pathlib import Path  # noqa: TC003 - typer reads annotations
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -364,6 +364,42 @@ class Paper(StrEnum):
     A3 = "A3"
     A2 = "A2"
     LETTER = "letter"
+
+
+@app.command()
+def calibrate(
+    kind: Annotated[str, typer.Argument(help="A kind of robot with cameras, from config/robots.")] = "dots",
+    target: Annotated[str, typer.Option(help="A target from config/targets, or a .yaml file.")] = "dots_wall",
+    seed: Annotated[int, typer.Option(min=0, help="Of the true lenses and all noise.")] = 1,
+    cameras: Annotated[
+        list[str] | None, typer.Option("--camera", help="Only this camera; repeatable. Without, all around.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Directory for the files.")] = Path("calibration"),
+) -> None:
+    """Calibrate a robot's cameras before a target on the wall, in simulation.
+
+    The robot drives past the target, turns, and takes pictures with lenses that
+    differ from camera to camera. What the lenses are is found from the pictures
+    and the odometry, and compared with what they truly were. Leaves a YAML file
+    for each camera, pictures of the residuals, and report.html.
+
+    Exit status: 0 all found, 1 a camera failed, 2 bad input.
+
+    Examples:
+      swarmbed calibrate
+
+      swarmbed calibrate dots --seed 7 --out lenses
+    """
+    from swarmbed_experiments import report
+    from swarmbed_experiments.calibrate import run as run_calibration
+
+    console = Console()
+    with report.share_bar(console, "taking pictures") as progress:
+        done = run_calibration(kind, target, seed, cameras or (), progress)
+    console.print(report.calibration_table(done))
+    page = done.write(out, f"{kind}, seed {seed}")
+    console.print(Text(f"report: {page}"))
+    raise typer.Exit(REJECTED if any(isinstance(each.result, str) for each in done.outcomes) else 0)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,12 +19,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
 
     from rich.console import Console
 
+    from swarmbed_experiments.calibrate import Calibration
     from swarmbed_experiments.runner import Run
 
 COLOURS = {"accepted": "green", "rejected": "red", "failed": "red", "interrupted": "yellow"}
@@ -114,6 +116,41 @@ def result_table(summary: Mapping[str, Any]) -> Table:
         table.add_row(text, f"{shown} {unit}".strip())
     for reason, count in summary.get("refused", {}).items():
         table.add_row("refused by robots", Text(f"{reason}, {count:,} times", style="yellow"))
+    return table
+
+
+@contextlib.contextmanager
+def share_bar(console: Console, doing: str) -> Iterator[Callable[[float], None]]:
+    """Show a bar while something goes on that tells which share of it is done."""
+    columns = [TextColumn(doing), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(doing, total=1.0)
+        yield lambda share: bar.update(task, completed=share)
+
+
+def calibration_table(done: Calibration) -> Table:
+    """Return what a calibration in simulation found, beside the truth."""
+    table = Table(
+        title=f"{done.pictures} pictures in {done.seconds:.0f} s of the robot's time",
+        caption="error: against the lens that the simulated camera truly has",
+    )
+    for column in ("camera", "fx, fy (px)", "cx, cy (px)", "error of f", "error of c", "residual", ""):
+        table.add_column(column)
+    for each in done.outcomes:
+        found = each.result
+        if isinstance(found, str):
+            table.add_row(each.camera, *[""] * 5, Text(f"failed: {found}", style="red"))
+            continue
+        lens, doubts = found.calibration, "; ".join(found.doubts)
+        table.add_row(
+            each.camera,
+            f"{lens.fx:.2f}, {lens.fy:.2f}",
+            f"{lens.cx:.2f}, {lens.cy:.2f}",
+            f"{100 * each.focal_error:.3f} %",
+            f"{each.centre_error:.3f} px",
+            f"{found.rms:.3f} px",
+            Text(doubts or "good", style="yellow" if doubts else "green"),
+        )
     return table
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+    from swarmbed_core.calibration import CalibrationTarget
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.markers import CarrierMarkers, Marker
     from swarmbed_core.scene import CarrierPlacement, RobotPlacement, Scene
@@ -98,10 +99,9 @@ class Looks:
         data: where everything is.
     """
 
-    def __init__(self, scene: Scene) -> None:
-        """Build the model of a scene."""
-        built = _Builder(scene)
-        self.model, self.data = built.build()
+    def __init__(self, scene: Scene, targets: Sequence[CalibrationTarget] = ()) -> None:
+        """Build the model of a scene, with targets for calibrations on its walls."""
+        self.model, self.data = _Builder(scene, targets).build()
         self._robots = [self._mocap(robot.name) for robot in scene.robots]
         self._platforms = [
             self._mocap(f"{robot.name} platform") if robot.spec.lifter else -1 for robot in scene.robots
@@ -132,8 +132,9 @@ class Looks:
 class _Builder:
     """Writes the MJCF and paints its textures."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, targets: Sequence[CalibrationTarget]) -> None:
         self.scene = scene
+        self.targets = targets
         self.files: dict[str, bytes] = {}
         self.root = ET.Element("mujoco", model="looks")
         self.asset = ET.Element("asset")
@@ -161,6 +162,11 @@ class _Builder:
         walls = self.scene.arena.markers()
         for marker in () if walls is None else walls.markers:
             self._marker(marker)
+        for k, target in enumerate(self.targets):
+            name = self._texture(f"target{k}", printed(target.picture()))
+            c, s = math.cos(target.yaw), math.sin(target.yaw)
+            axes = np.column_stack([(-s, c, 0.0), (0.0, 0.0, 1.0), (c, s, 0.0)])
+            self._sheet(self.world, name, (target.width, target.height), target.position, axes)
         model = mujoco.MjModel.from_xml_string(ET.tostring(self.root, encoding="unicode"), self.files)
         return model, mujoco.MjData(model)
 

@@ -1,0 +1,199 @@
+"""Calibrates a robot's cameras before a target on the wall, as DOTS robots do it (DOTS paper, III-A4b).
+
+The robot drives past the target and takes pictures; what it believes of its place is its odometry. Here that
+is in simulation, with lenses that differ from camera to camera as `config/imaging` says, which the
+calibration has to find out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from swarmbed_core.calibration import Album, CalibrationTarget, calibrate, plan
+from swarmbed_core.camera import CX, CY, FX, FY, cameras_of
+from swarmbed_core.control import Mode
+from swarmbed_core.errors import MarkerError
+from swarmbed_core.geometry import compose, invert
+from swarmbed_core.imaging import Imaging
+from swarmbed_core.local import LocalSwarm
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import make_scene
+from swarmbed_core.spec import RobotSpec
+from swarmbed_core.trajectory import Path, Waypoint
+from swarmbed_sim.looks import Looks
+from swarmbed_sim.mujoco_world import make
+from swarmbed_sim.render import Renderer
+
+from swarmbed_experiments.calibration_report import write_report
+from swarmbed_experiments.errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path as FilePath
+
+    from swarmbed_core.calibration import CalibrationResult, Stop
+    from swarmbed_core.health import Health
+    from swarmbed_core.local import LocalRobot
+
+SPEED = 0.3
+"""m/s between the places."""
+REST = 1.0
+"""Seconds of standing before a picture: the robot has come to rest, and its image has arrived."""
+PATIENCE = 30.0
+"""Seconds in which a robot gets from one place to the next."""
+PLACED = (0.005, 0.005, 0.005)
+"""Metres and radians by which a person errs who puts the robot at its start: assumed."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one camera.
+
+    Attributes:
+        camera: its name.
+        result: what was found; why nothing was, if it is a text.
+        focal_error: of the focal lengths, the larger one, as a share.
+        centre_error: of the principal point, in pixels.
+    """
+
+    camera: str
+    result: CalibrationResult | str
+    focal_error: float = math.nan
+    centre_error: float = math.nan
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A whole robot's.
+
+    Attributes:
+        outcomes: of its cameras.
+        seconds: of the world's time that it took.
+        pictures: that were taken.
+        refused: of each camera the pictures that could not be used.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+    pictures: int
+    refused: dict[str, Health]
+
+    def write(self, directory: FilePath, title: str) -> FilePath:
+        """Write a YAML for each camera, pictures and a page; return the page."""
+        return write_report(
+            directory, {each.camera: each.result for each in self.outcomes}, self.refused, title=title
+        )
+
+
+def run(
+    kind: str,
+    target_name: str,
+    seed: int,
+    cameras: Sequence[str] = (),
+    progress: Callable[[float], None] | None = None,
+) -> Calibration:
+    """Let one robot calibrate its cameras in simulation.
+
+    Args:
+        kind: of the robot.
+        target_name: a name from config/targets, or a file.
+        seed: of the lenses and all noise.
+        cameras: names of those that are calibrated; all that look around, if empty.
+        progress: is told the share that is done.
+
+    Raises:
+        SwarmbedError: a file is missing or wrong, or this machine cannot render.
+    """
+    spec, target = RobotSpec.load(kind), CalibrationTarget.load(target_name)
+    unknown = set(cameras) - {camera.name for camera in spec.cameras if not camera.on_lifter}
+    if unknown:
+        there = ", ".join(camera.name for camera in spec.cameras if not camera.on_lifter) or "none"
+        message = f"no camera '{min(unknown)}' looks around on a {spec.kind}: there are {there}"
+        raise RunError(message)
+    drive = plan(target, spec, cameras or None, speed=SPEED, pause=REST)
+    start = drive.stops[0].pose_map
+    scene = make_scene(
+        Scenario.model_validate(
+            {
+                "version": 1,
+                "title": "calibration",
+                "seed": seed,
+                "time_limit": 600,
+                "robots": [{"kind": kind, "place": {"poses": [start.tolist()]}}],
+                "controller": {"name": "follow_path"},
+            }
+        )
+    )
+    # One stream for the lenses and the hand that places the robot, others for the world and the images.
+    chance = np.random.SeedSequence(seed)
+    own, of_world, of_images = chance.spawn(3)
+    rng = np.random.default_rng(own)
+    imaging = Imaging.load("dots")
+    lenses = {camera.name: imaging.lenses.draw(camera, rng) for camera in spec.cameras}
+    models = cameras_of(spec, lenses)
+    looks = Looks(scene, (target,))
+    renderer = Renderer(looks, imaging, of_images)
+    world = make(scene, of_world)
+    albums = {
+        camera.name: Album(target, camera)
+        for camera in spec.cameras
+        if any(camera.name in stop.cameras for stop in drive.stops)
+    }
+    try:
+        swarm = LocalSwarm.of_scene(scene, world)
+        [robot] = swarm.robots
+        robot.onboard.place((np.asarray(start) + rng.normal(0, PLACED)).tolist())
+        swarm.run(REST)
+        pictures = 0
+        for k, stop in enumerate(drive.stops):
+            _go(swarm, robot, stop)
+            believed, true = robot.onboard.filter.pose.copy(), world.truth()[0]
+            looks.place(world.physics)
+            renderer.update()
+            for name in stop.cameras:
+                albums[name].add(renderer.draw(models[name], true[:3]), believed)
+                pictures += 1
+            if progress is not None:
+                progress((k + 1) / len(drive.stops))
+        seconds = world.time
+    finally:
+        world.close()
+        renderer.close()
+    outcomes = []
+    for name, album in albums.items():
+        camera = next(camera for camera in spec.cameras if camera.name == name)
+        try:
+            result = calibrate(album.views, target, camera)
+        except MarkerError as error:
+            outcomes.append(Outcome(name, str(error)))
+            continue
+        found, true_lens = result.calibration, models[name].numbers
+        focal = max(abs(found.fx / true_lens[FX] - 1), abs(found.fy / true_lens[FY] - 1))
+        centre = math.hypot(found.cx - true_lens[CX], found.cy - true_lens[CY])
+        outcomes.append(Outcome(name, result, float(focal), centre))
+    refused = {name: album.health for name, album in albums.items()}
+    return Calibration(tuple(outcomes), seconds, pictures, refused)
+
+
+def _go(swarm: LocalSwarm, robot: LocalRobot, stop: Stop) -> None:
+    """Drive to where a picture is taken, and come to rest."""
+    onboard = robot.onboard
+    here = onboard.filter.pose
+    way = compose(invert(stop.pose_map), here)
+    if math.hypot(way[0], way[1]) > 0.003 or abs(way[2]) > 0.003:
+        x, y, yaw = stop.pose_map.tolist()
+        # By the shorter way round.
+        yaw = here[2] + math.remainder(yaw - here[2], 2 * math.pi)
+        onboard.follow(Path((Waypoint((x, y, yaw)),), "map", max_speed=SPEED))
+        end = swarm.world.time + PATIENCE
+        while onboard.motion.mode is Mode.PATH:
+            swarm.run(0.05)
+            if swarm.world.time > end:
+                message = (
+                    f"the robot does not get to ({x:.2f}, {y:.2f}): is the floor before the target free?"
+                )
+                raise RunError(message)
+    swarm.run(REST)
