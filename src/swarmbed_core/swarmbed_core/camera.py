@@ -165,8 +165,7 @@ class CameraModel:
         given = np.ascontiguousarray(pixels, dtype=np.float64).reshape(-1, 2)
         rays = np.empty_like(given)
         found = np.empty(len(given), dtype=np.bool_)
-        for i, (u, v) in enumerate(given):
-            rays[i, 0], rays[i, 1], found[i] = undistort_k(self.numbers, u, v)
+        undistort_points_k(self.numbers, given, rays, found)
         return rays, found
 
     def bearing(self, pixels: ArrayLike) -> tuple[FloatArray, BoolArray]:
@@ -284,6 +283,13 @@ def undistort_k(camera: FloatArray, u: float, v: float) -> tuple[float, float, b
     if ex * ex + ey * ey > 1e-18:
         return 0.0, 0.0, False
     return x, y, True
+
+
+@kernel
+def undistort_points_k(camera: FloatArray, pixels: FloatArray, rays: FloatArray, found: BoolArray) -> None:
+    """Find the rays (n, 2) of pixels (n, 2), and which have one."""
+    for i in range(pixels.shape[0]):
+        rays[i, 0], rays[i, 1], found[i] = undistort_k(camera, pixels[i, 0], pixels[i, 1])
 
 
 @kernel

@@ -218,7 +218,7 @@ def kill(one, word):
 
 
 def test_a_program_that_dies_is_told_and_started_again_if_asked(up):
-    one = up("--speed", "2", "--restart", "--set", "robots.0.count=2", "--duration", "30")
+    one = up("--speed", "1", "--restart", "--set", "robots.0.count=2", "--duration", "600")
     one.until(lambda: "drives dots1" in one.logs("dots1_controller"), "the start")
     killed = kill(one, "controller dots1")
     one.until(lambda: one.logs("dots1_controller").count("drives dots1") == 2, "the program again")
