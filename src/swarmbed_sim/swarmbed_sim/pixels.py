@@ -148,7 +148,7 @@ class PixelEyes:
             model = eye.model
             if camera.on_lifter:
                 model = model.at_lifter_height(physics.heights.item(life.row))
-            image = studio.renderer.draw(model, physics.poses[life.row])
+            image = studio.renderer.draw(model, physics.poses[life.row], physics.twists[life.row])
             found = eye.detector.detect(image)
             # The map under trays is the upward camera's, all else the others'.
             wanted = np.isin(found.ids, self._under)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 from swarmbed_core.camera import CX, CY, FX, FY, HEIGHT, K1, K3, ROTATION, TX, TY, TZ, WIDTH, CameraModel
+from swarmbed_core.geometry import compose
 
 from swarmbed_sim.errors import SimError
 
@@ -31,6 +32,8 @@ NEAR, FAR = 0.004, 60.0
 """Metres before and behind which nothing is drawn: a tray is 30 mm above the camera below it."""
 MOST = (704, 528)
 """Pixels of the largest image that can be drawn, see `looks`."""
+BLURRED = 5
+"""Moments of an exposure that takes time."""
 EDGE = 1.0
 """Pixels by which the pinhole's image is larger than what the lens needs."""
 NO_GL = (
@@ -107,7 +110,6 @@ class Renderer:
         except Exception as error:  # noqa: BLE001 - whatever a driver says: there is no picture
             raise SimError(NO_GL.format(why=str(error).splitlines()[0])) from None
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._drawn)
-        self._sharpen()
         self._scene = mujoco.MjvScene(looks.model, maxgeom=looks.model.ngeom + 100)
         for flag in ("SHADOW", "REFLECTION", "SKYBOX", "HAZE", "CULL_FACE"):
             self._scene.flags[getattr(mujoco.mjtRndFlag, f"mjRND_{flag}")] = flag == "CULL_FACE"
@@ -116,14 +118,6 @@ class Renderer:
         self._lenses: dict[bytes, _Lens] = {}
         self._rng = np.random.default_rng(seed)
         self._grain: NDArray[np.int8] | None = None
-
-    def _sharpen(self) -> None:
-        """Let textures that are seen at a slant stay as sharp as a lens has them."""
-        gl = self._gl
-        anisotropy = 0x84FE  # GL_TEXTURE_MAX_ANISOTROPY
-        for texture in self._drawn.texture[: self._drawn.ntexture].tolist():
-            gl.glBindTexture(gl.GL_TEXTURE_2D, texture)
-            gl.glTexParameterf(gl.GL_TEXTURE_2D, anisotropy, 1.0)
 
     def update(self) -> None:
         """Take over where everything is now."""
@@ -137,23 +131,34 @@ class Renderer:
             self._scene,
         )
 
-    def draw(self, camera: CameraModel, pose: FloatArray) -> ByteArray:
+    def draw(self, camera: CameraModel, pose: FloatArray, twist: FloatArray | None = None) -> ByteArray:
         """Return what a camera of a robot sees, `update` being the latest of what there is.
 
         Args:
             camera: with its true lens, at its height of now.
-            pose: x, y, yaw of the robot.
+            pose: x, y, yaw of the robot, in the middle of the exposure.
+            twist: vx, vy along its body and omega, by which the image is blurred if the exposure takes time.
         """
-        numbers = camera.numbers
-        lens = self._lens(numbers)
-        self._aim(numbers, pose, lens)
+        lens = self._lens(camera.numbers)
+        exposure = self._imaging.exposure
+        if exposure == 0.0 or twist is None or not twist.any():
+            return self._take(self._shoot(camera, pose, lens), lens)
+        shots = []
+        for share in (np.arange(BLURRED) + 0.5) / BLURRED - 0.5:
+            moved = np.array(twist[:3]) * (share * exposure)
+            shots.append(self._shoot(camera, compose(pose[:3], moved), lens))
+        return self._take(np.rint(np.mean(shots, axis=0)).astype(np.uint8), lens)
+
+    def _shoot(self, camera: CameraModel, pose: FloatArray, lens: _Lens) -> ByteArray:
+        """Return what OpenGL draws at one moment, its first row at the bottom."""
+        self._aim(camera.numbers, pose, lens)
         width, height = lens.size
         self._mujoco.mjr_render(self._mujoco.MjrRect(0, 0, width, height), self._scene, self._drawn)
         gl = self._gl
         image = np.empty((height, width), dtype=np.uint8)
         gl.glPixelStorei(gl.GL_PACK_ALIGNMENT, 1)
         gl.glReadPixels(0, 0, width, height, gl.GL_RED, gl.GL_UNSIGNED_BYTE, image)
-        return self._take(image, lens)
+        return image
 
     def _take(self, drawn: ByteArray, lens: _Lens) -> ByteArray:
         """Return the image that a camera makes of what was drawn, which is upside down."""

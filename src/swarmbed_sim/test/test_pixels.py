@@ -172,6 +172,26 @@ def test_images_have_noise_and_dark_corners(scene):
     assert np.mean(dark[300:340, 300:340] / clean[300:340, 300:340]) > 0.95
 
 
+def test_what_turns_while_light_is_gathered_is_blurred(scene):
+    looks = Looks(scene)
+    looks.place(Bodies(scene))
+    drawn = Renderer(looks, Imaging(version=1, exposure=0.02), np.random.SeedSequence(1))
+    try:
+        drawn.update()
+        camera, pose = cameras_of(scene.robots[0].spec)["cam0"], np.array([0.0, 0.0, 0.3])
+        still = drawn.draw(camera, pose, np.zeros(3))
+        assert np.array_equal(still, drawn.draw(camera, pose))
+        turning = drawn.draw(camera, pose, np.array([0.0, 0.0, 2.0]))
+        # 0.04 rad are 7 px: where the marker ahead is, upright edges are gone.
+        edges = [
+            np.mean(np.diff(image[215:250, 100:540].astype(float), axis=1) ** 2) for image in (still, turning)
+        ]
+        assert edges[1] < 0.5 * edges[0]
+        assert turning.mean() == pytest.approx(still.mean(), rel=0.02)
+    finally:
+        drawn.close()
+
+
 def test_without_gl_it_says_what_to_do(scene, monkeypatch):
     monkeypatch.setattr(ctypes.util, "find_library", lambda _: None)
     with pytest.raises(SimError, match=r"it has no EGL\. Install Debian's libegl1 .* vision: corners"):
