@@ -124,8 +124,9 @@ def _visible(
     for number, corners in places.items():
         pixels, inside = camera.project((corners - [x, y, 0.0]) @ turn)
         sides = np.linalg.norm(pixels - np.roll(pixels, -1, axis=0), axis=1)
+        (ax, ay), (bx, by) = pixels[1] - pixels[0], pixels[2] - pixels[1]
         # Clockwise on the screen from its front.
-        front = float(np.cross(pixels[1] - pixels[0], pixels[2] - pixels[1])) > 0 if inside.all() else False
+        front = bool(inside.all()) and ax * by - ay * bx > 0
         way = corners.mean(axis=0)[:2] - eye[:2]
         hidden = False
         for pose, item in zip(still.carrier_poses, scene.carriers, strict=True):
@@ -219,7 +220,9 @@ def carriers(quick: bool) -> Iterator[Row]:
     """Look for the codes of a carrier from 1 m before one of its sides, whichever way the robot faces."""
     share, tries = carrier_share(CARRIER, SEED, 20 if quick else 600)
     note = f"{tries} poses 1 m from a side, up to 45 deg beside its normal, any yaw; {CARRIER}"
-    yield Row("eyes: carrier found from 1 m", 100 * share, "%", at_least=95, note=note)
+    # A few tries decide nothing.
+    least = None if quick else 95
+    yield Row("eyes: carrier found from 1 m", 100 * share, "%", at_least=least, note=note)
 
 
 def carrier_share(markers: str, seed: int, tries: int) -> tuple[float, int]:
