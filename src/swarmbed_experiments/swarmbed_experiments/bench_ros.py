@@ -28,7 +28,7 @@ from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
 from scipy.stats import ks_2samp, mannwhitneyu
 from sensor_msgs.msg import PointCloud2
-from std_msgs.msg import Float64
+from std_msgs.msg import Bool, Float64
 from swarmbed_core.local import LocalRobot, LocalSwarm
 from swarmbed_core.memory import MemoryWorld
 from swarmbed_robot.api import OPTIONS, RobotApi
@@ -56,6 +56,8 @@ PACE = "3"
 PATIENCE = 60.0
 RATES = {"sensor/imu": 100, "sensor/scan": 50, "odom": 50, "tf": 50, "senses": 10, "collision_map": 5}
 """Messages a second that each robot has to send of these."""
+LISTENS = "/listens"
+"""Topic on which the listener says that it hears everything and counts."""
 MOVES = 0.01
 """m/s from which a robot counts as moving."""
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -144,7 +146,8 @@ def pace(quick: bool) -> Iterator[Row]:
         world = _crowded(bench)
         listener = bench.start("listen", str(ROBOTS))
         status = bench.listen(WorldStatus, "/world/status", qos.LATCHED)
-        bench.spin(3.0 if quick else 10.0)
+        listens = bench.listen(Bool, LISTENS, qos.LATCHED)
+        bench.until(lambda: listens and status, "the listener")
         clock = bench.listen(Clock, "/clock", qos.CLOCK)
         bench.until(lambda: clock, "the clock")
         before, used = status[-1][1], _cpu(world)
@@ -394,7 +397,7 @@ def listen(robots: int) -> None:
         spinner.once(0.1)
         found = {name: kinds[0] for name, kinds in node.get_topic_names_and_types() if "/_action" not in name}
         wanted = {name: kind for name, kind in found.items() if node.count_publishers(name)}
-        if len({name.split("/")[1] for name in wanted if name.endswith("/senses")}) >= robots:
+        if all(sum(name.endswith(f"/{topic}") for name in wanted) >= robots for topic in (*RATES, "senses")):
             break
     counts: Counter[str] = Counter()
 
@@ -410,6 +413,7 @@ def listen(robots: int) -> None:
         node.create_subscription(made, name, count(name), qos.SENSOR, raw=True)
     names = sorted({name.split("/")[1] for name in wanted if name.endswith("/senses")})
     drives = [node.create_publisher(Twist, f"/{name}/cmd_vel", 10) for name in names]
+    listens = node.create_publisher(Bool, LISTENS, qos.LATCHED)
     twist = Twist()
     twist.linear.x, twist.angular.z = 0.2, 0.8
     started, due = time.monotonic(), time.monotonic()
@@ -417,8 +421,11 @@ def listen(robots: int) -> None:
     while not spinner.stopping:
         now = time.monotonic()
         if now > settled:
+            # What is not heard at all is a rate too.
             counts.clear()
+            counts.update(dict.fromkeys(wanted, 0))
             started, settled = now, math.inf
+            listens.publish(Bool(data=True))
         if now > due:
             due = now + 0.1
             for drive in drives:
