@@ -59,8 +59,10 @@ def by_algebra(x, y, angle, segments, discs):
 @given(metres, metres, angles, walls, posts)
 def test_a_ray_ends_at_the_nearest_crossing(x, y, angle, segments, discs):
     expected = by_algebra(x, y, angle, segments, discs)
-    # Rounding decides whether a ray that just touches something touches it.
+    # Rounding decides whether a ray that just touches something, or begins on it, touches it.
     grazing = {by_algebra(x, y, angle + turn, segments, discs) < math.inf for turn in (-1e-6, 0.0, 1e-6)}
+    aside = ((1e-9, 1e-9), (-1e-9, -1e-9), (1e-9, -1e-9), (-1e-9, 1e-9))
+    grazing |= {by_algebra(x + dx, y + dy, angle, segments, discs) < math.inf for dx, dy in aside}
     near = [by_algebra(x, y, angle + turn, segments, discs) for turn in (-1e-6, 1e-6)]
     measured = cast(x, y, angle, segments, discs, range_max=100.0)
     if len(grazing) == 1 and (math.isinf(expected) or max(near) - min(near) < 1e-2):
