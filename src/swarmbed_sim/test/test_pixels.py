@@ -17,6 +17,11 @@ from swarmbed_sim.render import Renderer
 
 from swarmbed_sim import render
 
+pytestmark = pytest.mark.skipif(
+    ctypes.util.find_library("EGL") is None,
+    reason="no EGL here, and scripts/setup may not install it: apt-get install libegl1 libgl1",
+)
+
 SCENARIO = {
     "version": 1,
     "title": "images",
