@@ -19,6 +19,8 @@ from swarmbed_core.scenario import BoxObstacle
 from swarmbed_core.scene import legs_of
 from swarmbed_core.spec import DiscBody
 
+from swarmbed_sim.mjcf import add
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -142,16 +144,16 @@ class _Builder:
 
     def build(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """Write all of it and compile it."""
-        _add(self.root, "compiler", angle="radian")
+        add(self.root, "compiler", angle="radian")
         # Extent 1: the planes before and behind which nothing is drawn are in metres.
-        _add(self.root, "statistic", extent=1, center=(0, 0, 0))
-        visual = _add(self.root, "visual")
-        _add(visual, "global", offwidth="704", offheight="528")
-        _add(visual, "quality", offsamples="0", shadowsize="0")
-        _add(visual, "map", znear=0.004, zfar=60)
+        add(self.root, "statistic", extent=1, center=(0, 0, 0))
+        visual = add(self.root, "visual")
+        add(visual, "global", offwidth="704", offheight="528")
+        add(visual, "quality", offsamples="0", shadowsize="0")
+        add(visual, "map", znear=0.004, zfar=60)
         # Light from everywhere: a hall's lamps.
         even = {"ambient": (0.75, 0.75, 0.75), "diffuse": (0.25, 0.25, 0.25), "specular": (0, 0, 0)}
-        _add(visual, "headlight", **even)
+        add(visual, "headlight", **even)
         self.root.extend([self.asset, self.world])
         self._floor()
         self._walls()
@@ -175,8 +177,8 @@ class _Builder:
         file = f"{name}.png"
         if file not in self.files:
             self.files[file] = cv2.imencode(".png", picture)[1].tobytes()
-            _add(self.asset, "texture", name=name, type="2d", file=file)
-            _add(self.asset, "material", name=name, texture=name, texrepeat=(1, 1), specular=0)
+            add(self.asset, "texture", name=name, type="2d", file=file)
+            add(self.asset, "material", name=name, texture=name, texrepeat=(1, 1), specular=0)
         return name
 
     def _code(self, number: int) -> str:
@@ -195,25 +197,25 @@ class _Builder:
         mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(axes).ravel())
         half = (size[0] / 2, size[1] / 2, SHEET / 2)
         middle = np.asarray(place) - axes[:, 2] * SHEET / 2
-        _add(parent, "geom", type="box", size=half, pos=middle, quat=quaternion, material=material)
+        add(parent, "geom", type="box", size=half, pos=middle, quat=quaternion, material=material)
 
     def _floor(self) -> None:
         length, width = self.scene.arena.size or (20.0, 20.0)
         size, light = (length / 2 + 1, width / 2 + 1, 1), (FLOOR_LIGHT, FLOOR_LIGHT, FLOOR_LIGHT, 1)
-        _add(self.world, "geom", type="plane", size=size, rgba=light)
+        add(self.world, "geom", type="plane", size=size, rgba=light)
 
     def _box(
         self, parent: ET.Element, size: Sequence[float], place: Sequence[float], yaw: float, light: float
     ) -> None:
         turn = (math.cos(yaw / 2), 0, 0, math.sin(yaw / 2))
         half = [edge / 2 for edge in size]
-        _add(parent, "geom", type="box", size=half, pos=place, quat=turn, rgba=(light, light, light, 1))
+        add(parent, "geom", type="box", size=half, pos=place, quat=turn, rgba=(light, light, light, 1))
 
     def _tube(
         self, parent: ET.Element, radius: float, height: float, place: Sequence[float], light: float
     ) -> None:
         size = (radius, height / 2)
-        _add(parent, "geom", type="cylinder", size=size, pos=place, rgba=(light, light, light, 1))
+        add(parent, "geom", type="cylinder", size=size, pos=place, rgba=(light, light, light, 1))
 
     def _walls(self) -> None:
         arena, world = self.scene.arena, self.world
@@ -245,7 +247,7 @@ class _Builder:
         self._sheet(self.world, self._code(marker.id), (edge, edge), marker.position, axes)
 
     def _mobile(self, name: str) -> ET.Element:
-        return _add(self.world, "body", name=name, mocap="true")
+        return add(self.world, "body", name=name, mocap="true")
 
     def _robot(self, robot: RobotPlacement) -> None:
         body, spec = robot.spec.body, robot.spec
@@ -283,16 +285,3 @@ class _Builder:
         if placement.payload > 0:
             top = carrier.clearance + thickness
             self._box(body, (carrier.length / 3, carrier.width / 3, 0.1), (0, 0, top + 0.05), 0, LEG_LIGHT)
-
-
-def _add(
-    parent: ET.Element, tag: str, **attributes: str | float | Sequence[float] | FloatArray
-) -> ET.Element:
-    """Add an element to the MJCF."""
-    written = {
-        name: value
-        if isinstance(value, str)
-        else " ".join(repr(float(number)) for number in np.atleast_1d(np.asarray(value)))
-        for name, value in attributes.items()
-    }
-    return ET.SubElement(parent, tag, written)

@@ -22,6 +22,8 @@ from swarmbed_core.scenario import BoxObstacle
 from swarmbed_core.scene import legs_of
 from swarmbed_core.spec import DiscBody
 
+from swarmbed_sim.mjcf import add
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -154,17 +156,6 @@ def middle(carriers: Sequence[CarrierPlacement]) -> tuple[float, float, float]:
     return x, y, carriers[0].pose[2]
 
 
-def _add(parent: ET.Element, tag: str, **attributes: str | float | Sequence[float]) -> ET.Element:
-    """Add an element to the MJCF; numbers are written so that none of their digits is lost."""
-    written = {
-        name: value
-        if isinstance(value, str)
-        else " ".join(repr(float(number)) for number in np.atleast_1d(np.asarray(value)))
-        for name, value in attributes.items()
-    }
-    return ET.SubElement(parent, tag, written)
-
-
 def _upright(yaw: float) -> tuple[float, float, float, float]:
     """Return the quaternion of a turn about z."""
     return math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
@@ -190,13 +181,13 @@ class _Builder:
 
     def build(self) -> SceneModel:
         """Write all of it and compile it."""
-        _add(self.root, "compiler", angle="radian", autolimits="true")
-        option = _add(
+        add(self.root, "compiler", angle="radian", autolimits="true")
+        option = add(
             self.root, "option", timestep=SUBSTEP, integrator="implicitfast", cone="elliptic", impratio=10
         )
         # A state that is not finite is to be seen, not to become the one at the start again.
-        _add(option, "flag", sleep="enable", autoreset="disable")
-        _add(_add(self.root, "default"), "geom", solref=(CONTACT_TIME, 1))
+        add(option, "flag", sleep="enable", autoreset="disable")
+        add(add(self.root, "default"), "geom", solref=(CONTACT_TIME, 1))
         self.root.extend([self.world, self.actuators])
 
         # The robots first: their addresses in qpos and qvel are then the same.
@@ -219,20 +210,20 @@ class _Builder:
         """Add a shape that touches what its kind does; it weighs nothing unless it is said."""
         self.geoms.append((name, thing, kind == _PAD))
         touches = {"contype": str(kind), "conaffinity": str(_TOUCHES[kind])}
-        _add(parent, "geom", name=name, **{"mass": "0", **touches, **attributes})
+        add(parent, "geom", name=name, **{"mass": "0", **touches, **attributes})
 
     def _robot(self, placement: RobotPlacement) -> None:
         """Add a robot; where it is, is in qpos."""
         spec, name, thing = placement.spec, placement.name, len(self.names)
         self.names.append(name)
         body, middle_of_touch = spec.body, (0.0, 0.0, self.touch_height)
-        base = _add(self.world, "body", name=name)
-        _add(base, "joint", name=f"{name} x", type="slide", axis="1 0 0")
-        _add(base, "joint", name=f"{name} y", type="slide", axis="0 1 0")
-        _add(base, "joint", name=f"{name} yaw", type="hinge", axis="0 0 1")
+        base = add(self.world, "body", name=name)
+        add(base, "joint", name=f"{name} x", type="slide", axis="1 0 0")
+        add(base, "joint", name=f"{name} y", type="slide", axis="0 1 0")
+        add(base, "joint", name=f"{name} yaw", type="hinge", axis="0 0 1")
         mass = body.mass - (PLATFORM_MASS if spec.lifter else 0.0)
         # It turns about z only: the other two are of no account.
-        _add(base, "inertial", pos=middle_of_touch, mass=mass, diaginertia=[yaw_inertia(spec)] * 3)
+        add(base, "inertial", pos=middle_of_touch, mass=mass, diaginertia=[yaw_inertia(spec)] * 3)
 
         sides: tuple[float, ...]
         size: tuple[float, ...]
@@ -280,11 +271,11 @@ class _Builder:
     def _lifter(self, base: ET.Element, placement: RobotPlacement, lifter: spec.Lifter, thing: int) -> None:
         """Add a robot's platform; its joint's position is its height above `lowered`."""
         name, body = placement.name, placement.spec.body
-        platform = _add(base, "body", name=f"{name} platform", pos=(0, 0, lifter.lowered))
+        platform = add(base, "body", name=f"{name} platform", pos=(0, 0, lifter.lowered))
         lift = f"{name} lift"
-        _add(platform, "joint", name=lift, type="slide", axis="0 0 1", armature=LIFTER_INERTIA)
+        add(platform, "joint", name=lift, type="slide", axis="0 0 1", armature=LIFTER_INERTIA)
         # The base has all of the inertia about z.
-        _add(platform, "inertial", pos="0 0 0", mass=PLATFORM_MASS, diaginertia="1e-6 1e-6 1e-6")
+        add(platform, "inertial", pos="0 0 0", mass=PLATFORM_MASS, diaginertia="1e-6 1e-6 1e-6")
         reach = PADS * (body.radius if isinstance(body, DiscBody) else min(body.length, body.width) / 2)
         for i in range(4):
             angle = (0.5 + i) * math.pi / 2
@@ -299,7 +290,7 @@ class _Builder:
                 friction=(GRIP_PLATFORM, *FRICTION),
             )
         force = 2 * lifter.max_load * GRAVITY
-        _add(
+        add(
             self.actuators,
             "position",
             name=f"{name} lifter",
@@ -321,8 +312,8 @@ class _Builder:
         for number, rows in enumerate(groups.values()):
             placements = [self.scene.carriers[row] for row in rows]
             x, y, yaw = middle(placements)
-            body = _add(self.world, "body", name=f"carriers{number}", pos=(x, y, 0), quat=_upright(yaw))
-            _add(body, "freejoint", name=f"carriers{number}")
+            body = add(self.world, "body", name=f"carriers{number}", pos=(x, y, 0), quat=_upright(yaw))
+            add(body, "freejoint", name=f"carriers{number}")
             c, s = math.cos(yaw), math.sin(yaw)
             for row, placement in zip(rows, placements, strict=True):
                 dx, dy = placement.pose[0] - x, placement.pose[1] - y
@@ -353,7 +344,7 @@ class _Builder:
                 mass=carrier.mass * LEG_SHARE,
             )
         if placement.payload > 0:
-            _add(
+            add(
                 body,
                 "geom",
                 contype="0",

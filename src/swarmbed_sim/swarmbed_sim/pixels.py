@@ -21,9 +21,6 @@ from swarmbed_sim.parts import CLEARANCE, LENGTH, WIDTH, Beat
 from swarmbed_sim.render import Renderer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
     from swarmbed_core.camera import CameraCalibration
     from swarmbed_core.scene import Scene
     from swarmbed_core.spec import Camera, RobotSpec
@@ -31,8 +28,6 @@ if TYPE_CHECKING:
     from swarmbed_sim.fiducials import Cameras
     from swarmbed_sim.parts import Furniture, Life
     from swarmbed_sim.physics import Physics
-
-    ByteArray = NDArray[np.uint8]
 
 IMAGING = "dots"
 """The file of config/imaging by which pictures are taken."""
@@ -45,7 +40,6 @@ class Studio:
 
     Attributes:
         health: of the detectors.
-        shown: is given every image with what was found in it, if somebody wants it.
     """
 
     def __init__(self, scene: Scene, seed: np.random.SeedSequence, *, noise: bool) -> None:
@@ -62,7 +56,6 @@ class Studio:
         self.looks = Looks(scene)
         self.renderer = Renderer(self.looks, imaging, seed)
         self.health = Health()
-        self.shown: Callable[[str, CornerReading, ByteArray], None] | None = None
         self._now = -1.0
 
     def show(self, scene: Scene) -> None:
@@ -157,8 +150,6 @@ class PixelEyes:
                 if not eye.localised:
                     wanted &= ~np.isin(found.ids, self._walls)
             reading = CornerReading(now, camera.name, found.ids[wanted], found.corners[wanted])
-            if studio.shown is not None:
-                studio.shown(life.name, reading, image)
             if len(reading.ids):
                 mean, sigma = eye.part.latency
                 late = sigma * float(eye.rng.standard_normal()) if self._noisy else 0.0
