@@ -1,37 +1,29 @@
-"""Compares the tests that pytest ran with those that `colcon test` ran, by their JUnit files.
+"""Compares the tests that pytest finds with those that `colcon test` finds.
 
 A package whose tests colcon does not find looks well there, for ever.
 
-Usage: python _same_tests.py PYTEST_XML BUILD_DIRECTORY
+Usage: python _same_tests.py PYTEST_OUTPUT COLCON_OUTPUT, both of --collect-only -q
 """
 
 from __future__ import annotations
 
+import re
 import sys
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
-
-def tests_in(path: Path) -> set[str]:
-    """The tests that one JUnit file reports, named from `src` on: colcon puts the package before it."""
-    names = set()
-    for case in ET.parse(path).iter("testcase"):
-        test = f"{case.get('classname')}.{case.get('name')}"
-        names.add(test[max(0, test.find("src.")) :])
-    return names
+TEST = re.compile(r"^(?:\d+: )?(src/\S+\.py::.+)$", re.MULTILINE)
+"""A line with a test; ctest puts the number of its own test before it."""
 
 
-def main(pytest_xml: Path, build: Path) -> int:
+def main(ours: Path, colcons: Path) -> int:
     """Print every difference; return the exit code."""
-    ours = tests_in(pytest_xml)
-    files = [*build.glob("*/pytest.xml"), *build.glob("*/test_results/*/*.xunit.xml")]
-    colcons = set().union(*map(tests_in, files))
-    for test in sorted(ours - colcons):
+    by_pytest, by_colcon = (set(TEST.findall(path.read_text(encoding="utf-8"))) for path in (ours, colcons))
+    for test in sorted(by_pytest - by_colcon):
         print(f"not found by colcon test: {test}")
-    for test in sorted(colcons - ours):
+    for test in sorted(by_colcon - by_pytest):
         print(f"found by colcon test alone: {test}")
-    print(f"{len(ours)} tests by pytest, {len(colcons)} by colcon test in {len(files)} packages")
-    return int(ours != colcons or not ours)
+    print(f"{len(by_pytest)} tests by pytest, {len(by_colcon)} by colcon test")
+    return int(by_pytest != by_colcon or not by_pytest)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -79,6 +79,14 @@ class CornerReading(NamedTuple):
     camera: str
     ids: NDArray[np.int64]
     corners: FloatArray
+
+
+class ImageReading(NamedTuple):
+    """What one camera saw, as grey levels; `stamp` is when the light arrived."""
+
+    stamp: float
+    camera: str
+    image: NDArray[np.uint8]
 
 
 class PowerReading(NamedTuple):
@@ -186,6 +194,18 @@ class CamerasPart(Protocol):
         ...
 
 
+class ImagesPart(Protocol):
+    """The cameras' images, for whoever wants to look at them."""
+
+    def watch(self, cameras: Collection[str]) -> None:
+        """Say of which cameras images are wanted from now on; of others there need be none."""
+        ...
+
+    def read(self) -> Sequence[ImageReading]:
+        """Return the images that were not handed out yet, oldest first."""
+        ...
+
+
 class PowerPart(Protocol):
     """The battery monitor and the power switch."""
 
@@ -236,6 +256,7 @@ class Device:
     zone: ZonePart | None = None
     ranges: Mapping[str, RangesPart] = field(default_factory=dict)
     cameras: CamerasPart | None = None
+    images: ImagesPart | None = None
     calibrations: Mapping[str, CameraCalibration] = field(default_factory=dict)
     power: PowerPart | None = None
     radios: Mapping[str, RadioPart] = field(default_factory=dict)

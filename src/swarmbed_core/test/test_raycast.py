@@ -14,7 +14,8 @@ NOTHING = np.empty((0, 4))
 NO_DISCS = np.empty((0, 3))
 FAR = 10.0
 
-metres = st.floats(-3.0, 3.0)
+# Whole millimetres: what is shorter than rounding errors has no sides.
+metres = st.integers(-3000, 3000).map(lambda millimetres: millimetres / 1000)
 angles = st.floats(-math.pi, math.pi)
 walls = st.lists(st.tuples(metres, metres, metres, metres), max_size=5)
 posts = st.lists(st.tuples(metres, metres, st.floats(0.01, 0.5)), max_size=5)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     ByteArray = NDArray[np.uint8]
 
 IMAGING = "dots"
-CARRIER = "dots_carrier_100"
+CARRIER = "dots_carrier"
 SEEN_FROM = 16.0
 """Pixels of the shortest side of an image of a code from which on it counts whether it is found."""
 NEAR = 4.0

@@ -71,6 +71,13 @@ def run(
     no_record: Annotated[
         bool, typer.Option("--no-record", help="Leave out recording.mcap, which Foxglove plays.")
     ] = False,
+    images: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROBOT/CAMERA",
+            help="Record a camera's images, tags drawn in, such as dots1/cam0; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Run a scenario: robots with their whole on-board software in a simulated world.
 
@@ -102,7 +109,7 @@ def run(
         warm_up(case, source)
         ready = Run(case, source)
     with report.RunProgress(console, case.time_limit) as progress:
-        summary = ready.go(out, record=not no_record, speed=times, progress=progress)
+        summary = ready.go(out, record=not no_record, images=images or (), speed=times, progress=progress)
     ready.close()
     console.print(report.result_table(summary))
     if ready.directory is not None:

@@ -14,6 +14,7 @@ a recording. Time is the world's and starts at 0.
 | `/scene` | visualization_msgs/MarkerArray | arena, obstacles and robots' bodies, once |
 | `/carriers` | visualization_msgs/MarkerArray | the carriers, when they move |
 | `/crowd` | geometry_msgs/PoseArray | of a crowd nothing but where everybody is |
+| `/<robot>/<camera>/image_tags/compressed` | sensor_msgs/CompressedImage | on request: with the tags |
 
 `map` -> `<robot>_odom` is what the robot believes once it is localised, else it leads to where it truly is.
 
@@ -28,6 +29,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from mcap.writer import CompressionType, Writer
 from py_trees.behaviour import Behaviour
+from swarmbed_core.detector import Detector
+from swarmbed_core.health import Health
+from swarmbed_core.pictures import jpeg, with_tags
 from swarmbed_core.watchdog import Pace
 from swarmbed_robot.scenery import Carriers, scene_markers
 from swarmbed_robot.templates import (
@@ -36,6 +40,7 @@ from swarmbed_robot.templates import (
     cloud,
     grid_template,
     message,
+    packed_image,
     pose_slots,
     stamped,
     transforms,
@@ -134,10 +139,69 @@ class _Robot:
         self._recorder.write(f"/{self.name}/tree", "std_msgs/msg/String", sent)
 
 
+class Watched:
+    """The cameras of one robot whose images are recorded."""
+
+    def __init__(self, robot: LocalRobot, cameras: Sequence[str]) -> None:
+        """Begin to look.
+
+        Raises:
+            RunError: it has no such camera.
+            SimError: this machine cannot render images.
+        """
+        device = robot.onboard.device
+        there = {camera.name: camera for camera in device.spec.cameras} if device.images else {}
+        strangers = [name for name in cameras if name not in there]
+        if strangers or device.images is None:
+            message = f"images of {robot.name}/{strangers[0]}: its cameras are {', '.join(there) or 'none'}"
+            raise RunError(message)
+        self._name = robot.name
+        self._part = device.images
+        self._detectors = {
+            name: Detector(there[name].width, there[name].height, Health(), name) for name in cameras
+        }
+        self._part.watch(cameras)
+
+    def record(self, recorder: Recorder) -> None:
+        """Record the newest image of each camera."""
+        newest = {reading.camera: reading for reading in self._part.read()}
+        for camera, reading in newest.items():
+            picture = with_tags(reading.image, self._detectors[camera].detect(reading.image))
+            made = packed_image(f"{self._name}_{camera}_optical_frame", jpeg(picture))
+            topic = f"/{self._name}/{camera}/image_tags/compressed"
+            recorder.write(topic, "sensor_msgs/msg/CompressedImage", made, reading.stamp)
+
+
+def watch(images: Sequence[str], robots: Sequence[LocalRobot]) -> list[Watched]:
+    """Begin to look at cameras, such as `dots1/cam0`.
+
+    Raises:
+        RunError: there is no such robot or camera.
+        SimError: this machine cannot render images.
+    """
+    known = {robot.name: robot for robot in robots}
+    found: dict[str, list[str]] = {}
+    for asked in images:
+        robot, _, camera = asked.partition("/")
+        if robot not in known or not camera:
+            right = f"{min(known)}/cam0" if known else "none, for there is no robot"
+            message = f"images of {asked}: a robot and a camera are right, such as {right}"
+            raise RunError(message)
+        found.setdefault(robot, []).append(camera)
+    return [Watched(known[robot], cameras) for robot, cameras in found.items()]
+
+
 class Recorder:
     """Writes a run's recording. Use it as a context, so that the file is whole whatever happens."""
 
-    def __init__(self, file: Path, scene: Scene, world: TaskWorld, robots: Sequence[LocalRobot]) -> None:
+    def __init__(
+        self,
+        file: Path,
+        scene: Scene,
+        world: TaskWorld,
+        robots: Sequence[LocalRobot],
+        images: Sequence[Watched] = (),
+    ) -> None:
         """Start a recording.
 
         Args:
@@ -145,10 +209,12 @@ class Recorder:
             scene: where everything stands at the start.
             world: for the truth.
             robots: all that have Onboards; none for a crowd.
+            images: the cameras whose images are recorded too.
 
         Raises:
             RunError: the file cannot be written.
         """
+        self._images = images
         self.file = file
         self._world = world
         try:
@@ -217,15 +283,18 @@ class Recorder:
                     if maps and senses.collision_map is not None:
                         recorded.map(senses.collision_map)
                 recorded.tree(controller, looking=maps)
+            for cameras in self._images:
+                cameras.record(self)
         self._record_carriers()
 
-    def write(self, topic: str, kind: str, what: Any) -> None:
+    def write(self, topic: str, kind: str, what: Any, time: float | None = None) -> None:
         """Write one message, now.
 
         Args:
             topic: where it would be on ROS.
             kind: its type, such as `std_msgs/msg/String`.
             what: a message, or a filled `Template`, which is stamped here.
+            time: that its headers tell, if it is not of now.
 
         Raises:
             RunError: the file cannot be written any more.
@@ -234,7 +303,7 @@ class Recorder:
             return
         nanoseconds, seconds, rest = self._now
         template = what if isinstance(what, Template) else Template(what)
-        template.stamp(seconds, rest)
+        template.stamp(*((seconds, rest) if time is None else divmod(round(time * 1e9), 1_000_000_000)))
         try:
             channel = self._channels.get(topic) or self._new_channel(topic, kind)
             count = self._counts[topic] = self._counts[topic] + 1

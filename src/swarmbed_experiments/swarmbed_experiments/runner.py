@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from swarmbed_core.world import Crowd, TaskWorld
 
     from swarmbed_experiments.frame import Acceptor, Generator, Transducer
-    from swarmbed_experiments.recording import Recorder
+    from swarmbed_experiments.recording import Recorder, Watched
     from swarmbed_experiments.scenarios import Plan
 
 ROW_PERIOD = 0.5
@@ -287,6 +287,7 @@ class Run:
         out: Path | None = None,
         *,
         record: bool = True,
+        images: Sequence[str] = (),
         speed: float | None = None,
         progress: Callable[[Run], None] | None = None,
     ) -> dict[str, Any]:
@@ -295,13 +296,18 @@ class Run:
         Args:
             out: gets a directory for this run, which is then `self.directory`; without, no files are written.
             record: whether recording.mcap is written too.
+            images: the cameras whose images it holds, such as `dots1/cam0`.
             speed: times real time, None for as fast as it goes.
             progress: called after each tick.
 
         Raises:
-            RunError: the results cannot be written.
+            RunError: the results cannot be written, or there is no such camera.
         """
-        self.begin(None if out is None else new_directory(out, self.name, self.scenario.seed), record=record)
+        from swarmbed_experiments.recording import watch
+
+        watched = watch(images, self.robots) if images else ()
+        directory = None if out is None else new_directory(out, self.name, self.scenario.seed)
+        self.begin(directory, record=record, images=watched)
         verdict: Verdict
         failure = None
         started = time.perf_counter()
@@ -319,10 +325,10 @@ class Run:
         wall = time.perf_counter() - started - (compiler.duration if compiler.done else 0.0)
         return self.finish(verdict, reason, wall, failure)
 
-    def begin(self, directory: Path | None, *, record: bool = True) -> None:
+    def begin(self, directory: Path | None, *, record: bool = True, images: Sequence[Watched] = ()) -> None:
         """Get ready for what the run leaves: a directory that is there, or nothing."""
         self.directory = directory
-        self._recorder = self._open_recorder() if record else None
+        self._recorder = self._open_recorder(images) if record else None
 
     def finish(
         self, verdict: Verdict, reason: str, wall: float, failure: str | None = None
@@ -459,12 +465,12 @@ class Run:
 
     # What it leaves
 
-    def _open_recorder(self) -> Recorder | None:
+    def _open_recorder(self, images: Sequence[Watched]) -> Recorder | None:
         if self.directory is None:
             return None
         from swarmbed_experiments.recording import Recorder
 
-        return Recorder(self.directory / "recording.mcap", self.scene, self.world, self.robots)
+        return Recorder(self.directory / "recording.mcap", self.scene, self.world, self.robots, images)
 
     def _summary(self, verdict: Verdict, reason: str, wall: float) -> dict[str, Any]:
         metrics: dict[str, Any] = {}

@@ -233,7 +233,7 @@ def test_markers_that_do_not_hang_upright_say_so():
 
 def test_a_side_says_how_high_it_is():
     said = [words.text for words in side_sheet(CARRIER, 107, 3).words]
-    assert said[0] == "id 107, code 40 mm, side 3 of 4"
+    assert said[0] == "id 107, code 100 mm, side 3 of 4"
     assert said[1] == "centre 20 mm above the underside"
     assert said[2] == "paper's edge 5 mm below it"
 

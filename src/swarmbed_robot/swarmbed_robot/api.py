@@ -32,6 +32,7 @@ from swarmbed_robot.actions import LiftServer, PathServer
 from swarmbed_robot.description import describe, model_of
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.eyes import Eyes
+from swarmbed_robot.images import Images
 from swarmbed_robot.options import Option
 from swarmbed_robot.place import BODY, ROOT, Place
 from swarmbed_robot.templates import (
@@ -172,6 +173,8 @@ class RobotApi:
         self._made: list[Any] = []
         self.outputs: dict[str, Output] = {}
         self._make_outputs(index, seed)
+        images = onboard.device.images
+        self._images = None if images is None else Images(self, images)
         self._turns = tuple(self.outputs.values())
         self._make_inputs()
         self._eyes = Eyes(self) if self._spec.cameras else None
@@ -252,6 +255,8 @@ class RobotApi:
         self.place.publish(now)
         if self._eyes is not None:
             self._eyes.cycle(now)
+        if self._images is not None:
+            self._images.cycle(now)
 
     def _publish_senses_of(self, now: float) -> None:
         """Publish what single parts sense."""
@@ -379,15 +384,21 @@ class RobotApi:
         """Find out whether somebody listens to one topic, another in each cycle: asking takes its time."""
         turn = (self._cycles + self._phase) % len(self._turns)
         self._turns[turn].look()
-        if turn == 0 and self._eyes is not None:
-            self._eyes.watch()
+        if turn == 0:
+            self._watch()
 
     def look(self) -> None:
         """Find out which topics somebody listens to."""
         for output in self.outputs.values():
             output.look()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Let cameras see and take images only for who listens."""
         if self._eyes is not None:
             self._eyes.watch()
+        if self._images is not None:
+            self._images.watch()
 
     def answered_since(self, time: float) -> bool:
         """Return whether a program has answered senses of this time or later ones."""
@@ -575,6 +586,8 @@ class RobotApi:
             self.node.destroy_subscription(subscription)
         self._made.clear()
         self.onboard.on_image = None
+        if self._images is not None:
+            self._images.leave()
         self._left = True
 
     def close(self) -> None:

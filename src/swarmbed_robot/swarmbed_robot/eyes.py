@@ -14,6 +14,7 @@ from swarmbed_core.camera import cameras_of
 from swarmbed_core.geometry import between
 from swarmbed_core.health import Health
 from swarmbed_core.markers import CarrierPoseSolver, alignment
+from swarmbed_core.tag_pose import tag_pose
 
 from dots_interfaces.msg import Tag, TagArray
 from swarmbed_robot import wire
@@ -21,10 +22,13 @@ from swarmbed_robot.description import joints_of, model_of, quaternion
 from tf2_msgs.msg import TFMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from swarmbed_core.camera import CameraCalibration
     from swarmbed_core.device import CornerReading
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.markers import CarrierMarkers, MarkerMap
+    from swarmbed_core.spec import RobotSpec
 
     from swarmbed_robot.api import Output, RobotApi
 
@@ -43,21 +47,8 @@ class Eyes:
         self._frames_to: list[Output] = []
         self._next = {camera.name: 0.0 for camera in spec.cameras}
         self._outputs = {camera.name: api.outputs[f"{camera.name}_tags"] for camera in spec.cameras}
-        self._lifted = {camera.name for camera in spec.cameras if camera.on_lifter}
-        self._solver = None
-        if spec.carrier is not None and onboard.carrier_markers is not None:
-            cameras = cameras_of(spec, onboard.device.calibrations)
-            self._solver = CarrierPoseSolver(onboard.carrier_markers, spec, cameras, Health())
-        joints = {joint.child: joint for joint in joints_of(model_of(spec))}
-        self._cameras = {}
-        for camera in spec.cameras:
-            joint = joints[f"{camera.name}_link"]
-            place, turn = np.array(joint.translation), _matrix(joint.rotation)
-            if camera.on_lifter:
-                place = place + np.array(joints[joint.parent].translation)
-            self._cameras[camera.name] = (place, turn)
-        walls = onboard.marker_map
-        self._walls = {} if walls is None else {marker.id: marker for marker in walls.markers}
+        calibrations = onboard.device.calibrations
+        self._sights = Sights(api.name, spec, calibrations, onboard.carrier_markers, onboard.marker_map)
 
     def watch(self) -> None:
         """Look at images only while somebody wants to know what is in them."""
@@ -70,12 +61,11 @@ class Eyes:
         api, output = self._api, self._outputs.get(reading.camera)
         if output is None:
             return
-        tags, frames = self._seen(reading)
+        localiser, lifter = api.onboard.filter, api.onboard.lifter
+        pose = localiser.pose if localiser.localised else None
+        tags, frames = self._sights.seen(reading, None if lifter is None else lifter.set_point, pose)
         if frames:
-            stamp = wire.stamp_of(api.epoch + reading.stamp)
-            for frame in frames:
-                frame.header.stamp = stamp
-            told = TFMessage(transforms=frames)
+            told = stamped_frames(frames, api.epoch + reading.stamp)
             for listeners in self._frames_to:
                 if listeners.wanted:
                     listeners.send(told)
@@ -91,33 +81,87 @@ class Eyes:
                 self._next[camera] = max(self._next[camera], now - 1.0 / output.rate) + 1.0 / output.rate
                 output.send(NO_TAGS)
 
-    def _seen(self, reading: CornerReading) -> tuple[list[Tag], list[TransformStamped]]:
+
+class Sights:
+    """What markers in images are to ROS: tags, and frames below those of the cameras."""
+
+    def __init__(
+        self,
+        robot: str,
+        spec: RobotSpec,
+        calibrations: Mapping[str, CameraCalibration],
+        carriers: CarrierMarkers | None,
+        walls: MarkerMap | None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            robot: the name by which its frames begin.
+            spec: where its cameras are.
+            calibrations: of those that are not ideal.
+            carriers: the markers on carriers, if they have frames.
+            walls: the markers on walls, likewise.
+        """
+        self._robot = robot
+        self._lifter = spec.lifter
+        self._lifted = {camera.name for camera in spec.cameras if camera.on_lifter}
+        self._models = cameras_of(spec, calibrations)
+        self._solver = None
+        if spec.carrier is not None and carriers is not None:
+            self._solver = CarrierPoseSolver(carriers, spec, self._models, Health())
+        joints = {joint.child: joint for joint in joints_of(model_of(spec))}
+        self._cameras = {}
+        for camera in spec.cameras:
+            joint = joints[f"{camera.name}_link"]
+            place, turn = np.array(joint.translation), _matrix(joint.rotation)
+            if camera.on_lifter:
+                place = place + np.array(joints[joint.parent].translation)
+            self._cameras[camera.name] = (place, turn)
+        self._walls = {} if walls is None else {marker.id: marker for marker in walls.markers}
+
+    def seen(
+        self, reading: CornerReading, height: float | None, pose: FloatArray | None, *, alone: bool = False
+    ) -> tuple[list[Tag], list[TransformStamped]]:
+        """Return the tags and the frames of one image.
+
+        Args:
+            reading: the markers in it.
+            height: of the lifting platform.
+            pose: of the robot in `map`, if it is known: then that is where walls are.
+            alone: of walls each marker's four corners alone say where it is.
+        """
         ids, corners = reading.ids.tolist(), reading.corners
         if reading.camera in self._lifted:
-            return self._seen_above(reading)
+            return self._seen_above(reading, height)
         tags = [_tag(number, corners[i]) for i, number in enumerate(ids)]
         frames = []
         if self._solver is not None:
             rise = self._solver.clearance + self._solver.markers.sides.rise
             for sight in self._solver.side(reading):
                 x, y, yaw = sight.pose_body.tolist()
-                frames.append(self._frame(reading.camera, sight.id, (x, y, rise), _facing(yaw)))
-        localiser = self._api.onboard.filter
-        if self._walls and localiser.localised:
-            for number in ids:
-                wall = self._walls.get(number)
-                if wall is not None:
-                    place, yaw = wall.position, wall.yaw
-                    x, y, turned = between(localiser.pose, (place[0], place[1], yaw)).tolist()
-                    frames.append(self._frame(reading.camera, number, (x, y, place[2]), _facing(turned)))
+                frames.append(self._frame(reading.camera, sight.id, (x, y, rise), _facing(yaw), height))
+        for i, number in enumerate(ids):
+            wall = self._walls.get(number)
+            if wall is None:
+                continue
+            if pose is not None:
+                place, yaw = wall.position, wall.yaw
+                x, y, turned = between(pose, (place[0], place[1], yaw)).tolist()
+                frames.append(self._frame(reading.camera, number, (x, y, place[2]), _facing(turned), height))
+            elif alone:
+                found = tag_pose(self._models[reading.camera], corners[i], wall.size)
+                if found is not None:
+                    frames.append(self._below(reading.camera, number, found.position, found.axes))
         return tags, frames
 
-    def _seen_above(self, reading: CornerReading) -> tuple[list[Tag], list[TransformStamped]]:
+    def _seen_above(
+        self, reading: CornerReading, height: float | None
+    ) -> tuple[list[Tag], list[TransformStamped]]:
         """Return the map under a carrier as one tag; it is told apart by none of its codes alone."""
-        lifter, solver = self._api.onboard.lifter, self._solver
-        if solver is None or lifter is None or not len(reading.ids):
+        solver = self._solver
+        if solver is None or height is None or not len(reading.ids):
             return [], []
-        sight = solver.underside(reading, lifter.set_point)
+        sight = solver.underside(reading, height)
         if sight is None:
             return [], []
         low, high = reading.corners.reshape(-1, 2).min(axis=0), reading.corners.reshape(-1, 2).max(axis=0)
@@ -125,23 +169,30 @@ class Eyes:
         x, y, yaw = sight.pose_body.tolist()
         c, s = math.cos(yaw), math.sin(yaw)
         down = np.array([[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]])
-        height = max(solver.clearance, lifter.set_point)
-        frame = self._frame(reading.camera, UNDERSIDE, (x, y, height), down)
-        return [_tag(UNDERSIDE, around)], [frame]
+        place = (x, y, max(solver.clearance, height))
+        return [_tag(UNDERSIDE, around)], [self._frame(reading.camera, UNDERSIDE, place, down, height)]
 
-    def _frame(self, camera: str, number: int, place: Sequence[float], turn: FloatArray) -> TransformStamped:
+    def _frame(
+        self, camera: str, number: int, place: Sequence[float], turn: FloatArray, height: float | None
+    ) -> TransformStamped:
         """Return where a marker, whose place is in the robot's frame, is for a camera."""
         origin, axes = self._cameras[camera]
-        lifter = self._api.onboard.lifter
-        if camera in self._lifted and lifter is not None:
-            origin = origin + np.array((0.0, 0.0, lifter.set_point - lifter.lifter.lowered))
-        name = self._api.name
-        return transform_of(
-            f"{name}_{camera}_link",
-            f"{name}_{camera}_fid{number:03d}",
-            (axes.T @ (np.array(place) - origin)).tolist(),
-            _quaternion_of(axes.T @ turn),
-        )
+        if camera in self._lifted and self._lifter is not None and height is not None:
+            origin = origin + np.array((0.0, 0.0, height - self._lifter.lowered))
+        return self._below(camera, number, axes.T @ (np.array(place) - origin), axes.T @ turn)
+
+    def _below(self, camera: str, number: int, place: FloatArray, turn: FloatArray) -> TransformStamped:
+        """Return a marker's frame below that of a camera."""
+        parent, child = f"{self._robot}_{camera}_link", f"{self._robot}_{camera}_fid{number:03d}"
+        return transform_of(parent, child, place.tolist(), _quaternion_of(turn))
+
+
+def stamped_frames(frames: list[TransformStamped], seconds: float) -> TFMessage:
+    """Return frames of one time of the ROS clock as a message."""
+    stamp = wire.stamp_of(seconds)
+    for frame in frames:
+        frame.header.stamp = stamp
+    return TFMessage(transforms=frames)
 
 
 def _tag(number: int, quad: FloatArray) -> Tag:

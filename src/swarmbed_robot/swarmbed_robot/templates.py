@@ -208,6 +208,12 @@ def grid_template(frame: str, size: int, cell: float) -> Any:
     )
 
 
+def packed_image(frame: str, jpeg: bytes) -> Any:
+    """Return an image that is a JPEG."""
+    kind = "sensor_msgs/msg/CompressedImage"
+    return message(kind, header=stamped(frame), format="jpeg", data=np.frombuffer(jpeg, np.uint8))
+
+
 def transforms(frames: Sequence[tuple[str, str]], *, flat: bool) -> Any:
     """Return a TFMessage of parents and children with slots: x, y and z, w of the yaw if flat, else all."""
     made = []

@@ -39,7 +39,7 @@ def seen(rig, camera, ids, corners_body, height=0.145):
     whole = ahead.reshape(-1, 4).all(axis=1)
     assert whole.any()
     reading = CornerReading(0.0, camera, np.array(ids)[whole], pixels.reshape(-1, 4, 2)[whole])
-    return rig.api._eyes._seen(reading)
+    return rig.api._eyes._sights.seen(reading, height, None)
 
 
 def test_a_carriers_side_has_a_frame_that_faces_the_robot(dots):

@@ -12,7 +12,6 @@ around, the map under the carrier that stands above the robot by those on the li
 from __future__ import annotations
 
 import math
-from bisect import insort
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,22 +45,21 @@ from swarmbed_sim.parts import (
 from swarmbed_sim.parts import WIDTH as WIDTH_OF_TRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
-    from swarmbed_core.device import Clock
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import Scene
     from swarmbed_core.spec import Camera, CameraLatency, RobotSpec
 
-    from swarmbed_sim.parts import Furniture, Life, Things
+    from swarmbed_sim.parts import Furniture, Late, Life, Things
     from swarmbed_sim.physics import Physics
 
     BoolArray = NDArray[np.bool_]
     IntArray = NDArray[np.int64]
 
-SIDE_MIN_PX = 7.0
-"""The smallest image of an edge of a carrier's code that is still read: 40 mm at about 1 m (IV-B2)."""
+SIDE_MIN_PX = 16.0
+"""The smallest image of an edge of a carrier's code that is read: two pixels a square, as in pixels."""
 ROOM = 64
 """Markers that one image may hold."""
 POOL = 4096
@@ -396,41 +394,6 @@ def expose_k(
     return taken
 
 
-class Cameras:
-    """All cameras of a robot with their detectors: a `CamerasPart`."""
-
-    __slots__ = ("_last", "_pending", "_robot", "_taken", "_world", "latency")
-
-    def __init__(self, world: Clock, robot: Life, latency: tuple[float, float]) -> None:
-        """Make the cameras of one robot, whose images are as late as `latency` says: mean and sigma."""
-        self.latency = latency
-        self._world = world
-        self._robot = robot
-        self._pending: list[tuple[float, int, CornerReading]] = []
-        self._last: dict[str, float] = {}
-        self._taken = 0
-
-    def read(self) -> Sequence[CornerReading]:
-        """Return the detections that have arrived by now, oldest first."""
-        pending = self._pending
-        if not self._robot.on:
-            pending.clear()
-        if not pending:
-            return ()
-        now = self._world.time
-        if pending[0][0] > now:
-            return ()
-        arrived = [reading for ready, _, reading in pending if ready <= now]
-        del pending[: len(arrived)]
-        return arrived
-
-    def deliver(self, ready: float, reading: CornerReading) -> None:
-        """Hand a reading out from a time on, after those that its camera took before."""
-        ready = self._last[reading.camera] = max(ready, self._last.get(reading.camera, ready))
-        self._taken += 1
-        insort(self._pending, (ready, self._taken, reading))
-
-
 class Eyes:
     """All cameras that take pictures at one rate."""
 
@@ -443,7 +406,7 @@ class Eyes:
         self._places = np.empty((0, 3))
         self._count = 0
         self._names: list[str] = []
-        self._parts: list[Cameras] = []
+        self._parts: list[Late[CornerReading]] = []
         self._rngs: list[np.random.Generator] = []
         self._noise = np.empty((0, POOL if noise else 0))
         self._cursors = np.zeros(0, dtype=np.int64)
@@ -461,7 +424,13 @@ class Eyes:
         self._wall_ids = np.empty(0, dtype=np.int64)
 
     def add(
-        self, robot: Life, spec: RobotSpec, part: Cameras, rng: np.random.Generator, *, localised: bool
+        self,
+        robot: Life,
+        spec: RobotSpec,
+        part: Late[CornerReading],
+        rng: np.random.Generator,
+        *,
+        localised: bool,
     ) -> None:
         """Add those cameras of a robot that take pictures at this rate."""
         if localised and not len(self._walls):

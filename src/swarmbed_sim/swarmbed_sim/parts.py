@@ -10,10 +10,13 @@ blocks, from a generator of each robot's and part's own.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from bisect import insort
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from swarmbed_core.device import (
+    CornerReading,
+    ImageReading,
     LifterReading,
     RadioPacket,
     Zone,
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 
     BoolArray = NDArray[np.bool_]
     IntArray = NDArray[np.int64]
+
+Seen = TypeVar("Seen", CornerReading, ImageReading)
 
 # Where the numbers of a carrier are in its row.
 LENGTH, WIDTH, CLEARANCE, THICKNESS, LEG, MARKER_ID = range(6)
@@ -135,6 +140,41 @@ def things_of(physics: Physics, furniture: Furniture) -> Things:
         physics.segments,
         physics.pillars,
     )
+
+
+class Late(Generic[Seen]):
+    """What all cameras of a robot deliver when it has arrived: corners for a `CamerasPart`, or images."""
+
+    __slots__ = ("_last", "_pending", "_robot", "_taken", "_world", "latency")
+
+    def __init__(self, world: Clock, robot: Life, latency: tuple[float, float]) -> None:
+        """Begin for a robot whose cameras' images are as late as `latency` says: mean and sigma."""
+        self.latency = latency
+        self._world = world
+        self._robot = robot
+        self._pending: list[tuple[float, int, Seen]] = []
+        self._last: dict[str, float] = {}
+        self._taken = 0
+
+    def read(self) -> Sequence[Seen]:
+        """Return what has arrived by now and was not handed out yet, oldest first."""
+        pending = self._pending
+        if not self._robot.on:
+            pending.clear()
+        if not pending:
+            return ()
+        now = self._world.time
+        if pending[0][0] > now:
+            return ()
+        arrived = [reading for ready, _, reading in pending if ready <= now]
+        del pending[: len(arrived)]
+        return arrived
+
+    def deliver(self, ready: float, reading: Seen) -> None:
+        """Hand a reading out from a time on, after those that its camera took before."""
+        ready = self._last[reading.camera] = max(ready, self._last.get(reading.camera, ready))
+        self._taken += 1
+        insort(self._pending, (ready, self._taken, reading))
 
 
 class Beat:

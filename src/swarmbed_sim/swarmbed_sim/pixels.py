@@ -1,7 +1,8 @@
-"""What the cameras' marker detectors find, with pixels: images are rendered and looked at (`vision: pixels`).
+"""What robots' cameras see, with pixels: images are rendered, and looked at by detectors or by people.
 
-It stands in for `fiducials.Eyes`, which projects corners: the same cameras, beats and latencies, and the same
-readings come out.
+With `vision: pixels` it stands in for `fiducials.Eyes`, which projects corners: the same cameras, beats and
+latencies, and the same readings come out. With `vision: corners` it renders only what somebody watches. Who
+watches changes nothing: images that no detector needs have noise of their own.
 """
 
 from __future__ import annotations
@@ -12,20 +13,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from swarmbed_core.camera import CameraModel, cameras_of
 from swarmbed_core.detector import Detector
-from swarmbed_core.device import CornerReading
+from swarmbed_core.device import CornerReading, ImageReading
 from swarmbed_core.health import Health
 from swarmbed_core.imaging import Imaging
 
 from swarmbed_sim.looks import Looks
-from swarmbed_sim.parts import CLEARANCE, LENGTH, WIDTH, Beat
+from swarmbed_sim.parts import CLEARANCE, LENGTH, WIDTH, Beat, Late
 from swarmbed_sim.render import Renderer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from numpy.typing import NDArray
     from swarmbed_core.camera import CameraCalibration
+    from swarmbed_core.device import Clock
     from swarmbed_core.scene import Scene
     from swarmbed_core.spec import Camera, RobotSpec
 
-    from swarmbed_sim.fiducials import Cameras
     from swarmbed_sim.parts import Furniture, Life
     from swarmbed_sim.physics import Physics
 
@@ -81,14 +85,64 @@ class Studio:
         self.renderer.close()
 
 
+class Images(Late[ImageReading]):
+    """The images of one robot's cameras: an `ImagesPart`.
+
+    Attributes:
+        wanted: cameras that somebody watches.
+        rng: of images that only those who watch need.
+    """
+
+    def __init__(
+        self,
+        world: Clock,
+        robot: Life,
+        latency: tuple[float, float],
+        rng: np.random.Generator,
+        prepare: Callable[[], None],
+    ) -> None:
+        """Begin.
+
+        Args:
+            world: for its clock.
+            robot: whose cameras they are.
+            latency: mean and sigma.
+            rng: of images that no detector needs.
+            prepare: makes sure that images of the robot are rendered at all.
+        """
+        super().__init__(world, robot, latency)
+        self.wanted: frozenset[str] = frozenset()
+        self.rng = rng
+        self._prepare = prepare
+
+    def watch(self, cameras: Collection[str]) -> None:
+        """Say of which cameras images are wanted from now on.
+
+        Raises:
+            SimError: this machine cannot render.
+        """
+        if cameras:
+            self._prepare()
+        self.wanted = frozenset(cameras)
+        self._pending = [item for item in self._pending if item[2].camera in self.wanted]
+
+
 @dataclass(slots=True, eq=False)
 class _Eye:
     """One camera of one robot."""
 
     life: Life
-    part: Cameras
     camera: Camera
     model: CameraModel
+    images: Images
+    looks: _Looks | None
+
+
+@dataclass(slots=True, eq=False)
+class _Looks:
+    """How markers are looked for in the images of one camera."""
+
+    part: Late[CornerReading]
     detector: Detector
     rng: np.random.Generator
     localised: bool
@@ -111,49 +165,79 @@ class PixelEyes:
         self,
         robot: Life,
         spec: RobotSpec,
-        part: Cameras,
-        rng: np.random.Generator,
+        images: Images,
         lenses: dict[str, CameraCalibration],
+        part: Late[CornerReading] | None = None,
+        rng: np.random.Generator | None = None,
         *,
-        localised: bool,
+        localised: bool = False,
     ) -> None:
-        """Add those cameras of a robot that take pictures at this rate."""
+        """Add those cameras of a robot that take pictures at this rate.
+
+        Args:
+            robot: whose they are.
+            spec: its kind.
+            images: who watches, and gets what.
+            lenses: of cameras that are not ideal.
+            part: gets the markers; without it none are looked for.
+            rng: of how late they come.
+            localised: whether the arena's markers are looked for.
+        """
         models = cameras_of(spec, lenses)
         for camera in spec.cameras:
             if camera.rate == self.beat.rate:
-                name = f"{robot.name}/{camera.name}"
-                detector = Detector(camera.width, camera.height, self._studio.health, name)
-                model = models[camera.name]
-                self._eyes.append(_Eye(robot, part, camera, model, detector, rng, localised))
+                looks = None
+                if part is not None and rng is not None:
+                    name = f"{robot.name}/{camera.name}"
+                    detector = Detector(camera.width, camera.height, self._studio.health, name)
+                    looks = _Looks(part, detector, rng, localised)
+                self._eyes.append(_Eye(robot, camera, models[camera.name], images, looks))
 
     def remove(self, row: int) -> None:
         """Take out a robot's cameras, if it has any."""
         self._eyes = [eye for eye in self._eyes if eye.life.row not in {row, -1}]
 
     def expose(self, now: float, physics: Physics, furniture: Furniture) -> None:
-        """Let all cameras take a picture; whoever reads gets what is in it when it has arrived."""
+        """Let cameras take the pictures that somebody needs; what is in them is read when it has arrived."""
         studio = self._studio
-        studio.place(now, physics)
         for eye in self._eyes:
-            life, camera = eye.life, eye.camera
-            if not life.on or (camera.on_lifter and not _below_a_tray(life.row, physics, furniture)):
+            life, camera, looks = eye.life, eye.camera, eye.looks
+            if not life.on:
                 continue
+            if looks is not None and camera.on_lifter and not _below_a_tray(life.row, physics, furniture):
+                looks = None
+            watched = camera.name in eye.images.wanted
+            if looks is None and not watched:
+                continue
+            studio.place(now, physics)
             model = eye.model
             if camera.on_lifter:
                 model = model.at_lifter_height(physics.heights.item(life.row))
-            image = studio.renderer.draw(model, physics.poses[life.row], physics.twists[life.row])
-            found = eye.detector.detect(image)
-            # The map under trays is the upward camera's, all else the others'.
-            wanted = np.isin(found.ids, self._under)
-            if not camera.on_lifter:
-                wanted = ~wanted
-                if not eye.localised:
-                    wanted &= ~np.isin(found.ids, self._walls)
-            reading = CornerReading(now, camera.name, found.ids[wanted], found.corners[wanted])
-            if len(reading.ids):
-                mean, sigma = eye.part.latency
-                late = sigma * float(eye.rng.standard_normal()) if self._noisy else 0.0
-                eye.part.deliver(now + max(0.0, mean + late), reading)
+            rng = None if looks else eye.images.rng
+            image = studio.renderer.draw(model, physics.poses[life.row], physics.twists[life.row], rng)
+            if watched:
+                late = self._late(eye.images.latency, eye.images.rng)
+                eye.images.deliver(now + late, ImageReading(now, camera.name, image))
+            if looks is not None:
+                self._look(now, camera, looks, image)
+
+    def _look(self, now: float, camera: Camera, looks: _Looks, image: NDArray[np.uint8]) -> None:
+        """Look for markers in an image."""
+        found = looks.detector.detect(image)
+        # The map under trays is the upward camera's, all else the others'.
+        wanted = np.isin(found.ids, self._under)
+        if not camera.on_lifter:
+            wanted = ~wanted
+            if not looks.localised:
+                wanted &= ~np.isin(found.ids, self._walls)
+        reading = CornerReading(now, camera.name, found.ids[wanted], found.corners[wanted])
+        if len(reading.ids):
+            looks.part.deliver(now + self._late(looks.part.latency, looks.rng), reading)
+
+    def _late(self, latency: tuple[float, float], rng: np.random.Generator) -> float:
+        """Return how late an image is."""
+        mean, sigma = latency
+        return max(0.0, mean + (sigma * float(rng.standard_normal()) if self._noisy else 0.0))
 
 
 def _below_a_tray(row: int, physics: Physics, furniture: Furniture) -> bool:

@@ -131,23 +131,31 @@ class Renderer:
             self._scene,
         )
 
-    def draw(self, camera: CameraModel, pose: FloatArray, twist: FloatArray | None = None) -> ByteArray:
+    def draw(
+        self,
+        camera: CameraModel,
+        pose: FloatArray,
+        twist: FloatArray | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> ByteArray:
         """Return what a camera of a robot sees, `update` being the latest of what there is.
 
         Args:
             camera: with its true lens, at its height of now.
             pose: x, y, yaw of the robot, in the middle of the exposure.
             twist: vx, vy along its body and omega, by which the image is blurred if the exposure takes time.
+            rng: of its noise, if not the renderer's own.
         """
+        rng = rng or self._rng
         lens = self._lens(camera.numbers)
         exposure = self._imaging.exposure
         if exposure == 0.0 or twist is None or not twist.any():
-            return self._take(self._shoot(camera, pose, lens), lens)
+            return self._take(self._shoot(camera, pose, lens), lens, rng)
         shots = []
         for share in (np.arange(BLURRED) + 0.5) / BLURRED - 0.5:
             moved = np.array(twist[:3]) * (share * exposure)
             shots.append(self._shoot(camera, compose(pose[:3], moved), lens))
-        return self._take(np.rint(np.mean(shots, axis=0)).astype(np.uint8), lens)
+        return self._take(np.rint(np.mean(shots, axis=0)).astype(np.uint8), lens, rng)
 
     def _shoot(self, camera: CameraModel, pose: FloatArray, lens: _Lens) -> ByteArray:
         """Return what OpenGL draws at one moment, its first row at the bottom."""
@@ -160,7 +168,7 @@ class Renderer:
         gl.glReadPixels(0, 0, width, height, gl.GL_RED, gl.GL_UNSIGNED_BYTE, image)
         return image
 
-    def _take(self, drawn: ByteArray, lens: _Lens) -> ByteArray:
+    def _take(self, drawn: ByteArray, lens: _Lens, rng: np.random.Generator) -> ByteArray:
         """Return the image that a camera makes of what was drawn, which is upside down."""
         if lens.maps is None:
             image = cv2.flip(drawn, 0)
@@ -171,15 +179,15 @@ class Renderer:
             image = cv2.GaussianBlur(image, (0, 0) if imaging.blur > 1 else (5, 5), imaging.blur)
         if lens.shade is not None:
             image = cv2.multiply(image, lens.shade, scale=1 / 256, dtype=cv2.CV_8U)
-        return self._noisy(image) if imaging.noise > 0 else _bytes(image)
+        return self._noisy(image, rng) if imaging.noise > 0 else _bytes(image)
 
-    def _noisy(self, image: Any) -> ByteArray:
+    def _noisy(self, image: Any, rng: np.random.Generator) -> ByteArray:
         """Add the noise of the exposure, from a larger sheet of it that was made before."""
         height, width = image.shape
         if self._grain is None or self._grain.shape[0] < height + 256 or self._grain.shape[1] < width + 256:
             grain = self._rng.normal(0.0, self._imaging.noise, (height + 256, width + 256))
             self._grain = np.rint(grain).astype(np.int8)
-        top, left = self._rng.integers(0, 256, 2).tolist()
+        top, left = rng.integers(0, 256, 2).tolist()
         return _bytes(cv2.add(image, self._grain[top : top + height, left : left + width], dtype=cv2.CV_8U))
 
     def _aim(self, numbers: FloatArray, pose: FloatArray, lens: _Lens) -> None:

@@ -31,13 +31,14 @@ from swarmbed_core.world import CarrierTruth, Contact
 
 from swarmbed_sim.bodies import Bodies, Compass, Imu, Motors
 from swarmbed_sim.errors import SimError
-from swarmbed_sim.fiducials import Cameras, Eyes, latency_of
+from swarmbed_sim.fiducials import Eyes, latency_of
 from swarmbed_sim.footprint import TOUCH, Footprint, box_print, disc_print, overlap
 from swarmbed_sim.parts import (
     CARRIER_NUMBERS,
     Air,
     Beat,
     Furniture,
+    Late,
     Leds,
     Life,
     Lifter,
@@ -46,13 +47,14 @@ from swarmbed_sim.parts import (
     power_numbers,
     watts_k,
 )
-from swarmbed_sim.pixels import PixelEyes, Studio
+from swarmbed_sim.pixels import Images, PixelEyes, Studio
 from swarmbed_sim.rings import Ranges, Rings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from swarmbed_core.camera import CameraCalibration
+    from swarmbed_core.device import CornerReading
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import Body, Radio, RangeRing, RobotSpec
@@ -68,8 +70,8 @@ FARTHEST = 1000.0
 
 # Which of a robot's generators is whose; its rings' follow.
 _WHEELS, _IMU, _COMPASS, _CAMERAS, _RINGS = range(5)
-# Of the generators of a crowd's senses' number, one that no sense has.
-_STUDIO = 1000
+# Of a robot's generators, and of those of a crowd's senses' number, one that no sense has.
+_WATCHED = _STUDIO = 1000
 
 # What a `SimWorld` has a row of for each robot.
 _ROWS = ("v_body", "driven", "platforms", "_power_numbers", "_metered", "_energy", "_watts")
@@ -138,7 +140,7 @@ class SimWorld:
         self._motors: dict[str, Motors] = {}
         self._compasses: dict[float, Beat] = {}
         self._rings: dict[RangeRing, Rings] = {}
-        self._eyes: dict[float, Eyes | PixelEyes] = {}
+        self._eyes: dict[tuple[float, bool], Eyes | PixelEyes] = {}
         self._studio: Studio | None = None
         self._airs: dict[Radio, Air] = {}
         self._radios: dict[Radio, int] = {}
@@ -586,7 +588,7 @@ class SimWorld:
             power = Power(self, life, BatteryModel(spec.battery), self._switch)
             self._powers.append((row, power))
             self._metered[row] = True
-        cameras, lenses = self._cameras(life, spec, self._rng(number, _CAMERAS))
+        cameras, images, lenses = self._cameras(life, spec, number)
         device = self._devices[name] = Device(
             name=name,
             spec=spec,
@@ -601,6 +603,7 @@ class SimWorld:
                 for k, ring in enumerate(spec.ranges)
             },
             cameras=cameras,
+            images=images,
             calibrations=lenses,
             power=power,
             radios={radio.name: self._radio(radio, life) for radio in spec.radios},
@@ -621,35 +624,52 @@ class SimWorld:
         return rings
 
     def _cameras(
-        self, life: Life, spec: RobotSpec, rng: np.random.Generator
-    ) -> tuple[Cameras | None, dict[str, CameraCalibration]]:
-        """Make a robot's cameras; return them, and their lenses if they have any of their own."""
+        self, life: Life, spec: RobotSpec, number: int
+    ) -> tuple[Late[CornerReading] | None, Images | None, dict[str, CameraCalibration]]:
+        """Make a robot's cameras; return their markers, their images, and the lenses that are not ideal."""
         if not spec.cameras:
-            return None, {}
+            return None, None, {}
         latency = latency_of(spec.camera_latency, spec.cameras[0].rate, len(spec.cameras))
-        part = Cameras(self, life, latency)
-        localised = self.scene.robots[life.row].localised
-        pixels, lenses = self.scene.scenario.vision == "pixels", {}
-        if pixels:
-            if self._studio is None:
-                key = (*self._seed.spawn_key, self._radio_number + 1, _STUDIO)
-                seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
-                self._studio = Studio(self.scene, seed, noise=self._noise)
-            lenses = self._studio.grind(spec, rng)
-        for rate in dict.fromkeys(camera.rate for camera in spec.cameras):
-            eyes = self._eyes.get(rate)
-            if eyes is None:
-                studio = self._studio
-                eyes = self._eyes[rate] = (
-                    Eyes(rate, self.scene, noise=self._noise)
-                    if studio is None
-                    else PixelEyes(rate, self.scene, studio, noise=self._noise)
-                )
-            if isinstance(eyes, PixelEyes):
-                eyes.add(life, spec, part, rng, lenses, localised=localised)
-            else:
-                eyes.add(life, spec, part, rng, localised=localised)
-        return part, lenses
+        part: Late[CornerReading] = Late(self, life, latency)
+        rng, localised = self._rng(number, _CAMERAS), self.scene.robots[life.row].localised
+        watched: list[Life] = []
+
+        def prepare() -> None:
+            if not watched:
+                for rate in rates:
+                    self._pixel_eyes(rate).add(life, spec, images, {})
+                watched.append(life)
+
+        images = Images(self, life, latency, self._rng(number, _WATCHED), prepare)
+        rates = tuple(dict.fromkeys(camera.rate for camera in spec.cameras))
+        if self.scene.scenario.vision == "pixels":
+            lenses = self._open_studio().grind(spec, rng)
+            for rate in rates:
+                self._pixel_eyes(rate).add(life, spec, images, lenses, part, rng, localised=localised)
+            watched.append(life)
+            return part, images, lenses
+        for rate in rates:
+            eyes = self._eyes.get((rate, False))
+            if not isinstance(eyes, Eyes):
+                eyes = self._eyes[rate, False] = Eyes(rate, self.scene, noise=self._noise)
+            eyes.add(life, spec, part, rng, localised=localised)
+        return part, images, {}
+
+    def _open_studio(self) -> Studio:
+        """Return what renders images."""
+        if self._studio is None:
+            key = (*self._seed.spawn_key, self._radio_number + 1, _STUDIO)
+            seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
+            self._studio = Studio(self.scene, seed, noise=self._noise)
+        return self._studio
+
+    def _pixel_eyes(self, rate: float) -> PixelEyes:
+        """Return the cameras of a rate whose images are rendered."""
+        eyes = self._eyes.get((rate, True))
+        if not isinstance(eyes, PixelEyes):
+            eyes = PixelEyes(rate, self.scene, self._open_studio(), noise=self._noise)
+            self._eyes[rate, True] = eyes
+        return eyes
 
     def _count_radios(self, spec: RobotSpec) -> None:
         """Give each kind of radio that there was not before a number, for its generator."""

@@ -27,7 +27,6 @@ SCENARIO = {
     "seed": 3,
     "robots": [{"place": {"poses": [[0.0, 0.0, 0.3], [-1.5, -1.0, 2.0]]}, "localised": True}],
     "carriers": [{"place": {"poses": [[1.0, 0.6, 0.4], [-1.0, 1.0, 2.0]]}}],
-    "carrier_markers": "dots_carrier_100",
     "controller": {"name": "random_walk"},
 }
 
@@ -257,5 +256,84 @@ def test_robots_that_come_are_seen_and_see():
         assert readings_of(world, 0.2)["dots9"]
         world.remove_robot("dots9")
         world.step()
+    finally:
+        world.close()
+
+
+def images_of(world, name, cameras, seconds):
+    """The images of some cameras of a robot, and all its readings meanwhile."""
+    device, images, readings = world.device(name), [], []
+    device.images.watch(cameras)
+    while world.time < seconds:
+        world.step()
+        images += device.images.read()
+        readings += device.cameras.read()
+    return images, readings
+
+
+@pytest.mark.parametrize("vision", ["corners", "pixels"])
+def test_who_watches_gets_late_images_of_what_is_there(vision):
+    world = make(make_scene(case_of(vision=vision)), np.random.SeedSequence(2))
+    try:
+        device = world.device("dots1")
+        assert not device.images.read()
+        images, readings = images_of(world, "dots1", ["cam0", "cam4"], 0.6)
+        assert {reading.camera for reading in images} == {"cam0", "cam4"}
+        stamps = [reading.stamp for reading in images if reading.camera == "cam0"]
+        assert np.diff(stamps) == pytest.approx(1 / 30, abs=0.011)
+        assert stamps == sorted(stamps)
+        assert max(stamps) < 0.56
+        # What the robot knew of an image is in it.
+        detector, agreed = Detector(640, 480, Health()), 0
+        by_stamp = {reading.stamp: reading for reading in images if reading.camera == "cam0"}
+        for reading in readings:
+            image = by_stamp.get(reading.stamp) if reading.camera == "cam0" else None
+            if image is not None:
+                found = detector.detect(image.image)
+                there = dict(zip(found.ids.tolist(), found.corners, strict=True))
+                for number, corners in zip(reading.ids.tolist(), reading.corners, strict=True):
+                    if number in there:
+                        agreed += 1
+                        assert np.abs(there[number] - corners).max() < 3.0
+        assert agreed
+        device.images.watch(())
+        before = world.time
+        while world.time < before + 0.3:
+            world.step()
+            assert not device.images.read()
+    finally:
+        world.close()
+
+
+@pytest.mark.parametrize("vision", ["corners", "pixels"])
+def test_who_watches_changes_nothing(vision):
+    runs = []
+    for watching in ((), ("cam0", "cam2", "cam4")):
+        world = make(make_scene(case_of(vision=vision)), np.random.SeedSequence(2))
+        try:
+            _, readings = images_of(world, "dots1", watching, 0.4)
+            runs.append([(r.stamp, r.camera, r.corners.tobytes()) for r in readings])
+        finally:
+            world.close()
+    assert runs[0] == runs[1]
+    assert runs[0]
+
+
+def test_only_watched_cameras_are_rendered(monkeypatch):
+    drawn = []
+    draw = Renderer.draw
+
+    def counted(self, camera, *rest):
+        drawn.append(camera.name)
+        return draw(self, camera, *rest)
+
+    monkeypatch.setattr(Renderer, "draw", counted)
+    world = make(make_scene(case_of(vision="corners")), np.random.SeedSequence(2))
+    try:
+        world.device("dots2")
+        images_of(world, "dots1", (), 0.2)
+        assert not drawn
+        images_of(world, "dots1", ["cam1"], 0.4)
+        assert set(drawn) == {"cam1"}
     finally:
         world.close()

@@ -1,0 +1,155 @@
+"""The images of one robot's cameras as topics: as they are, as JPEG, and with the tags in them drawn in.
+
+Only cameras whose images somebody subscribes to take any.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
+from swarmbed_core.camera import CX, CY, FX, FY, K1, K3, cameras_of
+from swarmbed_core.detector import Detector
+from swarmbed_core.errors import SwarmbedError
+from swarmbed_core.pictures import jpeg, with_tags
+
+from swarmbed_robot import qos
+from swarmbed_robot.templates import Template, message, packed_image, stamped
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from swarmbed_core.camera import CameraModel
+    from swarmbed_core.device import ImageReading, ImagesPart
+    from swarmbed_core.spec import Camera
+
+    from swarmbed_robot.api import RobotApi
+
+INFO_RATE = 1.0
+"""Messages a second on `camera_info` while nobody watches the images; else there is one with each."""
+ENCODINGS = {"mono8": 1, "bgr8": 3}
+"""Bytes of a pixel."""
+
+
+class Images:
+    """The image topics of one robot's cameras."""
+
+    def __init__(self, api: RobotApi, part: ImagesPart) -> None:
+        """Offer them."""
+        spec = api.onboard.device.spec
+        models = cameras_of(spec, api.onboard.device.calibrations)
+        self._api = api
+        self._part: ImagesPart | None = part
+        self._watched: frozenset[str] = frozenset()
+        self._topics = {camera.name: _Topics(api, camera, models[camera.name]) for camera in spec.cameras}
+
+    def watch(self) -> None:
+        """Find out whose images somebody wants."""
+        watched = frozenset(name for name, topics in self._topics.items() if topics.watched)
+        if self._part is None or watched == self._watched:
+            return
+        self._watched = watched
+        try:
+            self._part.watch(watched)
+        except SwarmbedError as error:
+            # It would fail the next time too.
+            self._part = None
+            self._api.refuse("images", str(error))
+            self._api.node.get_logger().error(f"{self._api.name}: {error}")
+
+    def cycle(self, now: float) -> None:
+        """Publish what has arrived."""
+        if self._watched and self._part is not None:
+            for reading in self._part.read():
+                self._topics[reading.camera].show(reading)
+        for topics in self._topics.values():
+            topics.tell(now)
+
+    def leave(self) -> None:
+        """Let the cameras rest."""
+        if self._part is not None and self._watched:
+            self._part.watch(())
+
+
+class _Topics:
+    """The topics of one camera."""
+
+    def __init__(self, api: RobotApi, camera: Camera, model: CameraModel) -> None:
+        name, frame = camera.name, f"{api.name}_{camera.name}_optical_frame"
+        self._api = api
+        self._frame = frame
+        self._image = api.output(f"{name}/image", Image, qos.IMAGE, camera.rate)
+        self._packed = api.output(f"{name}/image/compressed", CompressedImage, qos.IMAGE, camera.rate)
+        self._tagged = api.output(f"{name}/image_tags", Image, qos.IMAGE, camera.rate)
+        self._tagged_packed = api.output(
+            f"{name}/image_tags/compressed", CompressedImage, qos.IMAGE, camera.rate
+        )
+        self._info = api.output(f"{name}/camera_info", CameraInfo, qos.OUTPUT, INFO_RATE)
+        self._info_bytes = Template(info_of(frame, camera, model))
+        self._grey = Template(image_of(frame, camera, "mono8"))
+        self._coloured = Template(image_of(frame, camera, "bgr8"))
+        self._detector = Detector(camera.width, camera.height, api.onboard.health, name)
+
+    @property
+    def watched(self) -> bool:
+        """Return whether somebody wants images."""
+        return self._image.wanted or self._packed.wanted or self._tagged.wanted or self._tagged_packed.wanted
+
+    def show(self, reading: ImageReading) -> None:
+        """Publish an image to those who want one."""
+        when = self._api.epoch + reading.stamp
+        if self._info.wanted:
+            self._info.send(filled(self._info_bytes, when))
+        if self._image.wanted:
+            self._image.send(filled(self._grey, when, reading.image))
+        if self._packed.wanted:
+            self._packed.send(filled(Template(packed_image(self._frame, jpeg(reading.image))), when))
+        if self._tagged.wanted or self._tagged_packed.wanted:
+            picture = with_tags(reading.image, self._detector.detect(reading.image))
+            if self._tagged.wanted:
+                self._tagged.send(filled(self._coloured, when, picture))
+            if self._tagged_packed.wanted:
+                self._tagged_packed.send(filled(Template(packed_image(self._frame, jpeg(picture))), when))
+
+    def tell(self, now: float) -> None:
+        """Say what the camera's lens is, now and then: who wants no images may still want to know."""
+        if not self.watched and self._info.due(now):
+            self._info.send(filled(self._info_bytes, self._api.epoch + now))
+
+
+def info_of(frame: str, camera: Camera, model: CameraModel) -> Any:
+    """Return a camera's intrinsics as a message whose stamp a `Template` fills in."""
+    fx, fy, cx, cy = model.numbers[[FX, FY, CX, CY]].tolist()
+    return message(
+        "sensor_msgs/msg/CameraInfo",
+        header=stamped(frame),
+        height=camera.height,
+        width=camera.width,
+        distortion_model="plumb_bob",
+        d=model.numbers[K1 : K3 + 1],
+        k=np.array([fx, 0, cx, 0, fy, cy, 0, 0, 1], dtype=np.float64),
+        r=np.eye(3).ravel(),
+        p=np.array([fx, 0, cx, 0, 0, fy, cy, 0, 0, 0, 1, 0], dtype=np.float64),
+    )
+
+
+def image_of(frame: str, camera: Camera, encoding: str) -> Any:
+    """Return a black image, mono8 or bgr8, for a `Template`; its pixels are its last bytes."""
+    step = camera.width * ENCODINGS[encoding]
+    return message(
+        "sensor_msgs/msg/Image",
+        header=stamped(frame),
+        height=camera.height,
+        width=camera.width,
+        encoding=encoding,
+        step=step,
+        data=np.zeros(camera.height * step, np.uint8),
+    )
+
+
+def filled(template: Template, seconds: float, image: NDArray[np.uint8] | None = None) -> bytes:
+    """Return the bytes of a message of some time of the ROS clock, with the pixels of an image."""
+    template.stamp(*divmod(max(round(seconds * 1e9), 0), 1_000_000_000))
+    if image is not None:
+        template.data[-image.size :] = image.tobytes()
+    return bytes(template.data)
