@@ -58,7 +58,7 @@ class Row:
     at_least: float | None = None
     note: str = ""
     point: dict[str, Any] | None = None
-    """What a plot of growing cost shows of it."""
+    """What a plot shows of it: of growing cost, or of Figure 6."""
 
     @property
     def holds(self) -> bool | None:
@@ -285,7 +285,9 @@ def all_groups() -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
     on_images = (
         ("eyes", eyes.detection),
         ("carrier", eyes.carriers),
+        ("docking", eyes.docking),
         ("figure 6", eyes.figure6),
+        ("pixels", eyes.pixels),
         ("calibration", eyes.calibration),
     )
     return [*GROUPS, *on_images, *whole, *on_ros]
@@ -331,15 +333,19 @@ def main(
         write_json(json_file, data)
         console.print(f"written: {json_file}")
     if markdown_file is not None:
+        from swarmbed_experiments.plots import draw_cost, draw_figure6
+
         points = [row.point for row in rows if row.point is not None]
-        plot = markdown_file.with_name("cost.png") if points else None
+        costs, drives = ([point for point in points if key in point] for key in ("robots", "drives"))
+        plot = markdown_file.with_name("cost.png") if costs else None
         write_text(markdown_file, as_markdown(rows, plot))
         console.print(f"written: {markdown_file}")
         if plot is not None:
-            from swarmbed_experiments.plots import draw_cost
-
-            draw_cost(plot, points)
+            draw_cost(plot, costs)
             console.print(f"written: {plot}")
+        if drives:
+            draw_figure6(markdown_file.with_name("figure6.png"), drives)
+            console.print(f"written: {markdown_file.with_name('figure6.png')}")
 
 
 def as_table(rows: Sequence[Row], width: int) -> Table:

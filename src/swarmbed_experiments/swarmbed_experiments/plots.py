@@ -168,6 +168,38 @@ def draw_sweep(file: Path, rows: Sequence[Mapping[str, Any]], title: str, *, pap
     _save(figure, file)
 
 
+def draw_figure6(file: Path, drives: Sequence[Mapping[str, Any]]) -> None:
+    """Draw where robots were that drove a square, and by how much they were mistaken (DOTS paper, Figure 6).
+
+    Args:
+        file: PNG to write.
+        drives: each with its `speed`, and `drives`: for each seed rows of time, x, y, error of x, error of y.
+
+    Raises:
+        RunError: the picture cannot be written.
+    """
+    figure = Figure(figsize=(5.5 * len(drives), 6.0), layout="constrained")
+    panels = figure.subplots(2, len(drives), squeeze=False, sharex="col")
+    for column, told in enumerate(drives):
+        for row, axis in enumerate("xy"):
+            axes = panels[row][column]
+            first = np.asarray(told["drives"][0])
+            axes.plot(first[:, 0], first[:, 1 + row], color=PALETTE[0], linewidth=1.8)
+            axes.set_ylabel(f"true {axis} (m)", color=PALETTE[0])
+            axes.set_ylim(-1.2, 1.2)
+            errors = axes.twinx()
+            for drive in told["drives"]:
+                rows = np.asarray(drive)
+                errors.plot(rows[:, 0], 1e3 * np.abs(rows[:, 3 + row]), color=ALARM, linewidth=0.5, alpha=0.5)
+            errors.set_ylabel(f"error of {axis} (mm)", color=ALARM)
+            errors.set_ylim(0.0, None)
+            _plain(axes)
+            errors.spines["top"].set_visible(False)
+        panels[0][column].set_title(f"{told['speed']:g} m/s, {len(told['drives'])} seeds")
+        panels[1][column].set_xlabel("time (s)")
+    _save(figure, file)
+
+
 def draw_cost(file: Path, rows: Sequence[Mapping[str, Any]], title: str = "What a robot costs") -> None:
     """Draw how the cost of a simulation grows with the number of robots.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes.util
 import importlib
 import os
 import re
@@ -280,6 +281,31 @@ def test_rates(graph):
     for name, rate in told.items():
         if name != "tf":
             assert len(got[name]) / seconds == pytest.approx(rate, rel=0.25, abs=1.0), name
+
+
+@pytest.mark.skipif(ctypes.util.find_library("EGL") is None, reason="no EGL here: no images")
+def test_images(graph):
+    """One camera's image topics: who listens gets images of the encoding, the frame and the rate told."""
+    told = {word(row[0]): row for row in rows("Topics of a robot") if row[0].startswith("`cam0/")}
+    kinds = {
+        name: getattr(importlib.import_module("sensor_msgs.msg"), word(row[2]).rpartition("/")[2])
+        for name, row in told.items()
+    }
+    got = {name: [] for name in told}
+    made = [graph.create_subscription(k, f"/dots1/{n}", got[n].append, qos.OUTPUT) for n, k in kinds.items()]
+    graph.until(lambda: all(len(messages) > 20 for messages in got.values()), "images")
+    for subscription in made:
+        graph.destroy_subscription(subscription)
+    image, tagged = got["cam0/image"][-1], got["cam0/image_tags"][-1]
+    assert (image.encoding, image.width, image.height) == ("mono8", 640, 480)
+    assert (tagged.encoding, tagged.width, tagged.height) == ("bgr8", 640, 480)
+    for name, messages in got.items():
+        assert {sent.header.frame_id for sent in messages} == {"dots1_cam0_optical_frame"}, name
+        stamps = [sent.header.stamp.sec + 1e-9 * sent.header.stamp.nanosec for sent in messages[-20:]]
+        if name != "cam0/camera_info":
+            assert stamps[-1] - stamps[0] == pytest.approx(19 / 30, rel=0.25), name
+    frames = {t.child_frame_id for sent in graph.static for t in sent.transforms}
+    assert "dots1_cam0_optical_frame" in frames
 
 
 def test_frames(graph):

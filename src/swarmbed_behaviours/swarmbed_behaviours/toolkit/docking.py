@@ -84,6 +84,7 @@ class DockingParameters(Part):
         sure: how sure the carrier's centre must be by then, one sigma in metres.
         sure_yaw: and its direction, in radians.
         centred: how far off the carrier's centre it is lifted, in metres.
+        centred_yaw: how askew, in radians.
         blocked: likelihood of a collision above which a way is not free.
         time_limit: seconds for the way to the centre.
         give_up: seconds, about, for which a carrier is left alone that could not be picked up.
@@ -99,7 +100,8 @@ class DockingParameters(Part):
     line_yaw: Positive = 0.08
     sure: Positive = 0.006
     sure_yaw: Positive = 0.03
-    centred: Positive = 0.006
+    centred: Positive = 0.004
+    centred_yaw: Positive = 0.012
     blocked: Annotated[float, Field(ge=0, le=1)] = 0.05
     time_limit: Positive = 30.0
     give_up: Positive = 10.0
@@ -430,7 +432,11 @@ class CentreUnder(_Step):
         goal = (x, y, yaw + QUARTER * round((mine - yaw) / QUARTER))
         vx, vy, omega = board.senses.twist_body.tolist()
         still = math.hypot(vx, vy) < 0.02 and abs(omega) < 0.05
-        if still and board.distance_to(goal) < asked.centred and abs(wrap(goal[2] - mine)) < asked.line_yaw:
+        if (
+            still
+            and board.distance_to(goal) < asked.centred
+            and abs(wrap(goal[2] - mine)) < asked.centred_yaw
+        ):
             board.stop()
             return Status.SUCCESS
         status = board.go_to(goal, asked.centre_speed)
