@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 
-from swarmbed_core.calibration import Sight, View
+from swarmbed_core.calibration_target import Sight, View
 from swarmbed_core.camera import HEIGHT, WIDTH, CameraCalibration, CameraModel, undistort_k
 from swarmbed_core.errors import MarkerError
 from swarmbed_core.geometry import rotate
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from swarmbed_core.calibration import CalibrationTarget
+    from swarmbed_core.calibration_target import CalibrationTarget
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import Camera
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from swarmbed_core.codes import MODULES
 from swarmbed_core.kernel import kernel
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     ByteArray = NDArray[np.uint8]
     BitArray = NDArray[np.uint64]
 
-MODULES = 8
-"""Squares along a code's side, its black border included."""
 BITS = (MODULES - 2) ** 2
 REACH_MIN, REACH_MAX = 1.6, 3.0
 """Pixels to each side of an edge within which it is looked for; less than a module, or others come in."""

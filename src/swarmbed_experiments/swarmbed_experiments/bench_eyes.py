@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from py_trees.behaviour import Behaviour
-    from swarmbed_core.config import Part
     from swarmbed_core.camera import CameraModel
+    from swarmbed_core.config import Part
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import Scene
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from swarmbed_core.calibration import Album, CalibrationTarget, calibrate, plan
+from swarmbed_core.calibration import calibrate
+from swarmbed_core.calibration_target import Album, CalibrationTarget, plan
 from swarmbed_core.camera import CX, CY, FX, FY, cameras_of
 from swarmbed_core.control import Mode
 from swarmbed_core.errors import MarkerError
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path as FilePath
 
-    from swarmbed_core.calibration import CalibrationResult, Stop
+    from swarmbed_core.calibration import CalibrationResult
+    from swarmbed_core.calibration_target import Stop
     from swarmbed_core.health import Health
     from swarmbed_core.local import LocalRobot
 

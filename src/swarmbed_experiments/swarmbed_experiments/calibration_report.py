@@ -15,7 +15,8 @@ import numpy as np
 import yaml
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from swarmbed_core.calibration import INTRINSICS, MOUNTING, CalibrationResult, coverage
+from swarmbed_core.calibration import INTRINSICS, MOUNTING, CalibrationResult
+from swarmbed_core.calibration_target import coverage
 
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import write_text

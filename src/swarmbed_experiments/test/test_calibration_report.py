@@ -5,8 +5,9 @@ import re
 import cv2
 import numpy as np
 import pytest
-from swarmbed_core.calibration import CalibrationTarget, calibrate, plan
+from swarmbed_core.calibration import calibrate
 from swarmbed_core.calibration_check import make_views, random_lens
+from swarmbed_core.calibration_target import CalibrationTarget, plan
 from swarmbed_core.camera import CameraCalibration, CameraModel
 from swarmbed_core.health import Health
 from swarmbed_core.spec import RobotSpec

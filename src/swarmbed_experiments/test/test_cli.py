@@ -122,6 +122,9 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_writes_the_summary(tmp_path):
         (["run", "--speed", "0"], "neither max nor a number above 0"),
         (["run", "--speed", "nan"], "neither max nor a number above 0"),
         (["run", "--nonsense"], "No such option"),
+        (["run", "--images", "dots9/cam0"], "a robot and a camera are right, such as dots1/cam0"),
+        (["run", "--images", "dots1"], "a robot and a camera are right, such as dots1/cam0"),
+        (["run", "--images", "dots1/cam9"], "its cameras are cam0, cam1, cam2, cam3, cam4"),
         (["plot", "nowhere"], "summary.json: cannot be read"),
         (["sweep", "--workers", "2", "--dask", "tcp://h:1"], "not with --dask"),
         (

@@ -2,15 +2,19 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import cv2
 import numpy as np
 import py_trees
 import pytest
 from mcap.reader import make_reader
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_typestore
+from swarmbed_core.codes import modules
+from swarmbed_core.device import ImageReading
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.memory import MemoryWorld, Placement
 from swarmbed_core.robot import Command
@@ -18,7 +22,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_core.world import CarrierTruth
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.recording import MAP_CELL, Recorder
+from swarmbed_experiments.recording import MAP_CELL, Recorder, watch
 
 STORE = get_typestore(Stores.ROS2_JAZZY)
 
@@ -378,3 +382,59 @@ def test_the_same_run_gives_the_same_bytes(tmp_path):
     for file in files:
         record(file, scene, seconds=0.5)
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+class Pictures:
+    """Cameras of which one always sees the same."""
+
+    def __init__(self):
+        self.watched = set()
+        self.pending = []
+
+    def watch(self, cameras):
+        self.watched = set(cameras)
+
+    def read(self):
+        pending, self.pending = self.pending, []
+        return pending
+
+
+def test_images_are_recorded_on_request_with_their_tags(tmp_path):
+    image = np.full((480, 640), 210, np.uint8)
+    image[200:280, 280:360] = np.kron(modules(7) * np.uint8(255), np.ones((10, 10), np.uint8))
+    scene = make_scene(scenario())
+    room = Room(scene)
+    robots, pictures = room.swarm.robots, Pictures()
+    robot = SimpleNamespace(
+        name="dots1", onboard=SimpleNamespace(device=replace(robots[0].onboard.device, images=pictures))
+    )
+    watched = watch(["dots1/cam0", "dots1/cam2"], [robot])
+    assert pictures.watched == {"cam0", "cam2"}
+    file = tmp_path / "recording.mcap"
+    programs = [SimpleNamespace(doing="nothing") for _ in robots]
+    with Recorder(file, scene, room, robots, watched) as recorder:
+        for k in range(5):
+            pictures.pending = [ImageReading(0.1 * k - 0.03, "cam0", image) for _ in range(3)]
+            recorder.tick(0.1 * k + 0.1, robots, programs)
+    with AnyReader([file], default_typestore=STORE) as reader:
+        kept = [c for c in reader.connections if "/image" in c.topic]
+        assert [(c.topic, c.msgtype) for c in kept] == [
+            ("/dots1/cam0/image_tags/compressed", "sensor_msgs/msg/CompressedImage")
+        ]
+        sent = [reader.deserialize(data, c.msgtype) for c, _, data in reader.messages(connections=kept)]
+    assert len(sent) == 5  # the newest of each tick
+    stamps = [m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in sent]
+    assert stamps == pytest.approx([max(0.1 * k - 0.03, 0.0) for k in range(5)])
+    assert sent[0].header.frame_id == "dots1_cam0_optical_frame"
+    shown = cv2.imdecode(sent[0].data, cv2.IMREAD_COLOR).astype(int)
+    coloured = np.ptp(shown, axis=2) > 60
+    rows, columns = np.nonzero(coloured)
+    assert 190 < rows.min() < 205
+    assert 270 < columns.min() < 285
+
+
+@pytest.mark.parametrize("asked", ["dots3/cam0", "dots1", "dots1/cam7", "/cam0", ""])
+def test_images_of_nothing_are_refused(asked):
+    room = Room(make_scene(scenario()))
+    with pytest.raises(RunError, match="images of"):
+        watch([asked], room.swarm.robots)

@@ -347,6 +347,7 @@ def test_rviz_shows_what_is_there(graph):
     assert ours.keys() == {
         *("/scene", "/carriers"),
         *(f"/dots1/{topic}" for topic in ("robot_description", "sensor/scan", "collision_map", "path")),
+        *(f"/dots1/{camera}/image_tags" for camera in ("cam0", "cam4")),
     }
     for name, (reliability, durability) in ours.items():
         [info] = [i for i in graph.get_publishers_info_by_topic(name) if i.node_name == "world"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-    from swarmbed_core.calibration import CalibrationTarget
+    from swarmbed_core.calibration_target import CalibrationTarget
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.markers import CarrierMarkers, Marker
     from swarmbed_core.scene import CarrierPlacement, RobotPlacement, Scene
