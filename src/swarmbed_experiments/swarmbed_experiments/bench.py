@@ -287,6 +287,7 @@ def all_groups() -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
         ("carrier", eyes.carriers),
         ("docking", eyes.docking),
         ("figure 6", eyes.figure6),
+        ("localisation", eyes.localisation),
         ("pixels", eyes.pixels),
         ("calibration", eyes.calibration),
     )

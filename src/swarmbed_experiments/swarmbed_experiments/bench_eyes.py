@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import multiprocessing
 import os
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
+import yaml
 from swarmbed_behaviours.follow_path import PathFile
 from swarmbed_behaviours.toolkit import Docking, DockingParameters, TreeController, pick_up
+from swarmbed_core.arena import Arena
 from swarmbed_core.camera import cameras_of
 from swarmbed_core.control import Mode
 from swarmbed_core.detector import Detector, Pool
@@ -22,6 +25,8 @@ from swarmbed_core.geometry import between
 from swarmbed_core.health import Health
 from swarmbed_core.imaging import Imaging
 from swarmbed_core.local import LocalSwarm
+from swarmbed_core.markers import MarkerMap
+from swarmbed_core.robot import Command
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_core.trajectory import Path, Waypoint
@@ -334,6 +339,87 @@ def figure6(quick: bool) -> Iterator[Row]:
         name = f"eyes: Figure 6 at {speed:g} m/s"
         yield Row(f"{name}, worst", 1e3 * worst, "mm", at_most=31, note=note, point=point)
         yield Row(f"{name}, sigma", 1e3 * sigma, "mm", at_most=8, note="the paper: 22.3 and 16.1 mm")
+
+
+def localisation(quick: bool) -> Iterator[Row]:
+    """Find the robot's place by some of the arena's markers, and again after a hand has carried it away."""
+    with tempfile.TemporaryDirectory() as folder:
+        for count in (12,) if quick else (1, 2, 3, 6, 12):
+            arena = _arena_of(count, FilePath(folder))
+            seeds, seconds = (1, 3.0) if quick else (4, 30.0)
+            runs = _each(_circle, [(seed, arena, seconds) for seed in range(SEED, SEED + seeds)])
+            rows = np.concatenate([run for run in runs if len(run)] or [np.full((1, 5), math.nan)])
+            rms = 1e3 * float(np.sqrt(np.mean(rows[:, 1:3] ** 2, axis=0)).max())
+            begins = [float(run[0, 0]) if len(run) else math.inf for run in runs]
+            name = f"eyes: place by {count} marker{'s' if count > 1 else ''}"
+            note = f"{seeds} circles of {seconds:g} s, known after {max(begins):.1f} s at the latest"
+            yield Row(f"{name}, RMS of an axis", rms, "mm", note=note)
+            yield Row(f"{name}, mean NEES over its expectation", float(rows[:, 4].mean()) / 3, "")
+    tries = 1 if quick else 20
+    spent = _each(_kidnapped, [(seed,) for seed in range(SEED, SEED + tries)])
+    note = f"{tries} places; from there on within 50 mm and 3 deg"
+    yield Row("eyes: kidnapped robot knows its place again, worst", max(spent), "s", at_most=2, note=note)
+
+
+def _arena_of(count: int, folder: FilePath) -> str:
+    """Write the arena with only some of its markers, spread over the walls; return its file."""
+    arena, markers = Arena.load("dots_arena"), MarkerMap.load("dots_arena")
+    kept = [markers.markers[(1 + round(k * 12 / count)) % 12] for k in range(count)]
+    walls, file = folder / f"walls{count}.yaml", folder / f"arena{count}.yaml"
+    for model, changes, path in (
+        (markers, {"markers": [marker.model_dump() for marker in kept]}, walls),
+        (arena, {"marker_map": str(walls)}, file),
+    ):
+        data = model.model_dump(mode="json", exclude_none=True) | changes
+        path.write_text(yaml.safe_dump(json.loads(json.dumps(data))), encoding="utf-8")
+    return str(file)
+
+
+def _circle(seed: int, arena: str, seconds: float) -> FloatArray:
+    """Drive in a circle; return rows of time, errors of x, y and yaw, and NEES, from where the place is known."""
+    rng = np.random.default_rng(seed)
+    pose = [*rng.uniform(-0.5, 0.5, 2).tolist(), float(rng.uniform(-math.pi, math.pi))]
+    robots = [{"localised": True, "place": {"poses": [pose]}}]
+    scene = make_scene(_scenario(seed, robots=robots, arena=arena))
+    world = make(scene, np.random.SeedSequence(seed))
+    try:
+        swarm = LocalSwarm.of_scene(scene, world)
+        robot = swarm.robots[0]
+        rows = []
+        while world.time < seconds:
+            robot.act(Command(velocity_body=(0.3, 0.0, 0.4)))
+            swarm.run(0.1)
+            believed = robot.onboard.filter
+            if believed.localised:
+                off = believed.pose - world.truth()[0, :3]
+                off[2] = math.remainder(float(off[2]), 2 * math.pi)
+                nees = float(off @ np.linalg.solve(believed.covariance[:3, :3], off))
+                rows.append([world.time, *off.tolist(), nees])
+        return np.array(rows).reshape(-1, 5)
+    finally:
+        world.close()
+
+
+def _kidnapped(seed: int) -> float:
+    """Carry a robot that knows its place to another one; return the seconds until it knows that."""
+    rng = np.random.default_rng(seed)
+    poses = [[*rng.uniform(-1.9, 1.9, 2).tolist(), float(rng.uniform(-math.pi, math.pi))] for _ in range(2)]
+    robots = [{"localised": True, "place": {"poses": poses[:1]}}]
+    scene = make_scene(_scenario(seed, robots=robots))
+    world = make(scene, np.random.SeedSequence(seed))
+    try:
+        swarm = LocalSwarm.of_scene(scene, world)
+        swarm.run(2.0)
+        world.teleport(world.names[0], tuple(poses[1]))
+        began = known = world.time
+        while world.time < began + 5.0:
+            swarm.run(0.02)
+            off = swarm.robots[0].onboard.filter.pose - world.truth()[0, :3]
+            if np.hypot(*off[:2]) > 0.05 or abs(math.remainder(float(off[2]), 2 * math.pi)) > math.radians(3):
+                known = world.time
+        return known - began
+    finally:
+        world.close()
 
 
 def pixels(quick: bool) -> Iterator[Row]:

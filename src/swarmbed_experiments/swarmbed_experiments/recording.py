@@ -303,7 +303,9 @@ class Recorder:
             return
         nanoseconds, seconds, rest = self._now
         template = what if isinstance(what, Template) else Template(what)
-        template.stamp(*((seconds, rest) if time is None else divmod(round(time * 1e9), 1_000_000_000)))
+        template.stamp(
+            *((seconds, rest) if time is None else divmod(max(round(time * 1e9), 0), 1_000_000_000))
+        )
         try:
             channel = self._channels.get(topic) or self._new_channel(topic, kind)
             count = self._counts[topic] = self._counts[topic] + 1
