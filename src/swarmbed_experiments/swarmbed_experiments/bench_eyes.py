@@ -376,7 +376,7 @@ def _arena_of(count: int, folder: FilePath) -> str:
 
 
 def _circle(seed: int, arena: str, seconds: float) -> FloatArray:
-    """Drive in a circle; return rows of time, errors of x, y and yaw, and NEES, from where the place is known."""
+    """Drive in a circle; return rows of time, errors of x, y, yaw, and NEES, while the place is known."""
     rng = np.random.default_rng(seed)
     pose = [*rng.uniform(-0.5, 0.5, 2).tolist(), float(rng.uniform(-math.pi, math.pi))]
     robots = [{"localised": True, "place": {"poses": [pose]}}]
