@@ -339,14 +339,15 @@ def main(
         points = [row.point for row in rows if row.point is not None]
         costs, drives = ([point for point in points if key in point] for key in ("robots", "drives"))
         plot = markdown_file.with_name("cost.png") if costs else None
-        write_text(markdown_file, as_markdown(rows, plot))
+        square = markdown_file.with_name("figure6.png") if drives else None
+        write_text(markdown_file, as_markdown(rows, plot, square))
         console.print(f"written: {markdown_file}")
         if plot is not None:
             draw_cost(plot, costs)
             console.print(f"written: {plot}")
-        if drives:
-            draw_figure6(markdown_file.with_name("figure6.png"), drives)
-            console.print(f"written: {markdown_file.with_name('figure6.png')}")
+        if square is not None:
+            draw_figure6(square, drives)
+            console.print(f"written: {square}")
 
 
 def as_table(rows: Sequence[Row], width: int) -> Table:
@@ -360,7 +361,7 @@ def as_table(rows: Sequence[Row], width: int) -> Table:
     return table
 
 
-def as_markdown(rows: Sequence[Row], plot: FilePath | None = None) -> str:
+def as_markdown(rows: Sequence[Row], plot: FilePath | None = None, square: FilePath | None = None) -> str:
     """Return the page docs/benchmarks.md."""
     about = machine()
     lines = [
@@ -379,6 +380,8 @@ def as_markdown(rows: Sequence[Row], plot: FilePath | None = None) -> str:
         lines.append(f"| {row.name} | {row.value:.4g} {row.unit} | {row.bound} | {mark} | {row.note} |")
     if plot is not None:
         lines += ["", f"![How cost grows with the number of robots]({plot.name})"]
+    if square is not None:
+        lines += ["", f"![The square of Figure 6 with rendered images]({square.name})"]
     return "\n".join(lines) + "\n"
 
 

@@ -87,7 +87,7 @@ def shots(seed: int, count: int) -> tuple[list[Shot], float]:
 
     Carriers stand about; a code that one hides does not count as one that is to be found.
     """
-    scene = make_scene(_scenario(seed, carriers=4))
+    scene = make_scene(_scenario(seed, loads=4))
     looks = Looks(scene)
     imaging = Imaging.load(IMAGING)
     rng = np.random.default_rng(seed)
@@ -114,7 +114,7 @@ def shots(seed: int, count: int) -> tuple[list[Shot], float]:
     return made, float(np.median(spent[2:]))
 
 
-def _scenario(seed: int, carriers: int = 0, **changes: Any) -> Scenario:
+def _scenario(seed: int, loads: int = 0, **changes: Any) -> Scenario:
     data = {
         "version": 1,
         "title": "eyes",
@@ -124,9 +124,9 @@ def _scenario(seed: int, carriers: int = 0, **changes: Any) -> Scenario:
         "robots": [{"localised": True, "place": {"poses": [[-0.8, -0.8, 0.0]]}}],
         "controller": {"name": "follow_path"},
     }
-    if carriers:
+    if loads:
         area = {"x_min": -1.8, "x_max": 1.8, "y_min": -1.8, "y_max": 1.8}
-        data["carriers"] = [{"count": carriers, "place": {"area": area}}]
+        data["carriers"] = [{"count": loads, "place": {"area": area}}]
     return Scenario.model_validate(data | changes)
 
 
@@ -245,7 +245,7 @@ def carriers(quick: bool) -> Iterator[Row]:
 
 def carrier_share(seed: int, tries: int) -> tuple[float, int]:
     """Return the share of random poses from which a carrier's side is found, and how many they were."""
-    scene = make_scene(_scenario(seed, carriers=1))
+    scene = make_scene(_scenario(seed, loads=1))
     looks, still, imaging = Looks(scene), Still(scene), Imaging.load(IMAGING)
     spec, [carrier] = scene.robots[0].spec, scene.carriers
     rng = np.random.default_rng(seed)
@@ -304,11 +304,9 @@ def _lifted(seed: int) -> tuple[float, float] | None:
     x, y, yaw = *rng.uniform(-0.3, 0.3, 2), rng.uniform(-math.pi, math.pi)
     way, far = rng.uniform(-math.pi, math.pi), rng.uniform(0.5, 1.0)
     robot = [x + far * math.cos(way), y + far * math.sin(way), rng.uniform(-math.pi, math.pi)]
-    places = {
-        "robots": [{"place": {"poses": [[float(value) for value in robot]]}}],
-        "carriers": [{"place": {"poses": [[float(x), float(y), float(yaw)]]}}],
-    }
-    scene = make_scene(_scenario(seed, **places))
+    robots = [{"place": {"poses": [[float(value) for value in robot]]}}]
+    carriers = [{"place": {"poses": [[float(x), float(y), float(yaw)]]}}]
+    scene = make_scene(_scenario(seed, robots=robots, carriers=carriers))
     world = make(scene, np.random.SeedSequence(seed))
     try:
         swarm = LocalSwarm.of_scene(scene, world)
@@ -437,6 +435,8 @@ def pixels(quick: bool) -> Iterator[Row]:
     done, touched = len(times["pixels"]), sum(int(row["collisions"]) for row in rows)
     note = f"{done} of {seeds} seeds; {touched} contacts of two robots"
     yield Row("eyes: task with pixels, 5 of 5 carriers", 100 * done / seeds, "%", at_least=100, note=note)
+    if not (times["pixels"] and times["corners"]):
+        return
     means = {vision: float(np.mean(some)) for vision, some in times.items()}
     note = f"{means['pixels']:.1f} s (worst {max(times['pixels']):.0f} s) beside {means['corners']:.1f} s"
     ratio = means["pixels"] / means["corners"]

@@ -100,6 +100,9 @@ def run(
     from swarmbed_experiments.runner import Run, warm_up
     from swarmbed_experiments.scenarios import load_scenario
 
+    if images and no_record:
+        message = "--images are a part of the recording, which --no-record leaves out"
+        raise typer.BadParameter(message, param_hint="--images")
     console = Console()
     times = as_speed(speed)
     case, source = load_scenario(scenario, sets or (), world=world, seed=seed)

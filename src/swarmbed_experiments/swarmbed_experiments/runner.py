@@ -305,7 +305,7 @@ class Run:
         """
         from swarmbed_experiments.recording import watch
 
-        watched = watch(images, self.robots) if images else ()
+        watched = watch(images, self.robots) if images and record and out is not None else ()
         directory = None if out is None else new_directory(out, self.name, self.scenario.seed)
         self.begin(directory, record=record, images=watched)
         verdict: Verdict

@@ -31,7 +31,7 @@ DPI = 127
 PX = DPI / 25.4
 """Pixels a millimetre: five."""
 ARENA = MarkerMap.load("dots_arena")
-CARRIER = CarrierMarkers.load("dots_carrier")
+CARRIER = CarrierMarkers.load("dots_carrier_40")
 DETECTOR = cv2.aruco.ArucoDetector(cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_ARUCO_MIP_36h12))
 
 
@@ -232,10 +232,13 @@ def test_markers_that_do_not_hang_upright_say_so():
 
 
 def test_a_side_says_how_high_it_is():
-    said = [words.text for words in side_sheet(CARRIER, 107, 3).words]
-    assert said[0] == "id 107, code 100 mm, side 3 of 4"
-    assert said[1] == "centre 20 mm above the underside"
-    assert said[2] == "paper's edge 5 mm below it"
+    told = {
+        "dots_carrier_40": ("code 40 mm", "centre 20 mm above", "paper's edge 5 mm below it"),
+        "dots_carrier": ("code 100 mm", "centre 65 mm above", "paper's edge 2.5 mm above it"),
+    }
+    for name, (code, centre, edge) in told.items():
+        said = [words.text for words in side_sheet(CarrierMarkers.load(name), 107, 3).words]
+        assert said[:3] == [f"id 107, {code}, side 3 of 4", f"{centre} the underside", edge]
 
 
 def test_a_tiny_code_has_a_sheet_that_can_be_read():
@@ -323,19 +326,19 @@ def call(monkeypatch, capsys, *words):
 
 def test_the_command_writes_beside_and_says_what(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    status, out, _ = call(monkeypatch, capsys, "dots_carrier", "--ids", "100-101")
+    status, out, _ = call(monkeypatch, capsys, "dots_carrier_40", "--ids", "100-101")
     assert status == 0
     assert out.splitlines() == [
-        "dots_carrier.pdf: 6 pages, A4; page 1 says how to print, cut and place",
+        "dots_carrier_40.pdf: 6 pages, A4; page 1 says how to print, cut and place",
         "the carriers' sides, four of each id: page 2",
         "the underside, to print once for each carrier: pages 3-6",
     ]
-    first = Path("dots_carrier.pdf").read_bytes()
+    first = Path("dots_carrier_40.pdf").read_bytes()
     assert first.count(b"/Type /Page ") == 6
-    status, out, _ = call(monkeypatch, capsys, "dots_carrier", "--ids", "100,101", "--out", "again")
+    status, out, _ = call(monkeypatch, capsys, "dots_carrier_40", "--ids", "100,101", "--out", "again")
     assert status == 0
     assert Path("again.pdf").read_bytes() == first
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["again.pdf", "dots_carrier.pdf"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again.pdf", "dots_carrier_40.pdf"]
 
 
 def test_a_file_of_ones_own_is_printed_on_the_paper_asked_for(tmp_path, monkeypatch, capsys):

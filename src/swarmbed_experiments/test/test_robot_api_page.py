@@ -157,22 +157,31 @@ def graph(tmp_path_factory):
     folder = tmp_path_factory.mktemp("world")
     file = folder / "localised.yaml"
     file.write_text(LOCALISED, encoding="utf-8")
-    held = contextlib.ExitStack()
-    domain = held.enter_context(own_domain())
-    spinner = Spinner(domain=domain)
+    # Whatever goes wrong below, no world outlives it: another test would meet it in this domain.
+    with contextlib.ExitStack() as held:
+        domain = held.enter_context(own_domain())
+        spinner = Spinner(domain=domain)
+        held.callback(spinner.close)
+        yield visitor(folder, domain, spinner, file, held)
+
+
+def visitor(folder, domain, spinner, file, held):
+    """A node that has discovered all of a world that was started in its domain."""
     node = spinner.node("visitor")
     statuses, frames, static = [], [], []
     node.create_subscription(WorldStatus, "/world/status", statuses.append, qos.LATCHED)
     node.create_subscription(TFMessage, "/tf", frames.append, qos.TF)
     node.create_subscription(TFMessage, "/tf_static", static.append, qos.LATCHED)
     program = f"{get_package_prefix('swarmbed_robot')}/lib/swarmbed_robot/world"
-    log = (folder / "log").open("wb")
+    log = held.enter_context((folder / "log").open("wb"))
     process = subprocess.Popen(
         [program, str(file), "--speed", "1"],
         env=os.environ | {"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"},
         stdout=log,
         stderr=subprocess.STDOUT,
     )
+    held.callback(process.wait, 20)
+    held.callback(process.terminate)
 
     def until(done, what):
         end = time.monotonic() + PATIENCE
@@ -186,17 +195,13 @@ def graph(tmp_path_factory):
     services = {word(row[0]) for row in rows("A world") if len(row) == 3}
     services |= {f"/dots1/{word(row[0])}/_action/send_goal" for row in rows("Actions of a robot")}
     topics = {f"/dots1/{word(row[0])}" for row in rows("Topics of a robot")}
+    until(lambda: ("world", "/") in node.get_node_names_and_namespaces(), "the world's node")
     until(
         lambda: services <= {n for n, _ in node.get_service_names_and_types_by_node("world", "/")}, "services"
     )
     until(lambda: topics <= there(node, "/dots1/").keys(), "topics")
     node.frames, node.static, node.until, node.spinner = frames, static, until, spinner
-    yield node
-    process.terminate()
-    process.wait(20)
-    spinner.close()
-    log.close()
-    held.close()
+    return node
 
 
 def there(graph, prefix):

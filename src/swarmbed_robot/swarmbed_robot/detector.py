@@ -7,6 +7,7 @@ lens: they begin when `<camera>/camera_info` has come.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -58,16 +59,17 @@ TELL = 1.0
 CHANNELS = {"mono8": 1, "8UC1": 1, "bgr8": 3, "8UC3": 3, "rgb8": 3, "bgra8": 4, "rgba8": 4}
 
 
-def pixels_of(sent: Image, health: Health, name: str) -> NDArray[np.uint8] | None:
-    """Return a message's image, grey or blue, green and red; None, and count it, if there is none."""
+def pixels_of(sent: Image, size: tuple[int, int], health: Health, name: str) -> NDArray[np.uint8] | None:
+    """Return a message's image, grey or blue, green and red; None, and count it, if it is none of a size."""
     channels = CHANNELS.get(sent.encoding)
     if channels is None:
         health.refuse("image.encoding", f"{name}: '{sent.encoding}'; one of {', '.join(CHANNELS)} is right")
         return None
     data = np.frombuffer(sent.data, np.uint8)
     height, width, step = sent.height, sent.width, sent.step
-    if step < width * channels or len(data) != height * step:
-        health.refuse("image.size", f"{name}: {len(data)} bytes for {width}x{height} of {sent.encoding}")
+    if (height, width) != size or step < width * channels or len(data) != height * step:
+        what = f"{len(data)} bytes for {width}x{height} of {sent.encoding}"
+        health.refuse("image.size", f"{name}: {what}; {size[1]}x{size[0]} is right")
         return None
     rows = data.reshape(height, step)[:, : width * channels]
     if channels == 1:
@@ -124,7 +126,7 @@ class Watcher:
         self._cameras = [_Camera(self, there[name], packed=options["compressed"]) for name in wanted]
         if self.spec.lifter is not None:
             node.create_subscription(Float32, f"/{self.robot}/lifter_height", self._lifted, qos.INPUT)
-        node.create_timer(TELL, self._tell)
+        self.timer = node.create_timer(TELL, self._tell)
 
     def calibrated(self, camera: str, sent: CameraInfo) -> None:
         """Take a camera's lens."""
@@ -234,16 +236,19 @@ class _Camera:
         self._watcher.pool.submit(self._work, sent)
 
     def _work(self, sent: Any) -> None:
-        """Look at an image, and at what came meanwhile."""
-        while sent is not None:
-            try:
-                self._look(sent)
-            except Exception as error:  # noqa: BLE001 - no image stops who looks at it
-                self._watcher.health.refuse("image", f"{self.name}: {type(error).__name__}: {error}")
-            with self._lock:
-                self.looked += 1
-                sent, self._waiting = self._waiting, None
-                self._busy = sent is not None
+        """Look at an image, and have the one that came meanwhile looked at after those of other cameras."""
+        try:
+            self._look(sent)
+        except Exception as error:  # noqa: BLE001 - no image stops who looks at it
+            self._watcher.health.refuse("image", f"{self.name}: {type(error).__name__}: {error}")
+        with self._lock:
+            self.looked += 1
+            sent, self._waiting = self._waiting, None
+            self._busy = sent is not None
+        if sent is not None:
+            # Not once the node ends.
+            with contextlib.suppress(RuntimeError):
+                self._watcher.pool.submit(self._work, sent)
 
     def _look(self, sent: Any) -> None:
         """Publish what one image shows: frames first, for who is told of a tag looks for its frame."""
@@ -257,14 +262,15 @@ class _Camera:
         reading = CornerReading(seconds, self.name, found.ids[kept], found.corners[kept])
         tags, frames = watcher.seen(reading)
         if frames:
-            watcher.frames.publish(stamped_frames(frames, seconds))
+            watcher.frames.publish(stamped_frames(frames, stamp))
         self._tags.publish(TagArray(data=tags))
 
     def _found(self, sent: Any) -> Detection | None:
         """Return the codes in a message's image, None if it has none."""
         if isinstance(sent, CompressedImage):
-            return self._detector.decode(bytes(sent.data))
-        image = pixels_of(sent, self._watcher.health, self.name)
+            image = self._detector.unpack(bytes(sent.data))
+        else:
+            image = pixels_of(sent, self._detector.size, self._watcher.health, self.name)
         return None if image is None else self._detector.detect(image)
 
 

@@ -24,6 +24,7 @@ from tf2_msgs.msg import TFMessage
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from builtin_interfaces.msg import Time
     from swarmbed_core.camera import CameraCalibration
     from swarmbed_core.device import CornerReading
     from swarmbed_core.geometry import FloatArray
@@ -65,7 +66,7 @@ class Eyes:
         pose = localiser.pose if localiser.localised else None
         tags, frames = self._sights.seen(reading, None if lifter is None else lifter.set_point, pose)
         if frames:
-            told = stamped_frames(frames, api.epoch + reading.stamp)
+            told = stamped_frames(frames, wire.stamp_of(api.epoch + reading.stamp))
             for listeners in self._frames_to:
                 if listeners.wanted:
                     listeners.send(told)
@@ -187,9 +188,8 @@ class Sights:
         return transform_of(parent, child, place.tolist(), _quaternion_of(turn))
 
 
-def stamped_frames(frames: list[TransformStamped], seconds: float) -> TFMessage:
+def stamped_frames(frames: list[TransformStamped], stamp: Time) -> TFMessage:
     """Return frames of one time of the ROS clock as a message."""
-    stamp = wire.stamp_of(seconds)
     for frame in frames:
         frame.header.stamp = stamp
     return TFMessage(transforms=frames)

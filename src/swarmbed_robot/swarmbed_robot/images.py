@@ -62,8 +62,9 @@ class Images:
         if self._watched and self._part is not None:
             for reading in self._part.read():
                 self._topics[reading.camera].show(reading)
-        for topics in self._topics.values():
-            topics.tell(now)
+        for name, topics in self._topics.items():
+            if self._part is None or name not in self._watched:
+                topics.tell(now)
 
     def leave(self) -> None:
         """Let the cameras rest."""
@@ -86,8 +87,8 @@ class _Topics:
         )
         self._info = api.output(f"{name}/camera_info", CameraInfo, qos.OUTPUT, INFO_RATE)
         self._info_bytes = Template(info_of(frame, camera, model))
-        self._grey = Template(image_of(frame, camera, "mono8"))
-        self._coloured = Template(image_of(frame, camera, "bgr8"))
+        self._camera = camera
+        self._templates: dict[str, Template] = {}
         self._detector = Detector(camera.width, camera.height, api.onboard.health, name)
 
     @property
@@ -101,19 +102,25 @@ class _Topics:
         if self._info.wanted:
             self._info.send(filled(self._info_bytes, when))
         if self._image.wanted:
-            self._image.send(filled(self._grey, when, reading.image))
+            self._image.send(filled(self._raw("mono8"), when, reading.image))
         if self._packed.wanted:
             self._packed.send(filled(Template(packed_image(self._frame, jpeg(reading.image))), when))
         if self._tagged.wanted or self._tagged_packed.wanted:
             picture = with_tags(reading.image, self._detector.detect(reading.image))
             if self._tagged.wanted:
-                self._tagged.send(filled(self._coloured, when, picture))
+                self._tagged.send(filled(self._raw("bgr8"), when, picture))
             if self._tagged_packed.wanted:
                 self._tagged_packed.send(filled(Template(packed_image(self._frame, jpeg(picture))), when))
 
+    def _raw(self, encoding: str) -> Template:
+        """Return the bytes of images; megabytes that nobody may ever need."""
+        if encoding not in self._templates:
+            self._templates[encoding] = Template(image_of(self._frame, self._camera, encoding))
+        return self._templates[encoding]
+
     def tell(self, now: float) -> None:
         """Say what the camera's lens is, now and then: who wants no images may still want to know."""
-        if not self.watched and self._info.due(now):
+        if self._info.due(now):
             self._info.send(filled(self._info_bytes, self._api.epoch + now))
 
 

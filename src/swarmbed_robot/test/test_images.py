@@ -145,13 +145,16 @@ def test_where_nothing_can_be_rendered_that_is_told_once_and_the_robot_goes_on(d
     dots.listen("cam1/image", Image)
     dots.run(1.0)
     assert pictures.asked == 1
-    assert dots.refused["images"] == 1
-    assert "cannot be rendered" in dots.onboard.health.latest["images"]
-    assert not dots.refused["api"]
+    assert dots.refused["input.images"] == 1
+    assert "cannot be rendered" in dots.onboard.health.latest["input.images"]
+    assert not dots.refused["input.api"]
+    infos = dots.listen("cam0/camera_info", CameraInfo)
+    dots.run(2.05)
+    assert len(infos) >= 2
 
 
 def test_when_the_robot_leaves_its_cameras_rest(dots, pictures):
     dots.listen("cam0/image", Image)
     assert pictures.watched
-    dots.api.close()
+    dots.api.leave()
     assert not pictures.watched

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 IMAGING = "dots"
 """The file of config/imaging by which pictures are taken."""
+MOST_PENDING = 10
+"""Images of a camera that are kept for who does not read."""
 ABOVE = 0.15
 """Metres beside a tray from which the upward camera looks whether it is below it."""
 
@@ -59,14 +61,13 @@ class Studio:
         self._seed = seed
         self.looks = Looks(scene)
         self.renderer = Renderer(self.looks, imaging, seed)
+        self._next: Scene | None = None
         self.health = Health()
         self._now = -1.0
 
     def show(self, scene: Scene) -> None:
-        """Show another scene from now on: robots came or went."""
-        self.renderer.close()
-        self.looks = Looks(scene)
-        self.renderer = Renderer(self.looks, self.imaging, self._seed)
+        """Show another scene from the next image on: robots came or went."""
+        self._next = scene
         self._now = -1.0
 
     def grind(self, spec: RobotSpec, rng: np.random.Generator) -> dict[str, CameraCalibration]:
@@ -77,6 +78,11 @@ class Studio:
         """Put everything where it is now."""
         if now != self._now:
             self._now = now
+            if self._next is not None:
+                self.renderer.close()
+                self.looks = Looks(self._next)
+                self.renderer = Renderer(self.looks, self.imaging, self._seed)
+                self._next = None
             self.looks.place(physics)
             self.renderer.update()
 
@@ -125,6 +131,11 @@ class Images(Late[ImageReading]):
             self._prepare()
         self.wanted = frozenset(cameras)
         self._pending = [item for item in self._pending if item[2].camera in self.wanted]
+
+    def deliver(self, ready: float, reading: ImageReading) -> None:
+        """Hand an image out from a time on; who does not read loses the oldest."""
+        super().deliver(ready, reading)
+        del self._pending[: -MOST_PENDING * len(self.wanted)]
 
 
 @dataclass(slots=True, eq=False)

@@ -120,7 +120,8 @@ class Renderer:
         self._grain: NDArray[np.int8] | None = None
 
     def update(self) -> None:
-        """Take over where everything is now."""
+        """Take over where everything is now; until another renderer does, this one draws."""
+        self._context.make_current()
         self._mujoco.mjv_updateScene(
             self._looks.model,
             self._looks.data,
@@ -244,7 +245,8 @@ class Renderer:
         return _Lens(left, right, bottom, top, (wide, high), maps, shade)
 
     def close(self) -> None:
-        """Give the graphics memory back."""
+        """Give the graphics memory back; other renderers go on with `update`."""
+        self._context.make_current()
         self._drawn.free()
         self._context.free()
 

@@ -13,6 +13,7 @@ Radios lose packets as the scenario has it, and images are as late as they are o
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -668,6 +669,10 @@ class SimWorld:
         eyes = self._eyes.get((rate, True))
         if not isinstance(eyes, PixelEyes):
             eyes = PixelEyes(rate, self.scene, self._open_studio(), noise=self._noise)
+            corners = self._eyes.get((rate, False))
+            if corners is not None:
+                # The same light: images are taken when corners are.
+                eyes.beat = deepcopy(corners.beat)
             self._eyes[rate, True] = eyes
         return eyes
 

@@ -78,6 +78,7 @@ def main():
     imaging = Imaging.load("dots")
     places, spec = places_of(scene), scene.robots[0].spec
     told = {}
+    HERE.mkdir(exist_ok=True)
     for old in HERE.glob("*.jpg"):
         old.unlink()
     for k in range(COUNT):

@@ -263,6 +263,10 @@ def test_robots_that_come_are_seen_and_see():
 def images_of(world, name, cameras, seconds):
     """The images of some cameras of a robot, and all its readings meanwhile."""
     device, images, readings = world.device(name), [], []
+    # Not at the beginning: who comes later sees by the same light.
+    while world.time < 0.105:
+        world.step()
+        device.cameras.read()
     device.images.watch(cameras)
     while world.time < seconds:
         world.step()
@@ -283,7 +287,8 @@ def test_who_watches_gets_late_images_of_what_is_there(vision):
         assert np.diff(stamps) == pytest.approx(1 / 30, abs=0.011)
         assert stamps == sorted(stamps)
         assert max(stamps) < 0.56
-        # What the robot knew of an image is in it.
+        # Images are taken when corners are, and what the robot knew of one is in it.
+        assert {r.stamp for r in readings if 0.11 < r.stamp < 0.5 and r.camera == "cam0"} <= set(stamps)
         detector, agreed = Detector(640, 480, Health()), 0
         by_stamp = {reading.stamp: reading for reading in images if reading.camera == "cam0"}
         for reading in readings:
@@ -337,3 +342,56 @@ def test_only_watched_cameras_are_rendered(monkeypatch):
         assert set(drawn) == {"cam1"}
     finally:
         world.close()
+
+
+@pytest.mark.parametrize("vision", ["corners", "pixels"])
+def test_robots_may_come_and_go_while_somebody_watches(vision):
+    world = make(make_scene(case_of(vision=vision)), np.random.SeedSequence(2))
+    try:
+        from swarmbed_core.scene import RobotPlacement
+
+        device, spec = world.device("dots1"), world.scene.robots[0].spec
+        device.images.watch(["cam0"])
+        world.add_robot(RobotPlacement("dots9", spec, (1.0, -1.0, 0.0), localised=True))
+        world.device("dots9").images.watch(["cam0"])
+        gone = world.device("dots2")
+        gone.images.watch(["cam1"])
+        for _ in range(30):
+            world.step()
+        assert device.images.read()
+        assert world.device("dots9").images.read()
+        gone.images.read()
+        world.remove_robot("dots2")
+        for _ in range(30):
+            world.step()
+        assert not gone.images.read()
+        assert device.images.read()
+        assert world.device("dots9").images.read()
+    finally:
+        world.close()
+
+
+def test_who_does_not_read_loses_the_oldest_images():
+    world = make(make_scene(case_of()), np.random.SeedSequence(2))
+    try:
+        device = world.device("dots1")
+        device.images.watch(["cam0"])
+        while world.time < 1.0:
+            world.step()
+        stamps = [reading.stamp for reading in device.images.read()]
+        assert 5 <= len(stamps) <= 10
+        assert stamps[0] > 0.5
+    finally:
+        world.close()
+
+
+def test_a_world_goes_on_seeing_when_another_one_ends():
+    worlds = [make(make_scene(case_of(vision="pixels")), np.random.SeedSequence(k)) for k in (1, 2)]
+    try:
+        for world in worlds:
+            assert readings_of(world, 0.15)["dots1"]
+        worlds.pop(0).close()
+        assert readings_of(worlds[0], 0.4)["dots1"]
+    finally:
+        for world in worlds:
+            world.close()
