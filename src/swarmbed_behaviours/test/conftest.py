@@ -132,7 +132,7 @@ class CarrierEyes:
             image[k] = u, v
         step = np.roll(image, -1, axis=0) - image
         turn = step[:, 0] * np.roll(step[:, 1], -1) - step[:, 1] * np.roll(step[:, 0], -1)
-        return image if turn.min() > 0 and np.hypot(*step.T).min() > 7 else None
+        return image if turn.min() > 0 and np.hypot(*step.T).min() > 16 else None
 
 
 @pytest.fixture

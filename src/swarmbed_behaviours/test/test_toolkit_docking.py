@@ -48,7 +48,7 @@ def around(bearing, distance, carrier=CARRIER):
     return (carrier[0] + distance * math.cos(angle), carrier[1] + distance * math.sin(angle), bearing / 7.0)
 
 
-@pytest.mark.parametrize(("bearing", "distance"), [(0, 0.9), (20, 0.6), (44, 0.8), (95, 1.0), (-130, 0.5)])
+@pytest.mark.parametrize(("bearing", "distance"), [(0, 0.9), (20, 0.6), (44, 0.8), (95, 1.0), (-130, 0.7)])
 def test_a_carrier_in_sight_is_lifted_without_touching_its_legs(carrier_arena, bearing, distance):
     world, swarm, eyes = carrier_arena(around(bearing, distance), CARRIER)
     docking = docking_of(swarm.robots[0])
@@ -84,7 +84,7 @@ def test_a_carrier_that_is_not_wanted_is_not_noticed(carrier_arena):
 
 
 def test_a_carrier_that_is_taken_away_is_lost_and_not_given_up(carrier_arena):
-    _, swarm, eyes = carrier_arena(around(0, 0.8), CARRIER)
+    _, swarm, eyes = carrier_arena(around(0, 1.1), CARRIER)
     docking = docking_of(swarm.robots[0])
     pick = pick_up(docking)
     tick(NoticesCarrier(docking), docking)

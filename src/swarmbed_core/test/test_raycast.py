@@ -14,9 +14,9 @@ NOTHING = np.empty((0, 4))
 NO_DISCS = np.empty((0, 3))
 FAR = 10.0
 
-# Whole millimetres: what is shorter than rounding errors has no sides.
+# Whole millimetres, and rays that are along no wall of such a length: what is smaller, rounding decides.
 metres = st.integers(-3000, 3000).map(lambda millimetres: millimetres / 1000)
-angles = st.floats(-math.pi, math.pi)
+angles = st.integers(-3141, 3140).map(lambda milliradians: (milliradians + 0.37) / 1000)
 walls = st.lists(st.tuples(metres, metres, metres, metres), max_size=5)
 posts = st.lists(st.tuples(metres, metres, st.floats(0.01, 0.5)), max_size=5)
 
