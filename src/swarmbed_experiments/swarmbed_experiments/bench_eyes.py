@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 import yaml
+from py_trees.composites import Sequence
 from swarmbed_behaviours.follow_path import PathFile
-from swarmbed_behaviours.toolkit import Docking, DockingParameters, TreeController, pick_up
+from swarmbed_behaviours.toolkit import Docking, DockingParameters, NoticesCarrier, TreeController, pick_up
 from swarmbed_core.arena import Arena
 from swarmbed_core.camera import cameras_of
 from swarmbed_core.control import Mode
@@ -39,7 +40,7 @@ from swarmbed_experiments.bench import SEED, Row
 from swarmbed_experiments.sweep import sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from typing import ClassVar
 
     from numpy.typing import NDArray
@@ -295,14 +296,15 @@ class _PickUp(TreeController):
 
     def make_tree(self) -> Behaviour:
         """Return the tree."""
-        return pick_up(Docking(self.board, self.parameters, lambda _board, _place: True))
+        docking = Docking(self.board, self.parameters, lambda _board, _place: True)
+        return Sequence("pick up", memory=True, children=[NoticesCarrier(docking), pick_up(docking)])
 
 
 def _lifted(seed: int) -> tuple[float, float] | None:
     """Return how far off a carrier's centre, and how askew, a robot lifts it; None if it does not."""
     rng = np.random.default_rng(seed)
     x, y, yaw = *rng.uniform(-0.3, 0.3, 2), rng.uniform(-math.pi, math.pi)
-    way, far = rng.uniform(-math.pi, math.pi), rng.uniform(0.5, 1.0)
+    way, far = rng.uniform(-math.pi, math.pi), rng.uniform(0.5, 0.9)
     robot = [x + far * math.cos(way), y + far * math.sin(way), rng.uniform(-math.pi, math.pi)]
     robots = [{"place": {"poses": [[float(value) for value in robot]]}}]
     carriers = [{"place": {"poses": [[float(x), float(y), float(yaw)]]}}]
@@ -483,7 +485,7 @@ def _square(seed: int, speed: float, limit: float) -> FloatArray:
         world.close()
 
 
-def _each(work: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]) -> list[Any]:
+def _each(work: Callable[..., Any], jobs: list[tuple[Any, ...]]) -> list[Any]:
     """Return what some work comes to with each of some arguments, on all cores."""
     with multiprocessing.get_context("spawn").Pool(min(os.cpu_count() or 1, len(jobs))) as pool:
         return pool.starmap(work, jobs, chunksize=1)
