@@ -21,7 +21,7 @@ from swarmbed_core.markers import DICTIONARY_SIZE
 from swarmbed_core.quads import BITS, read_quads_k
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,6 +42,10 @@ THIN_MIN = 4
 """Pixels of the shorter side of the upright box around a candidate."""
 FLAT = 0.0075
 """Least share of the square of its circumference that a quad has as its area; a square has 1/16."""
+BLANK = 4.0
+"""Grey levels by which the pixels of an image differ at least (one sigma), if there is anything in it."""
+NOISY = 4000
+"""Outlines that no scene has: hundreds are many."""
 ERRORS_MAX = 3
 """Wrong bits that are mended; all codes differ by 12."""
 
@@ -121,6 +125,8 @@ class Detector:
             return None
         if image.ndim == CHANNELS and image.shape[2] == CHANNELS:
             image = cv2.cvtColor(image, cv2.COLOR_BGR2GRAY)
+        elif image.ndim == CHANNELS and image.shape[2] == 1:
+            image = image[:, :, 0]
         if image.shape != self.size:
             height, width = self.size
             problem = f"{self._name}: an image of {image.shape}, {width}x{height} is right"
@@ -130,22 +136,45 @@ class Detector:
 
     def _read(self, grey: ByteArray) -> Detection:
         """Return the codes in a grey image of the right size."""
-        quads = candidates(grey)
+        found = outlines(grey)
+        quads = candidates(found)
         ids = np.empty(len(quads), dtype=np.int64)
         corners, quality = np.empty((len(quads), 4, 2)), np.empty((len(quads), 2))
         count = read_quads_k(grey, quads, self._words, ERRORS_MAX, ids, corners, quality)
+        if not count:
+            self._doubt(grey, len(found))
         return Detection(ids[:count], corners[:count])
+
+    def _doubt(self, grey: ByteArray, outlines: int) -> None:
+        """Count an image without codes that may show nothing at all."""
+        if outlines > NOISY:
+            problem = f"{self._name}: {outlines} outlines and no code: noise? A scene has a few hundred"
+            self._health.refuse("image.noise", problem)
+            return
+        # A pixel in a hundred tells.
+        sigma = float(grey[5::10, 5::10].std())
+        if sigma < BLANK:
+            problem = f"{self._name}: grey {grey.mean():.0f} all over: covered, dark or dazzled?"
+            self._health.refuse("image.blank", problem)
 
 
 def truncated(data: bytes) -> bool:
     """Return whether a JPEG lacks its end; a decoder would make up what is not there."""
-    return len(data) < 4 or (data[:2] == b"\xff\xd8" and b"\xff\xd9" not in data[-64:])
+    if len(data) < 4 or data[:2] != b"\xff\xd8":
+        return len(data) < 4
+    # Some cameras fill a frame up with zeros.
+    return b"\xff\xd9" not in data[-64:] and not data.rstrip(b"\0").endswith(b"\xff\xd9")
 
 
-def candidates(grey: ByteArray) -> FloatArray:
-    """Return the quads (n, 4, 2) in an image whose inside is dark, about where they are."""
+def outlines(grey: ByteArray) -> Sequence[Any]:
+    """Return the outlines of what is darker in an image than what is around it."""
     dark = cv2.adaptiveThreshold(grey, 255, cv2.ADAPTIVE_THRESH_MEAN_C, cv2.THRESH_BINARY_INV, WINDOW, DARKER)
-    outlines, _ = cv2.findContours(dark, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
+    found, _ = cv2.findContours(dark, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
+    return found
+
+
+def candidates(outlines: Sequence[Any]) -> FloatArray:
+    """Return those of outlines that are quads (n, 4, 2), about where they are."""
     found = []
     for outline in outlines:
         if len(outline) < 4:

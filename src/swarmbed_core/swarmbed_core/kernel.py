@@ -34,11 +34,20 @@ KEPT = 4
 
 def kernel(function: F) -> F:
     """Compile `function` with numba on its first call, from the disk cache where there is one."""
+    return _compiled(function, nogil=False)
+
+
+def free_kernel(function: F) -> F:
+    """Compile likewise what other threads may run beside: for long work, since letting go costs time too."""
+    return _compiled(function, nogil=True)
+
+
+def _compiled(function: F, *, nogil: bool) -> F:
     directory = cache_directory(Path(function.__code__.co_filename).resolve().parent)
     before = settings.CACHE_DIR
     settings.CACHE_DIR = str(directory) if directory else before
     try:
-        compiled = numba.njit(cache=True, fastmath=False, error_model="numpy")(function)
+        compiled = numba.njit(cache=True, fastmath=False, error_model="numpy", nogil=nogil)(function)
     finally:
         settings.CACHE_DIR = before
     return cast("F", compiled)
@@ -55,7 +64,7 @@ def cache_directory(package: Path) -> Path | None:
         for file in sorted(folder.glob("*.py")):
             source = file.read_bytes()
             # Others have no part in a kernel, and change often.
-            if b"@kernel" in source:
+            if b"@kernel" in source or b"@free_kernel" in source:
                 digest.update(source)
     named = settings.CACHE_DIR
     kernels = Path(named) if named else package / "__pycache__" / "kernels"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from swarmbed_core.codes import MODULES
-from swarmbed_core.kernel import kernel
+from swarmbed_core.kernel import free_kernel, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -305,7 +305,7 @@ def decode_k(
     return best <= errors_max
 
 
-@kernel
+@free_kernel
 def read_quads_k(
     image: ByteArray,
     quads: FloatArray,

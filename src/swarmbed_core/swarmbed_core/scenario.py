@@ -170,6 +170,8 @@ class Scenario(ConfigFile):
     Attributes:
         vision: `corners` works out where the corners of markers are in the cameras' images; `pixels` renders
             the images and lets the robots' detector look for them, which takes a hundred times as long.
+        exposure: seconds of light of an image, by which it is blurred when the robot moves; what
+            config/imaging says, if not given.
     """
 
     FOLDER: ClassVar[str] = "config/scenarios"
@@ -181,6 +183,7 @@ class Scenario(ConfigFile):
     time_limit: Annotated[float, Field(gt=0, le=1e6)]
     noise: bool = True
     vision: Literal["corners", "pixels"] = "corners"
+    exposure: Annotated[float, Field(ge=0, le=0.03)] | None = None
     robots: Annotated[tuple[Robots, ...], Field(min_length=1)]
     carriers: tuple[Carriers, ...] = ()
     carrier_markers: str = "dots_carrier"

@@ -148,26 +148,44 @@ def test_what_is_seen_in_a_mirror_is_no_code(detector):
 def test_colour_is_taken_too(detector):
     image = cv2.cvtColor(picture([(3, SQUARE * 60 + [300, 200])]), cv2.COLOR_GRAY2BGR)
     assert detector.detect(image).ids.tolist() == [3]
+    assert detector.detect(image[:, :, :1]).ids.tolist() == [3]
 
 
-def test_a_jpeg_is_read(detector, health):
+@pytest.mark.parametrize("filled_up", [0, 1000])
+def test_a_jpeg_is_read(detector, health, filled_up):
     corners = SQUARE * 60 + [300, 200]
     _, packed = cv2.imencode(".jpg", picture([(3, corners)]), [cv2.IMWRITE_JPEG_QUALITY, 80])
-    detection = detector.decode(packed.tobytes())
+    detection = detector.decode(packed.tobytes() + bytes(filled_up))
     assert np.abs(found_at(detection, 3, corners) - corners).max() < 0.2
     assert not health.counts
 
 
-def test_noise_black_white_and_stripes_hold_no_codes(detector, health):
+def test_images_that_show_nothing_are_counted(detector, health):
+    rng = np.random.default_rng(2)
+    dark = np.clip(rng.normal(3, 2.5, (HEIGHT, WIDTH)), 0, 255)
+    for image in (np.zeros((HEIGHT, WIDTH)), np.full((HEIGHT, WIDTH), 255), dark):
+        assert not len(detector.detect(image.astype(np.uint8)).ids)
+    assert health.counts == {"image.blank": 3}
+    assert health.latest["image.blank"] == "cam0: grey 3 all over: covered, dark or dazzled?"
+    for _ in range(5):
+        assert not len(detector.detect(rng.integers(0, 256, (HEIGHT, WIDTH), dtype=np.uint8)).ids)
+    assert health.counts == {"image.blank": 3, "image.noise": 5}
+
+
+def test_stripes_and_chessboards_hold_no_codes(detector, health):
     rng = np.random.default_rng(2)
     for image in (
-        np.zeros((HEIGHT, WIDTH)),
-        np.full((HEIGHT, WIDTH), 255),
-        *(rng.integers(0, 256, (HEIGHT, WIDTH)) for _ in range(5)),
         np.tile(np.arange(WIDTH) // 8 % 2 * 255, (HEIGHT, 1)),
         *(np.kron(rng.integers(0, 2, (HEIGHT // k, WIDTH // k)) * 255, np.ones((k, k))) for k in (4, 8, 10)),
     ):
         assert not len(detector.detect(image.astype(np.uint8)).ids)
+    assert not health.counts
+
+
+def test_a_code_in_much_noise_is_no_refused_image(detector, health):
+    corners = SQUARE * 120 + [300, 200]
+    image = picture([(3, corners)], np.random.default_rng(4), noise=8.0)
+    assert detector.detect(image).ids.tolist() == [3]
     assert not health.counts
 
 

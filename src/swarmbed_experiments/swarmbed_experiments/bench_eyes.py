@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 import yaml
-from py_trees.composites import Sequence
+from py_trees.composites import Selector, Sequence
+from py_trees.decorators import SuccessIsRunning
 from swarmbed_behaviours.follow_path import PathFile
-from swarmbed_behaviours.toolkit import Docking, DockingParameters, NoticesCarrier, TreeController, pick_up
+from swarmbed_behaviours.toolkit import (
+    Do,
+    Docking,
+    DockingParameters,
+    NoticesCarrier,
+    TreeController,
+    pick_up,
+)
 from swarmbed_core.arena import Arena
 from swarmbed_core.camera import cameras_of
 from swarmbed_core.control import Mode
@@ -289,7 +297,7 @@ def docking(quick: bool) -> Iterator[Row]:
 
 
 class _PickUp(TreeController):
-    """Picks up whatever carrier it sees."""
+    """Picks up whatever carrier it sees, and turns until it sees one."""
 
     Parameters: ClassVar[type[Part]] = DockingParameters
     parameters: DockingParameters
@@ -297,7 +305,9 @@ class _PickUp(TreeController):
     def make_tree(self) -> Behaviour:
         """Return the tree."""
         docking = Docking(self.board, self.parameters, lambda _board, _place: True)
-        return Sequence("pick up", memory=True, children=[NoticesCarrier(docking), pick_up(docking)])
+        turn = SuccessIsRunning("turn", Do("turn", self.board, lambda board: board.drive((0.0, 0.0, 0.5))))
+        look = Selector("look", memory=False, children=[NoticesCarrier(docking), turn])
+        return Sequence("pick up", memory=True, children=[look, pick_up(docking)])
 
 
 def _lifted(seed: int) -> tuple[float, float] | None:

@@ -19,7 +19,7 @@ def test_bounds_decide():
     assert not bench.Row("a", 0.1, "s", at_least=0.5, at_most=2.0).holds
 
 
-IMAGES = {"eyes", "carrier", "figure 6", "calibration"}
+IMAGES = {"eyes", "carrier", "docking", "figure 6", "localisation", "pixels", "calibration"}
 
 
 @pytest.mark.parametrize("name", [name for name, _ in bench.all_groups()])

@@ -8,6 +8,7 @@ lens: they begin when `<camera>/camera_info` has come.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -51,7 +52,7 @@ OPTIONS = (
     Option("compressed", False, "take the JPEGs of <camera>/image/compressed"),
     Option("arena", "dots_arena", "whose markers on walls have frames"),
     Option("carriers", "dots_carrier", "the markers on carriers, of config/markermaps, or such a file"),
-    Option("workers", 2, "images that are looked at at a time", 1, 64),
+    Option("workers", 0, "images that are looked at at a time; 0: as many as there are cores", 0, 64),
 )
 
 TELL = 1.0
@@ -116,10 +117,11 @@ class Watcher:
         self.under = set() if self._carriers is None else set(self._carriers.underside_ids)
         self.health = SharedHealth()
         self.lock = Lock()
-        self.pool = ThreadPoolExecutor(options["workers"], thread_name_prefix="detector")
+        workers = options["workers"] or os.cpu_count() or 1
+        self.pool = ThreadPoolExecutor(workers, thread_name_prefix="detector")
         self._height = None if self.spec.lifter is None else self.spec.lifter.lowered
         self._calibrations: dict[str, CameraCalibration] = {}
-        self._sights = Sights(self.robot, self.spec, {}, self._carriers, self._walls)
+        self._sights = Sights(self.robot, self.spec, {}, self._carriers, self._walls, self.health)
         self.frames = node.create_publisher(TFMessage, f"/{self.robot}/tf", qos.TF)
         self._diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", qos.OUTPUT)
         self._told = time.monotonic()
@@ -153,7 +155,7 @@ class Watcher:
             if self._calibrations.get(camera) == found:
                 return
             known = self._calibrations | {camera: found}
-            sights = Sights(self.robot, self.spec, known, self._carriers, self._walls)
+            sights = Sights(self.robot, self.spec, known, self._carriers, self._walls, self.health)
         except (SwarmbedError, ValueError) as error:
             self.health.refuse("camera_info", f"{camera}: {error}")
             return

@@ -49,7 +49,10 @@ class Eyes:
         self._next = {camera.name: 0.0 for camera in spec.cameras}
         self._outputs = {camera.name: api.outputs[f"{camera.name}_tags"] for camera in spec.cameras}
         calibrations = onboard.device.calibrations
-        self._sights = Sights(api.name, spec, calibrations, onboard.carrier_markers, onboard.marker_map)
+        # What is wrong with markers the robot itself counts already, in the same images.
+        self._sights = Sights(
+            api.name, spec, calibrations, onboard.carrier_markers, onboard.marker_map, Health()
+        )
 
     def watch(self) -> None:
         """Look at images only while somebody wants to know what is in them."""
@@ -93,6 +96,7 @@ class Sights:
         calibrations: Mapping[str, CameraCalibration],
         carriers: CarrierMarkers | None,
         walls: MarkerMap | None,
+        health: Health,
     ) -> None:
         """Begin.
 
@@ -102,14 +106,16 @@ class Sights:
             calibrations: of those that are not ideal.
             carriers: the markers on carriers, if they have frames.
             walls: the markers on walls, likewise.
+            health: counts markers that contradict themselves.
         """
         self._robot = robot
+        self._health = health
         self._lifter = spec.lifter
         self._lifted = {camera.name for camera in spec.cameras if camera.on_lifter}
         self._models = cameras_of(spec, calibrations)
         self._solver = None
         if spec.carrier is not None and carriers is not None:
-            self._solver = CarrierPoseSolver(carriers, spec, self._models, Health())
+            self._solver = CarrierPoseSolver(carriers, spec, self._models, health)
         joints = {joint.child: joint for joint in joints_of(model_of(spec))}
         self._cameras = {}
         for camera in spec.cameras:
@@ -135,6 +141,14 @@ class Sights:
         if reading.camera in self._lifted:
             return self._seen_above(reading, height)
         tags = [_tag(number, corners[i]) for i, number in enumerate(ids)]
+        for tag in tags:
+            if tag.points[0].y + tag.points[1].y > tag.points[2].y + tag.points[3].y:
+                problem = f"{reading.camera}: marker {tag.id} hangs upside down"
+                self._health.refuse("marker.upside_down", problem)
+        twice = {number for number in ids if number in self._walls and ids.count(number) > 1}
+        for number in sorted(twice):
+            problem = f"{reading.camera}: marker {number} of a wall is in the image more than once"
+            self._health.refuse("marker.twice", problem)
         frames = []
         if self._solver is not None:
             rise = self._solver.clearance + self._solver.markers.sides.rise
@@ -143,7 +157,7 @@ class Sights:
                 frames.append(self._frame(reading.camera, sight.id, (x, y, rise), _facing(yaw), height))
         for i, number in enumerate(ids):
             wall = self._walls.get(number)
-            if wall is None:
+            if wall is None or number in twice:
                 continue
             if pose is not None:
                 place, yaw = wall.position, wall.yaw

@@ -199,7 +199,7 @@ def test_no_tags_are_an_answer_too(make, image):
     rig.send(image)
     rig.ros.spin_until(lambda: rig.tags)
     assert not rig.tags[0].data
-    assert not rig.refused
+    assert rig.refused == {"image.blank": 1}
 
 
 def test_a_tag_upside_down_and_one_twice(make):
@@ -211,6 +211,22 @@ def test_a_tag_upside_down_and_one_twice(make):
     assert [tag.id for tag in rig.tags[0].data] == [7, 7]
     for tag in rig.tags[0].data:
         assert tag.points[0].y > tag.points[3].y
+    assert rig.refused == {"marker.upside_down": 2, "marker.twice": 1}
+    assert rig.watcher.health.latest["marker.twice"].startswith("cam0: marker 7 of a wall")
+
+
+def test_a_tag_of_a_wall_that_is_there_twice_has_no_frame(make):
+    rig = make()
+    rig.calibrate()
+    image = picture()
+    rig.send(image)
+    rig.ros.spin_until(lambda: rig.frames and rig.tags)
+    image[60:140, 100:180] = image[TOP : TOP + SIDE, LEFT : LEFT + SIDE]
+    del rig.frames[:]
+    rig.send(image)
+    # Frames come before the tags.
+    rig.ros.spin_until(lambda: [tag.id for tag in rig.tags[-1].data] == [7, 7])
+    assert not rig.frames
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,9 @@ class Studio:
         Raises:
             SimError: this machine cannot render.
         """
-        imaging = Imaging.load(IMAGING)
-        if not noise:
-            imaging = imaging.model_copy(update={"noise": 0.0})
+        imaging, exposure = Imaging.load(IMAGING), scene.scenario.exposure
+        changes = ({} if noise else {"noise": 0.0}) | ({} if exposure is None else {"exposure": exposure})
+        imaging = imaging.model_copy(update=changes)
         self.imaging = imaging
         self._seed = seed
         self.looks = Looks(scene)
@@ -66,7 +66,7 @@ class Studio:
         self._now = -1.0
 
     def show(self, scene: Scene) -> None:
-        """Show another scene from the next image on: robots came or went."""
+        """Show another scene from the next image on: robots or boxes came or went."""
         self._next = scene
         self._now = -1.0
 

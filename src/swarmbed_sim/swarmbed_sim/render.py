@@ -32,6 +32,8 @@ NEAR, FAR = 0.004, 60.0
 """Metres before and behind which nothing is drawn: a tray is 30 mm above the camera below it."""
 MOST = (704, 528)
 """Pixels of the largest image that can be drawn, see `looks`."""
+LENSES = 128
+"""Lenses that are kept, 3 MB each: those of more than thirty robots."""
 BLURRED = 5
 """Moments of an exposure that takes time."""
 EDGE = 1.0
@@ -210,20 +212,25 @@ class Renderer:
     def _lens(self, numbers: FloatArray) -> _Lens:
         """Return how a camera with these intrinsics is drawn."""
         key = numbers[: K3 + 1].tobytes() + numbers[[WIDTH, HEIGHT]].tobytes()
-        lens = self._lenses.get(key)
-        if lens is None:
-            lens = self._lenses[key] = self._grind(numbers)
+        lens = self._lenses.pop(key, None) or self._grind(numbers)
+        # The one that was used last stands last.
+        self._lenses[key] = lens
+        if len(self._lenses) > LENSES:
+            del self._lenses[next(iter(self._lenses))]
         return lens
 
     def _grind(self, numbers: FloatArray) -> _Lens:
         """Work out from where in a pinhole's image each pixel comes."""
         fx, fy, cx, cy = numbers[[FX, FY, CX, CY]].tolist()
         width, height = int(numbers[WIDTH]), int(numbers[HEIGHT])
+        if width > MOST[0] or height > MOST[1]:
+            message = f"a camera of {width}x{height} pixels: up to {MOST[0]}x{MOST[1]} can be rendered"
+            raise SimError(message)
         shade = None
         if self._imaging.vignetting > 0:
             v, u = np.mgrid[:height, :width]
             off = np.hypot(u - cx, v - cy) / math.hypot(width / 2, height / 2)
-            shade = np.rint(256 * (1 - self._imaging.vignetting * off**2)).astype(np.uint16)
+            shade = np.rint(256 * np.maximum(1 - self._imaging.vignetting * off**2, 0)).astype(np.uint16)
         if not numbers[K1 : K3 + 1].any():
             left, right = (-0.5 - cx) / fx, (width - 0.5 - cx) / fx
             bottom, top = -(height - 0.5 - cy) / fy, (0.5 + cy) / fy

@@ -166,6 +166,7 @@ class SimWorld:
             else disc_print(*item.pose[:2], item.radius)
             for i, item in enumerate(scene.obstacles, start=1)
         }
+        self._added: dict[str, BoxObstacle] = {}
 
     @property
     def names(self) -> Sequence[str]:
@@ -344,10 +345,18 @@ class SimWorld:
     def _set_robots(self, robots: tuple[RobotPlacement, ...]) -> None:
         """Take over which robots there are."""
         self.scene = replace(self.scene, robots=robots)
-        if self._studio is not None:
-            self._studio.show(self.scene)
+        self._show()
         self._names = tuple(robot.name for robot in robots)
         self._rows = {name: row for row, name in enumerate(self._names)}
+
+    def _show(self) -> None:
+        """Let images show what is there now."""
+        if self._studio is not None:
+            self._studio.show(self._seen())
+
+    def _seen(self) -> Scene:
+        """Return the scene with the boxes that were put there since."""
+        return replace(self.scene, obstacles=(*self.scene.obstacles, *self._added.values()))
 
     def _check_no_crowd(self, what: str) -> None:
         if self.scene.crowd:
@@ -452,6 +461,8 @@ class SimWorld:
             raise SimError(message)
         self.physics.add_box(name, pose, size)
         self._boxes[name] = box
+        self._added[name] = BoxObstacle(shape="box", size=size, pose=pose)
+        self._show()
 
     def remove_obstacle(self, name: str) -> None:
         """Take a box away again.
@@ -460,7 +471,8 @@ class SimWorld:
             SimError: there is none of this name.
         """
         self.physics.remove_box(name)
-        del self._boxes[name]
+        del self._boxes[name], self._added[name]
+        self._show()
 
     def close(self) -> None:
         """Give back what the physics and the cameras hold."""
@@ -661,7 +673,7 @@ class SimWorld:
         if self._studio is None:
             key = (*self._seed.spawn_key, self._radio_number + 1, _STUDIO)
             seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
-            self._studio = Studio(self.scene, seed, noise=self._noise)
+            self._studio = Studio(self._seen(), seed, noise=self._noise)
         return self._studio
 
     def _pixel_eyes(self, rate: float) -> PixelEyes:

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(
     reason="no EGL here, and scripts/setup may not install it: apt-get install libegl1 libgl1",
 )
 
+BLACK = np.zeros((480, 640), np.uint8)
 SCENARIO = {
     "version": 1,
     "title": "images",
@@ -135,6 +136,24 @@ def test_the_map_under_a_tray_is_where_the_camera_model_has_it(studio, scene, ca
         off += seen
     # 0.1 px are 0.02 mm there.
     assert np.max(off) < 0.2
+
+
+def test_a_robot_hides_what_is_behind_it(scene):
+    bodies, looks = Bodies(scene), Looks(scene)
+    drawn = Renderer(looks, Imaging(version=1), np.random.SeedSequence(1))
+    try:
+        images = []
+        # A robot is lower than markers hang: it is dark before the floor and the wall.
+        camera = cameras_of(scene.robots[0].spec)["cam0"]
+        for other in ([-1.5, -1.0, 0.0], [0.29, 0.09, 0.0]):
+            bodies.poses[:] = [[0.0, 0.0, 0.0], other]
+            looks.place(bodies)
+            drawn.update()
+            images.append(drawn.draw(camera, bodies.poses[0]).astype(int))
+        before, after = (image[300:400, 250:390].mean() for image in images)
+        assert after < 0.8 * before
+    finally:
+        drawn.close()
 
 
 def test_robots_and_carriers_hide_what_is_behind_them(scene):
@@ -258,6 +277,62 @@ def test_robots_that_come_are_seen_and_see():
         world.step()
     finally:
         world.close()
+
+
+@pytest.mark.parametrize("vision", ["corners", "pixels"])
+def test_boxes_that_are_put_there_hide_what_is_behind_them(vision):
+    robots = [{"place": {"poses": [[0.0, 0.0, 0.0]]}}]
+    carriers = [{"place": {"poses": [[0.8, 0.0, 0.0]]}}]
+    case = case_of(vision=vision, robots=robots, carriers=carriers, noise=False)
+    world = make(make_scene(case), np.random.SeedSequence(2))
+
+    def seen(seconds):
+        device, found, until = world.device("dots1"), 0, world.time + seconds
+        while world.time < until:
+            world.step()
+            found += sum(len(reading.ids) for reading in device.cameras.read())
+        return found
+
+    try:
+        assert seen(0.3)
+        world.add_obstacle("box", (0.4, 0.0, 0.0), (0.05, 0.8))
+        seen(0.3)  # what was seen before
+        assert not seen(0.3)
+        world.remove_obstacle("box")
+        assert seen(0.5)
+    finally:
+        world.close()
+
+
+def test_exposure_is_a_scenarios_own(monkeypatch):
+    taken = []
+    monkeypatch.setattr(Renderer, "draw", lambda self, *_: taken.append(self._imaging.exposure) or BLACK)
+    for exposure in (None, 0.02):
+        world = make(make_scene(case_of(vision="pixels", exposure=exposure)), np.random.SeedSequence(2))
+        try:
+            readings_of(world, 0.1)
+        finally:
+            world.close()
+    assert set(taken) == {Imaging.load("dots").exposure, 0.02}
+
+
+def test_many_lenses_are_not_kept_for_ever(studio, scene, monkeypatch):
+    monkeypatch.setattr("swarmbed_sim.render.LENSES", 3)
+    studio._lenses.clear()
+    spec, rng, kept = scene.robots[0].spec, np.random.default_rng(4), []
+    for _ in range(6):
+        kept.append(cameras_of(spec, {"cam0": SPREAD.draw(spec.cameras[0], rng)})["cam0"])
+    images = [studio.draw(camera, np.zeros(3), None, np.random.default_rng(1)) for camera in kept]
+    assert len(studio._lenses) == 3
+    again = studio.draw(kept[0], np.zeros(3), None, np.random.default_rng(1))
+    assert np.array_equal(again, images[0])
+
+
+def test_an_image_too_large_to_be_drawn_is_refused(studio, scene):
+    wide = scene.robots[0].spec.cameras[0].model_copy(update={"width": 1280, "height": 960})
+    spec = scene.robots[0].spec.model_copy(update={"cameras": (wide,)})
+    with pytest.raises(SimError, match="1280x960 pixels: up to 704x528"):
+        studio.draw(cameras_of(spec)["cam0"], np.zeros(3))
 
 
 def images_of(world, name, cameras, seconds):
