@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Argument = tuple[str, str, list[str] | None, str]
 YES_NO = ["true", "false"]
+CLOCK: dict[bool, list[dict[str, bool]]] = {True: [{"use_sim_time": True}], False: []}
 
 
 def declared(arguments: Iterable[Argument]) -> list[LaunchDescriptionEntity]:
@@ -49,11 +50,12 @@ def action_of(process: Process) -> Node:
         exec_name=process.name,
         namespace=process.namespace or None,
         arguments=list(process.arguments),
+        parameters=[*([str(process.parameters)] if process.parameters else []), *CLOCK[process.clock]],
         additional_env={"ROS_DOMAIN_ID": str(domain_of(process))} if process.domain else None,
         output="screen",
         on_exit=over if process.needed else None,
         # The world writes pictures at the end.
-        sigterm_timeout="10",
+        sigterm_timeout="120" if process.needed else "10",
     )
 
 
@@ -80,8 +82,10 @@ def seconds(argument: Mapping[str, str], name: str) -> float | None:
         raise ConfigError(message) from None
 
 
-def speed(argument: Mapping[str, str]) -> str:
-    """Return how fast the world shall be."""
+def speed(argument: Mapping[str, str]) -> str | None:
+    """Return how fast the world shall be, None if it was not given."""
+    if not argument["speed"]:
+        return None
     speed_of(argument["speed"])
     return argument["speed"]
 

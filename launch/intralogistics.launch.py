@@ -29,7 +29,7 @@ def generate_launch_description() -> LaunchDescription:
         ("robots", "", None, "how many, instead of the scenario's"),
         ("controller", "", None, "instead of the scenario's: a name, or module:Class of your own"),
         ("seed", "", None, "of everything random, instead of the scenario's"),
-        ("speed", "1", None, "times real time, or max: as fast as the programs answer"),
+        ("speed", "", None, "times real time (1, if not given), or max: as fast as the programs answer"),
         ("duration", "", None, "seconds of the world's time, instead of the scenario's"),
         ("rviz", "false", YES_NO, "show it in rviz2"),
         ("record", "false", YES_NO, "record all topics to rosbag.mcap"),
@@ -40,9 +40,10 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
-    from _swarmbed import actions_of, file, out_directory, seconds, speed, whole
+    from _swarmbed import actions_of, domain_of, file, out_directory, seconds, speed, whole
     from launch.actions import LogInfo
     from swarmbed_experiments.processes import make_processes
+    from swarmbed_robot.domains import check_free
 
     argument = context.launch_configurations
     plan = make_processes(
@@ -58,4 +59,5 @@ def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         out=out_directory(argument["out"]),
         parameters=file(argument, "params"),
     )
+    check_free(domain_of(process) for process in plan.processes)
     return [LogInfo(msg=f"results: {plan.directory}"), *actions_of(plan.processes)]

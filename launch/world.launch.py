@@ -26,7 +26,7 @@ def generate_launch_description() -> LaunchDescription:
         ("scenario", "intralogistics", None, "a name from config/scenarios, or a .yaml file"),
         ("world", "", None, "instead of the scenario's world: mujoco, planar"),
         ("robots", "", None, "how many, instead of the scenario's"),
-        ("speed", "1", None, "times real time, or max"),
+        ("speed", "", None, "times real time (1, if not given), or max"),
         ("paused", "false", YES_NO, "start standing still"),
         ("rviz", "false", YES_NO, "show it in rviz2"),
         ("params", "", None, "a YAML file of ROS parameters"),

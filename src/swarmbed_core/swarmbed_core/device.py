@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from swarmbed_core.camera import CameraCalibration
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.markers import MarkerMap
     from swarmbed_core.spec import RobotSpec
 
 
@@ -191,6 +192,26 @@ class CamerasPart(Protocol):
 
     def read(self) -> Sequence[CornerReading]:
         """Return the detections that were not handed out yet, oldest first."""
+        ...
+
+
+@runtime_checkable
+class WatchedCameras(CamerasPart, Protocol):
+    """Cameras whose detectors find more than what the robot looks for, if somebody wants to know.
+
+    Who watches changes nothing of what `read` returns.
+    """
+
+    def walls(self) -> MarkerMap | None:
+        """Return the markers on the walls around."""
+        ...
+
+    def watch(self, wanted: bool) -> None:
+        """Say whether all that the detectors find is wanted from now on."""
+        ...
+
+    def sights(self) -> Sequence[CornerReading]:
+        """Return all that was found while somebody watched and was not handed out yet, oldest first."""
         ...
 
 

@@ -22,7 +22,7 @@ TRIES = 100
 
 
 class LensSpread(Part):
-    """How the intrinsics of the cameras differ: standard deviations about the ideal pinhole of the spec.
+    """How the intrinsics of cameras differ: standard deviations about the spec's pinhole, or another lens.
 
     Attributes:
         focal: share of the focal length.
@@ -54,17 +54,31 @@ class LensSpread(Part):
         return drawn
 
     def _one(self, camera: Camera, rng: np.random.Generator) -> CameraCalibration:
-        focal, x, y, k1, k2 = np.clip(rng.standard_normal(5), -2, 2).tolist()
-        length = camera.width / 2 / np.tan(camera.horizontal_fov / 2) * (1 + self.focal * focal)
-        return CameraCalibration(
+        length = camera.width / 2 / np.tan(camera.horizontal_fov / 2)
+        ideal = CameraCalibration(
             version=1,
             width=camera.width,
             height=camera.height,
             fx=length,
             fy=length,
-            cx=(camera.width - 1) / 2 + self.centre * x,
-            cy=(camera.height - 1) / 2 + self.centre * y,
-            distortion=(self.k1 * k1, self.k2 * k2, 0.0, 0.0, 0.0),
+            cx=(camera.width - 1) / 2,
+            cy=(camera.height - 1) / 2,
+            distortion=(0.0, 0.0, 0.0, 0.0, 0.0),
+        )
+        return self.about(ideal, rng)
+
+    def about(self, lens: CameraCalibration, rng: np.random.Generator) -> CameraCalibration:
+        """Return a lens that differs from another by so much."""
+        focal, x, y, k1, k2 = np.clip(rng.standard_normal(5), -2, 2).tolist()
+        first, second, *rest = lens.distortion
+        return lens.model_copy(
+            update={
+                "fx": lens.fx * (1 + self.focal * focal),
+                "fy": lens.fy * (1 + self.focal * focal),
+                "cx": lens.cx + self.centre * x,
+                "cy": lens.cy + self.centre * y,
+                "distortion": (first + self.k1 * k1, second + self.k2 * k2, *rest),
+            }
         )
 
 
@@ -77,6 +91,7 @@ class Imaging(ConfigFile):
         vignetting: by how much the corners are darker than the middle.
         exposure: seconds for which light is gathered, which blurs what moves; 0 for none.
         lenses: how the cameras differ.
+        calibration: how far off their calibration has found them.
     """
 
     FOLDER: ClassVar[str] = "config/imaging"
@@ -86,3 +101,4 @@ class Imaging(ConfigFile):
     vignetting: Share = 0.0
     exposure: Share = 0.0
     lenses: LensSpread = LensSpread()
+    calibration: LensSpread = LensSpread()

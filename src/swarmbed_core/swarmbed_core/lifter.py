@@ -121,6 +121,11 @@ class LifterControl:
         return self._ramp.height
 
     @property
+    def target(self) -> float | None:
+        """Return the height that was asked for last, None if the platform shall stay where it is."""
+        return self._target
+
+    @property
     def at_top(self) -> bool:
         """Return whether the platform is raised; by its own word if it measures, else by the set-point."""
         return self._is_at(self.lifter.raised)

@@ -24,9 +24,16 @@ FINE = 3
 """Bits of a pixel's parts that are drawn."""
 
 
+def coloured(image: ByteArray) -> ByteArray:
+    """Return a grey image with three equal colours."""
+    made: Any = cv2.cvtColor(image, cv2.COLOR_GRAY2BGR)
+    picture: ByteArray = made
+    return picture
+
+
 def with_tags(image: ByteArray, found: Detection) -> ByteArray:
     """Return a grey image in colour (blue, green, red) with the outlines and the ids of what was found."""
-    picture: Any = cv2.cvtColor(image, cv2.COLOR_GRAY2BGR)
+    picture: Any = coloured(image)
     for number, corners in zip(found.ids.tolist(), found.corners, strict=True):
         quad = np.rint(corners * (1 << FINE)).astype(np.int32)
         cv2.polylines(picture, [quad[:, None]], True, OUTLINE, 1, cv2.LINE_AA, FINE)

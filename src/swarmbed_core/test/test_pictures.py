@@ -7,10 +7,14 @@ import numpy as np
 from swarmbed_core.codes import modules
 from swarmbed_core.detector import Detector
 from swarmbed_core.health import Health
-from swarmbed_core.pictures import FIRST, OUTLINE, jpeg, with_tags
+from swarmbed_core.pictures import FIRST, OUTLINE, coloured, jpeg, with_tags
 
 IMAGE = np.full((240, 320), 210, np.uint8)
 IMAGE[80:160, 100:180] = np.kron(modules(42) * np.uint8(255), np.ones((10, 10), np.uint8))
+
+
+def test_a_grey_image_in_colour_is_three_times_the_same():
+    assert np.array_equal(coloured(IMAGE), np.repeat(IMAGE[..., None], 3, axis=2))
 
 
 def test_tags_are_drawn_where_they_are_and_the_image_stays_as_it_is():

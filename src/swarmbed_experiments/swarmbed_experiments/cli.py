@@ -125,8 +125,9 @@ def up(
     scenario: ScenarioName = DEFAULT,
     world: WorldName = None,
     speed: Annotated[
-        str, typer.Option(metavar="max|X", help="X times real time, or as fast as the programs answer.")
-    ] = "1",
+        str | None,
+        typer.Option(metavar="max|X", help="X times real time (1), or as fast as the programs answer."),
+    ] = None,
     duration: Annotated[
         float | None, typer.Option(min=0.1, help="Seconds of the world's time, instead of the scenario's.")
     ] = None,
@@ -148,7 +149,10 @@ def up(
         bool, typer.Option("--isolate", help="Each robot in a ROS domain of its own, the next ones.")
     ] = False,
     params: Annotated[
-        Path | None, typer.Option(help="A YAML file of ROS parameters, such as config/ros/nodes.yaml.")
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="A YAML file of ROS parameters, such as config/ros/nodes.yaml."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Directory that gets a directory for each run.")] = RUNS,
 ) -> None:
@@ -174,7 +178,8 @@ def up(
     from swarmbed_experiments.up import Up
 
     console = Console()
-    as_speed(speed)
+    if speed is not None:
+        as_speed(speed)
     here = int(os.environ.get("ROS_DOMAIN_ID") or 0) if domain is None else domain
     plan = make_processes(
         scenario,
@@ -373,6 +378,7 @@ class Paper(StrEnum):
     A4 = "A4"
     A3 = "A3"
     A2 = "A2"
+    A1 = "A1"
     LETTER = "letter"
 
 
@@ -416,7 +422,10 @@ def calibrate(
 def markers(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME|FILE.yaml", help="A file of markers, or its name in config/markermaps."),
+        typer.Argument(
+            metavar="NAME|FILE.yaml",
+            help="A file, or its name in config/markermaps or config/targets.",
+        ),
     ] = "dots_arena",
     paper: Annotated[
         Paper, typer.Option(case_sensitive=False, help="What is in the printer; larger markers take several.")
@@ -429,7 +438,7 @@ def markers(
         Path | None, typer.Option(metavar="FILE.pdf", help="The PDF to write.", show_default="NAME.pdf, here")
     ] = None,
 ) -> None:
-    """Write a PDF of ArUco markers to print, cut out and place: an arena's, or a carrier's.
+    """Write a PDF to print, cut out and place: an arena's markers, a carrier's, a target for calibration.
 
     All is to scale, with white margins, marks to cut along and a ruler of 100 mm
     to check the printer with; the first page says how. What is larger than the
@@ -446,6 +455,8 @@ def markers(
       swarmbed markers dots_arena --paper A2 --ids 0-3
 
       swarmbed markers dots_carrier --ids 100-104 --out carriers.pdf
+
+      swarmbed markers dots_wall --paper A1
 
       swarmbed markers my/walls.yaml
     """

@@ -1,4 +1,4 @@
-"""Markers to print, cut and place: those of an arena's walls, or of a carrier (DOTS paper, III-A4 and IV-B2).
+"""What to print, cut and place: markers of arenas and carriers, targets (DOTS paper, III-A4 and IV-B2).
 
 A sheet is a code with its white margin of a module or more, and above it a strip with what one must know
 to hang it. `marker_pages` says what is where in millimetres, `sheets.write_pdf` draws it.
@@ -10,8 +10,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from swarmbed_core.calibration_target import CalibrationTarget
 from swarmbed_core.codes import MODULES, modules
-from swarmbed_core.config import check, find, read
+from swarmbed_core.config import check, find, names, read
 from swarmbed_core.errors import ConfigError, MarkerError
 from swarmbed_core.markers import DICTIONARY_SIZE, CarrierMarkers, Marker, MarkerMap
 
@@ -39,7 +40,11 @@ from swarmbed_experiments.sheets import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+Printed = MarkerMap | CarrierMarkers | CalibrationTarget
+"""What there are sheets of."""
+
 UNDERSIDE = "underside of every carrier"
+TARGET = "calibration target"
 SIDES = 4
 """Sides of a carrier; they share its code."""
 NARROWEST = 50.0
@@ -56,25 +61,28 @@ LISTED = 14
 """Lines of the list of what is on which page."""
 
 
-def read_markers(name: str) -> tuple[MarkerMap | CarrierMarkers, Path]:
-    """Return what a file holds, the markers of an arena or those of a carrier, and where it is.
+def read_markers(name: str) -> tuple[Printed, Path]:
+    """Return what a file holds, the markers of an arena or a carrier or a target, and where it is.
 
     Args:
-        name: from config/markermaps, or a path to a YAML file.
+        name: from config/markermaps or config/targets, or a path to a YAML file.
 
     Raises:
         ConfigError: there is no such file, or it is not what it should be.
     """
-    path = find(name, MarkerMap.FOLDER)
+    of_target = name in names(CalibrationTarget.FOLDER)
+    path = find(name, CalibrationTarget.FOLDER if of_target else MarkerMap.FOLDER)
     data = read(path)
     if isinstance(data, dict):
         if "markers" in data:
             return check(data, MarkerMap, str(path)), path
         if "sides" in data or "underside" in data:
             return check(data, CarrierMarkers, str(path)), path
+        if "squares_x" in data:
+            return check(data, CalibrationTarget, str(path)), path
     message = (
         f"{path}: not a file of markers: it needs `markers`, as config/markermaps/dots_arena.yaml has them, "
-        "or `sides` and `underside`, as dots_carrier.yaml has them"
+        "`sides` and `underside`, as dots_carrier.yaml has them, or squares, as config/targets/dots_wall.yaml"
     )
     raise ConfigError(message)
 
@@ -115,12 +123,12 @@ def ids_as_text(ids: Iterable[int]) -> str:
 
 
 def marker_pages(
-    markers: MarkerMap | CarrierMarkers, source: Path, paper: str = "A4", ids: Sequence[int] | None = None
+    markers: Printed, source: Path, paper: str = "A4", ids: Sequence[int] | None = None
 ) -> list[Page]:
     """Return all pages to print: how to do it first, then the sheets.
 
     Args:
-        markers: of an arena or a carrier.
+        markers: of an arena or a carrier, or a target.
         source: the file that they are from; the pages are called after it.
         paper: one of `sheets.PAPERS`.
         ids: which wall markers, or which carriers' sides; None is all. The underside is always there.
@@ -128,6 +136,12 @@ def marker_pages(
     Raises:
         MarkerError: an id is not among the markers.
     """
+    if isinstance(markers, CalibrationTarget):
+        if ids is not None:
+            message = f"{source} is one sheet: leave --ids out"
+            raise MarkerError(message)
+        pages = lay_out([[target_sheet(markers)]], paper, first=2)
+        return furnish([_first_page(markers, [], pages, paper), *pages], printable(source.stem))
     known = markers.side_ids if isinstance(markers, CarrierMarkers) else markers.ids.tolist()
     chosen = sorted(set(known if ids is None else ids))
     strange = sorted(set(chosen) - set(known))
@@ -236,6 +250,39 @@ def underside_sheet(markers: CarrierMarkers) -> Piece:
     )
 
 
+def target_sheet(target: CalibrationTarget) -> Piece:
+    """Return the target that cameras are calibrated by as one sheet."""
+    square, code = target.square * 1e3, target.marker * 1e3
+    wide, high = target.width * 1e3, target.height * 1e3
+    boxes: list[Box] = []
+    ids = iter(target.ids)
+    for row in range(target.squares_y):
+        for column in range(target.squares_x):
+            left, bottom = column * square, high - (row + 1) * square
+            if (row + column) % 2 == 0:
+                boxes.append(Box(left, bottom, square, square))
+            else:
+                inset = (square - code) / 2
+                boxes += _code(next(ids), left + inset, bottom + inset, code)
+    x, y, z = target.position
+    lines = [
+        f"target, squares {_mm(target.square)} mm, this side up",
+        f"centre at x {_mm(x)}, y {_mm(y)}, {_mm(z)} mm above the floor",
+        "fold this strip back, or cut it off",
+    ]
+    strip, drawn, words = _strip(lines, wide, high)
+    return Piece(
+        TARGET,
+        wide,
+        high + strip,
+        tuple(boxes),
+        tuple(drawn),
+        tuple(words),
+        breaks_x=tuple(square * k for k in range(1, target.squares_x)),
+        breaks_y=tuple(square * k for k in range(1, target.squares_y)),
+    )
+
+
 def _rest(box: Box) -> tuple[float, float, float]:
     return box.y, box.width, box.height
 
@@ -312,9 +359,7 @@ def _above(metres: float) -> str:
 # The page that says how
 
 
-def _first_page(
-    markers: MarkerMap | CarrierMarkers, wall: Sequence[Marker], pages: Sequence[Page], paper: str
-) -> Page:
+def _first_page(markers: Printed, wall: Sequence[Marker], pages: Sequence[Page], paper: str) -> Page:
     width, height = PAPERS[paper]
     left, right, y = EDGE + BAND, width - EDGE - BAND, height - EDGE - HEADER - 4.0
     words: list[Words] = []
@@ -332,7 +377,7 @@ def _first_page(
     return Page("print, cut, place", width, height, "", (), (), lines, tuple(words))
 
 
-def _advice(markers: MarkerMap | CarrierMarkers, pages: Sequence[Page], paper: str) -> list[tuple[str, str]]:
+def _advice(markers: Printed, pages: Sequence[Page], paper: str) -> list[tuple[str, str]]:
     """Return what the first page says, in paragraphs with a title each."""
     tiled = any(page.note for page in pages)
     advice = [
@@ -370,7 +415,27 @@ def _advice(markers: MarkerMap | CarrierMarkers, pages: Sequence[Page], paper: s
                 ),
             )
         )
-    if isinstance(markers, CarrierMarkers):
+    if isinstance(markers, CalibrationTarget):
+        x, y, z = markers.position
+        advice += [
+            (
+                "Place",
+                (
+                    "flat on a board: what bends is measured as the lens'. Hang it upright on the wall, its "
+                    f"centre at x {_mm(x)} mm, y {_mm(y)} mm, {_mm(z)} mm above the floor, and keep 0.8 m of "
+                    "floor before it free."
+                ),
+            ),
+            (
+                "Measure",
+                (
+                    f"across all its squares: {_mm(markers.width)} by {_mm(markers.height)} mm. If it is "
+                    "another size, or hangs elsewhere, write that into the file. In one piece, on A1 or "
+                    "larger, it is better than glued."
+                ),
+            ),
+        ]
+    elif isinstance(markers, CarrierMarkers):
         under = markers.underside
         advice += [
             (
@@ -514,6 +579,8 @@ def print_markers(name: str, out: Path | None, paper: str = "A4", ids: str | Non
         under = [number for number, page in enumerate(pages, 1) if page.title == UNDERSIDE]
         said.append(f"the carriers' sides, four of each id: {_pages(2, under[0] - 1)}")
         said.append(f"the underside, to print once for each carrier: {_pages(under[0], under[-1])}")
+    elif isinstance(markers, CalibrationTarget):
+        said.append(f"the target: {_pages(2, len(pages))}")
     else:
         count = len(markers.markers if chosen is None else chosen)
         said.append(f"{count} marker{'s' if count > 1 else ''}: {_pages(2, len(pages))}")

@@ -41,6 +41,10 @@ class Process:
         namespace: of its node.
         needed: whether all is over when it ends.
         domain: how many ROS domains after the plan's own it runs in.
+        robot: whose program it is, if it is one.
+        again: its arguments when it is started again, if others.
+        parameters: a file of ROS parameters for it.
+        clock: whether it is told to go by the world's clock; programs and worlds know without.
     """
 
     name: str
@@ -50,12 +54,22 @@ class Process:
     namespace: str = ""
     needed: bool = False
     domain: int = 0
+    robot: str = ""
+    again: tuple[str, ...] = ()
+    parameters: Path | None = None
+    clock: bool = False
 
-    def ros_arguments(self) -> tuple[str, ...]:
+    def ros_arguments(self, *, again: bool = False) -> tuple[str, ...]:
         """Return its arguments with those for ROS."""
-        if not self.namespace:
-            return self.arguments
-        return (*self.arguments, "--ros-args", "-r", f"__ns:={self.namespace}")
+        ros = []
+        if self.namespace:
+            ros += ["-r", f"__ns:={self.namespace}"]
+        if self.clock:
+            ros += ["-p", "use_sim_time:=true"]
+        if self.parameters is not None:
+            ros += ["--params-file", str(self.parameters.resolve())]
+        own = self.again or self.arguments if again else self.arguments
+        return (*own, *(["--ros-args", *ros] if ros else []))
 
 
 @dataclass(frozen=True)
@@ -82,7 +96,7 @@ def make_processes(
     controller: str | None = None,
     seed: int | None = None,
     sets: Sequence[str] = (),
-    speed: str = "1",
+    speed: str | None = None,
     duration: float | None = None,
     record: bool = False,
     rviz: bool = False,
@@ -99,7 +113,7 @@ def make_processes(
         controller: instead of the scenario's; its parameters are then its own.
         seed: instead of the scenario's.
         sets: further changes, such as `frame.acceptors.0.count=5`.
-        speed: times real time, or max.
+        speed: times real time, or max; what `parameters` say, or real time, if not given.
         duration: seconds of the world's time after which the run is over, instead of the scenario's.
         record: whether all topics are recorded to rosbag.mcap.
         rviz: whether rviz2 shows it.
@@ -127,8 +141,7 @@ def make_processes(
     directory = new_directory(out, Path(source).stem, case.seed).resolve()
     file = directory / "scenario.yaml"
     write_text(file, to_yaml(case))
-    ros = () if parameters is None else ("--ros-args", "--params-file", str(parameters.resolve()))
-    options = (*(() if isolate is None else ("--robot-domains", str(isolate + 1))), *ros)
+    options = () if isolate is None else ("--robot-domains", str(isolate + 1))
     world_process = Process(
         WORLD,
         "swarmbed_experiments",
@@ -141,11 +154,11 @@ def make_processes(
             str(directory),
             "--out",
             str(out.resolve()),
-            "--speed",
-            speed,
+            *_speed(speed),
             *options,
         ),
         needed=True,
+        parameters=parameters,
     )
     told = yaml.safe_dump(dict(case.controller.parameters), default_flow_style=True, width=10_000).strip()
     names = tuple(placement.name for placement in found.scene.robots)
@@ -157,13 +170,24 @@ def make_processes(
             (name, "--controller", case.controller.name, "--parameters", told),
             namespace=f"/{name}",
             domain=0 if isolate is None else k,
+            robot=name,
+            parameters=parameters,
         )
         for k, name in enumerate(names, start=1)
     )
     more = []
     if record:
         more.append(
-            Process("recorder", "swarmbed_robot", "recorder", ("--out", str(directory / "rosbag.mcap")))
+            Process(
+                "recorder",
+                "swarmbed_robot",
+                "recorder",
+                ("--out", str(directory / "rosbag.mcap")),
+                # What was recorded until then stays.
+                again=("--out", str(directory)),
+                parameters=parameters,
+                clock=True,
+            )
         )
     if rviz:
         more.append(_rviz())
@@ -175,7 +199,7 @@ def host_processes(
     *,
     world: str | None = None,
     robots: int | None = None,
-    speed: str = "1",
+    speed: str | None = None,
     paused: bool = False,
     rviz: bool = False,
     parameters: Path | None = None,
@@ -189,22 +213,25 @@ def host_processes(
     case, source = load_scenario(scenario, changes, world=world)
     find_plugin(WORLDS, case.world)
     make_scene(case, case.seed, source)
-    options = [scenario, "--speed", speed]
+    options = [scenario, *_speed(speed)]
     if robots is not None:
         options += ["--robots", str(robots)]
     if world is not None:
         options += ["--world", world]
     if paused:
         options.append("--paused")
-    if parameters is not None:
-        options += ["--ros-args", "--params-file", str(parameters.resolve())]
-    made = (Process(WORLD, "swarmbed_robot", "world", tuple(options), needed=True),)
+    made = (Process(WORLD, "swarmbed_robot", "world", tuple(options), needed=True, parameters=parameters),)
     return (*made, _rviz()) if rviz else made
+
+
+def _speed(speed: str | None) -> tuple[str, ...]:
+    """Return how a world is told its speed, if it is."""
+    return () if speed is None else ("--speed", speed)
 
 
 def _rviz() -> Process:
     look = share_dir() / "config" / "rviz" / "swarm.rviz"
-    return Process("rviz", "rviz2", "rviz2", ("-d", str(look)))
+    return Process("rviz", "rviz2", "rviz2", ("-d", str(look)), clock=True)
 
 
 def robot_processes(
@@ -232,14 +259,26 @@ def robot_processes(
     find_plugin(DEVICES, device)
     if controller is not None:
         find_controller(controller, {}, "controller")
-    ros = () if parameters is None else ("--ros-args", "--params-file", str(parameters.resolve()))
     options = [robot, "--kind", kind, "--device", device, "--arena", arena]
     if localise:
         options.append("--localise")
-    made = [Process("onboard", "swarmbed_robot", "onboard", (*options, *ros), needed=True)]
+    made = [
+        Process("onboard", "swarmbed_robot", "onboard", tuple(options), needed=True, parameters=parameters)
+    ]
     if relay:
-        made.append(Process("tf_relay", "swarmbed_robot", "tf_relay", ("--robots", robot)))
+        arguments: tuple[str, ...] = ("--robots", robot)
+        made.append(Process("tf_relay", "swarmbed_robot", "tf_relay", arguments, parameters=parameters))
     if controller is not None:
         arguments = (robot, "--controller", controller)
-        made.append(Process("controller", "swarmbed_robot", "controller", arguments, namespace=f"/{robot}"))
+        made.append(
+            Process(
+                "controller",
+                "swarmbed_robot",
+                "controller",
+                arguments,
+                namespace=f"/{robot}",
+                robot=robot,
+                parameters=parameters,
+            )
+        )
     return tuple(made)

@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-PAPERS = {"A4": (210.0, 297.0), "A3": (297.0, 420.0), "A2": (420.0, 594.0), "letter": (215.9, 279.4)}
+PAPERS = {
+    "A4": (210.0, 297.0),
+    "A3": (297.0, 420.0),
+    "A2": (420.0, 594.0),
+    "A1": (594.0, 841.0),
+    "letter": (215.9, 279.4),
+}
 """Width and height, upright, in millimetres."""
 RULER = 100.0
 EDGE = 6.0

@@ -21,7 +21,8 @@ from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
-from swarmbed_robot.nodes import Spinner
+from swarmbed_robot.domains import check_free
+from swarmbed_robot.nodes import BAD_INPUT, Spinner
 
 from swarmbed_experiments.errors import RunError
 from swarmbed_interfaces.msg import WorldStatus
@@ -54,7 +55,7 @@ class _Child:
     """A process that was started."""
 
     process: Process
-    command: list[str]
+    program: list[str]
     log: Path
     popen: subprocess.Popen[bytes] | None = None
     restarts: int = 0
@@ -72,8 +73,9 @@ class _Child:
             self.stream = self.log.open("ab")
         parent = os.getpid()
         domain = int(os.environ.get("ROS_DOMAIN_ID") or 0) + self.process.domain
+        command = [*self.program, *self.process.ros_arguments(again=self.restarts > 0)]
         self.popen = subprocess.Popen(  # noqa: S603 - programs of the plan
-            self.command,
+            command,
             env=os.environ | {"ROS_DOMAIN_ID": str(domain)},
             stdin=subprocess.DEVNULL,
             stdout=self.stream,
@@ -109,6 +111,15 @@ def command_of(process: Process) -> list[str]:
     Raises:
         RunError: its package is not here.
     """
+    return [*program_of(process), *process.ros_arguments()]
+
+
+def program_of(process: Process) -> list[str]:
+    """Return how a process's program is called.
+
+    Raises:
+        RunError: its package is not here.
+    """
     try:
         prefix = get_package_prefix(process.package)
     except PackageNotFoundError:
@@ -119,8 +130,8 @@ def command_of(process: Process) -> list[str]:
                 "or install it: it comes with a full ROS 2"
             )
             raise RunError(message) from None
-        return [found, *process.ros_arguments()]
-    return [f"{prefix}/lib/{process.package}/{process.executable}", *process.ros_arguments()]
+        return [found]
+    return [f"{prefix}/lib/{process.package}/{process.executable}"]
 
 
 class Up:
@@ -143,6 +154,7 @@ class Up:
 
         Raises:
             RunError: one of them is not here.
+            RobotError: another world has a ROS domain of the plan.
         """
         self.plan = plan
         self.status: WorldStatus | None = None
@@ -150,10 +162,12 @@ class Up:
         self._restart = restart
         if domain is not None:
             os.environ["ROS_DOMAIN_ID"] = str(domain)
+        first = int(os.environ.get("ROS_DOMAIN_ID") or 0)
+        check_free({first + process.domain for process in plan.processes})
         logs = plan.directory / "log"
         logs.mkdir(exist_ok=True)
         self._children = [
-            _Child(process, command_of(process), logs / f"{process.name}.log") for process in plan.processes
+            _Child(process, program_of(process), logs / f"{process.name}.log") for process in plan.processes
         ]
         self._told = 0
 
@@ -216,8 +230,11 @@ class Up:
         """Deal with a process that has ended; return what to say if all is over, empty for a good end."""
         over = self.status is not None and self.status.state == "over"
         if child.process.needed and (over or code == 0):
-            return ""
-        if self._restart and child.restarts < RESTARTS:
+            # A run that was rejected ends with a status too; one that could not write its results has none.
+            written = code == 0 or (self.plan.directory / "summary.json").is_file()
+            return "" if written else f"the world left no results ({_said(code)}):\n{child.tail()}"
+        # What was told wrong would be wrong again.
+        if self._restart and child.restarts < RESTARTS and code != BAD_INPUT:
             child.restarts += 1
             child.start()
             return None
@@ -227,7 +244,7 @@ class Up:
             child.seen = True
             text = f"{child.process.name} ended with {_said(code)} ({child.log})"
             self._console.print(Text.assemble(("swarmbed: ", "red"), text), soft_wrap=True)
-            if self.status is None or self.status.state == "waiting":
+            if child.process.robot and (self.status is None or self.status.state == "waiting"):
                 return f"{child.process.name} ended before the start:\n{child.tail()}"
         return None
 
@@ -241,7 +258,7 @@ class Up:
                 state = f"ended with {_said(code)}"
             elif child.process.needed:
                 state = "starting" if status is None else self._world_state(status)
-            elif status is None or any(name == f"{robot}_controller" for robot in status.waiting_for):
+            elif status is None or child.process.robot in status.waiting_for:
                 state = "starting"
             else:
                 state = "runs"

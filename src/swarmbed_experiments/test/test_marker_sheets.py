@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from swarmbed_core.errors import ConfigError, MarkerError
 from swarmbed_core.markers import CarrierMarkers, Marker, MarkerMap
 from swarmbed_experiments.marker_sheets import (
+    TARGET,
     UNDERSIDE,
     ids_as_text,
     marker_pages,
@@ -100,6 +101,27 @@ def test_a_wall_marker_is_whole_when_its_pages_are_glued(paper, count):
     ring[high - round(271 * PX) : high - round(29 * PX), round(29 * PX) : round(271 * PX)] = False
     ring[: high - round(300 * PX)] = False
     assert (sheet[ring] > 250).all()
+
+
+@pytest.mark.parametrize(("paper", "count"), [("A1", 1), ("A3", 6)])
+def test_the_target_is_what_a_calibration_expects(paper, count):
+    target, source = read_markers("dots_wall")
+    pages = marker_pages(target, source, paper)
+    assert len(pages) == 1 + count
+    (sheet,) = glued(pages, TARGET)
+    corners, ids, _, _ = cv2.aruco.CharucoDetector(target.board()).detectBoard(sheet)
+    assert np.ravel(ids).tolist() == list(range(14 * 9))
+    # From the top left of the board, whose bottom is the sheet's.
+    expected = target.corners() - target.place([[0.0, 0.0]])
+    found = (np.reshape(corners, (-1, 2)) + 0.5) / PX - [0.0, sheet.shape[0] / PX - 1e3 * target.height]
+    # It hangs on the +x wall: right is -y of the map.
+    np.testing.assert_allclose(found, 1e3 * np.stack([-expected[:, 1], -expected[:, 2]], axis=1), atol=0.5)
+
+
+def test_a_target_is_printed_whole():
+    result = CliRunner().invoke(cli.app, ["markers", "dots_wall", "--ids", "3"])
+    assert isinstance(result.exception, MarkerError)
+    assert "is one sheet: leave --ids out" in str(result.exception)
 
 
 def test_all_wall_markers_are_there_and_each_is_its_own():

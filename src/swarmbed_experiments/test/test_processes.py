@@ -98,11 +98,28 @@ def test_parameters_of_a_controller_survive_the_command_line(tmp_path):
     assert yaml.safe_load(told(plan.processes[1])["parameters"]) == dict(case.controller.parameters)
 
 
-def test_a_file_of_parameters_is_for_the_world_too(tmp_path):
+def test_a_file_of_parameters_is_for_all_nodes(tmp_path):
     file = tmp_path / "p.yaml"
-    file.write_text("/**: {ros__parameters: {patience: 2.0}}", encoding="utf-8")
-    plan = make_processes("intralogistics", robots=1, parameters=file, out=tmp_path)
-    assert plan.processes[0].ros_arguments()[-3:] == ("--ros-args", "--params-file", str(file))
+    plan = make_processes("intralogistics", robots=1, parameters=file, record=True, out=tmp_path)
+    robot = robot_processes("dots1", controller="random_walk", parameters=file)
+    for process in (*plan.processes, *host_processes(parameters=file), *robot):
+        arguments = process.ros_arguments()
+        assert arguments[-2:] == ("--params-file", str(file))
+        assert arguments.count("--ros-args") == 1
+    assert plan.processes[1].ros_arguments()[-5:-2] == ("--ros-args", "-r", "__ns:=/dots1")
+
+
+def test_a_speed_that_nobody_asks_for_is_left_to_the_parameters(tmp_path):
+    plan = make_processes("intralogistics", robots=1, out=tmp_path)
+    for host in (plan.processes[0], *host_processes()):
+        assert "speed" not in told(host)
+
+
+def test_a_recorder_that_is_started_again_overwrites_nothing(tmp_path):
+    recorder = make_processes("intralogistics", robots=1, record=True, out=tmp_path).processes[-1]
+    assert recorder.ros_arguments()[1].endswith("rosbag.mcap")
+    assert "use_sim_time:=true" in recorder.ros_arguments()
+    assert Path(recorder.ros_arguments(again=True)[1]).is_dir()
 
 
 def test_rviz_is_shown_what_there_is(tmp_path):
@@ -110,6 +127,7 @@ def test_rviz_is_shown_what_there_is(tmp_path):
     rviz = plan.processes[-1]
     assert (rviz.package, rviz.executable, rviz.needed) == ("rviz2", "rviz2", False)
     assert Path(rviz.arguments[-1]).is_file()
+    assert rviz.ros_arguments()[-3:] == ("--ros-args", "-p", "use_sim_time:=true")
 
 
 def test_each_robot_may_have_a_domain_of_its_own(tmp_path):

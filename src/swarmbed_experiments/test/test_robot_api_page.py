@@ -302,7 +302,7 @@ def test_images(graph):
     for subscription in made:
         graph.destroy_subscription(subscription)
     image, tagged = got["cam0/image"][-1], got["cam0/image_tags"][-1]
-    assert (image.encoding, image.width, image.height) == ("mono8", 640, 480)
+    assert (image.encoding, image.width, image.height) == ("rgb8", 640, 480)
     assert (tagged.encoding, tagged.width, tagged.height) == ("bgr8", 640, 480)
     for name, messages in got.items():
         assert {sent.header.frame_id for sent in messages} == {"dots1_cam0_optical_frame"}, name

@@ -228,6 +228,66 @@ def test_a_program_that_dies_is_told_and_started_again_if_asked(up):
     assert one.children() == {}
 
 
+def test_a_recorder_that_dies_goes_on_in_another_file(up):
+    one = up("--speed", "1", "--restart", "--record", "--set", "robots.0.count=1", "--duration", "600")
+    first = "runs/*/rosbag.mcap"
+    one.until(lambda: any(file.stat().st_size for file in one.tmp_path.glob(first)), "the recording")
+    kill(one, "recorder")
+    one.until(lambda: len(list(one.tmp_path.glob("runs/*/*.mcap"))) == 3, "the recording of the rest")
+    names = {file.name for file in one.directory.glob("*.mcap")}
+    assert names > {"rosbag.mcap", "recording.mcap"}
+    one.process.send_signal(signal.SIGTERM)
+    one.wait()
+    assert one.children() == {}
+
+
+def test_every_node_reads_the_parameters(up, tmp_path):
+    """Also those of whom the command line says nothing; and what is told wrong is not tried again."""
+    file = tmp_path / "told.yaml"
+    file.write_text(
+        "world: {ros__parameters: {speed: '0.5'}}\n"
+        "recorder: {ros__parameters: {max_duration: 0.5}}\n"
+        "/**/controller: {ros__parameters: {silence: -1.0}}\n",
+        encoding="utf-8",
+    )
+    arguments = ("--record", "--restart", "--params", str(file), "--set", "robots.0.count=1")
+    one = up(*arguments)
+    assert one.wait() == 2
+    assert "silence: from 0.1 to 600 is right" in one.said
+    assert one.logs("dots1_controller").count("silence") == 1
+    file.write_text(file.read_text().replace("silence: -1.0", "silence: 5.0"), encoding="utf-8")
+    two = up(*arguments)
+    two.until(lambda: "drives dots1" in two.logs("dots1_controller"), "the start")
+    two.until(lambda: "max_duration" in two.logs("recorder"), "the end of the recording")
+    two.process.send_signal(signal.SIGINT)
+    two.wait()
+    directory = max((tmp_path / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
+    assert json.loads((directory / "summary.json").read_text())["real_time_factor"] < 0.7
+
+
+def test_a_domain_with_a_world_is_left_alone(up):
+    from swarmbed_robot.domains import hold
+
+    with own_domain(3) as first:
+        for taken, arguments in ((first, ()), (first + 2, FEW)):
+            held = hold(taken)
+            one = up(*arguments, "--domain", str(first))
+            assert one.wait() == 2
+            assert f"another world runs in ROS domain {taken} on this machine" in one.said
+            assert not one.logs("world")
+            held.close()
+
+
+def test_results_that_cannot_be_written_are_told(up):
+    one = up("--speed", "max", "--duration", "600", "--set", "robots.0.count=1")
+    one.until(lambda: "drives dots1" in one.logs("dots1_controller"), "the start")
+    (one.directory / "summary.json").mkdir()
+    one.until((one.directory / "recording.mcap").exists, "the run")
+    one.process.send_signal(signal.SIGINT)
+    assert one.wait() != 0
+    assert "summary.json" in one.said
+
+
 def test_a_world_that_dies_ends_all_and_says_why(up):
     one = up("--speed", "1", "--set", "robots.0.count=1", "--set", "carriers.0.count=1")
     one.until(lambda: "drives dots1" in one.logs("dots1_controller"), "the start")

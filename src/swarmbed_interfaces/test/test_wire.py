@@ -13,7 +13,9 @@ from dots_interfaces.msg import Tag, TagArray
 from swarmbed_interfaces import msg, srv
 from swarmbed_interfaces.action import FollowPath
 from swarmbed_interfaces.msg import RadioContact, Waypoint, Zone
-from tf2_msgs.msg import TFMessage
+from tf2_msgs.action import LookupTransform
+from tf2_msgs.msg import TF2Error, TFMessage
+from tf2_msgs.srv import FrameGraph
 
 
 def round_trip(message):
@@ -50,6 +52,32 @@ def test_tag_is_the_dots_wire_format():
 def test_a_tag_has_four_corners():
     with pytest.raises(AssertionError, match="points"):
         Tag(points=[Point()] * 3, check_fields=True)
+
+
+def test_tf2_has_what_its_library_asks_for():
+    errors = ["NO", "LOOKUP", "CONNECTIVITY", "EXTRAPOLATION", "INVALID_ARGUMENT", "TIMEOUT", "TRANSFORM"]
+    assert [getattr(TF2Error, f"{name}_ERROR") for name in errors] == list(range(7))
+    told = [
+        (TF2Error, [("error", "uint8"), ("error_string", "string")]),
+        (FrameGraph.Request, []),
+        (FrameGraph.Response, [("frame_yaml", "string")]),
+        (
+            LookupTransform.Goal,
+            [
+                *(("target_frame", "string"), ("source_frame", "string")),
+                *(("source_time", "builtin_interfaces/Time"), ("timeout", "builtin_interfaces/Duration")),
+                *(("target_time", "builtin_interfaces/Time"), ("fixed_frame", "string")),
+                ("advanced", "boolean"),
+            ],
+        ),
+        (
+            LookupTransform.Result,
+            [("transform", "geometry_msgs/TransformStamped"), ("error", "tf2_msgs/TF2Error")],
+        ),
+        (LookupTransform.Feedback, []),
+    ]
+    for kind, fields in told:
+        assert list(kind.get_fields_and_field_types().items()) == fields, kind
 
 
 def test_tf_message_is_the_one_that_ros_knows():

@@ -241,6 +241,8 @@ class LiftServer(_Server):
             # The platform stays where it is: nobody knows what is on it.
             lifter.hold()
             self._end(goal, "cancelled")
+        elif lifter.target == (lifter.lifter.lowered if goal.handle.request.raised else lifter.lifter.raised):
+            self._end(goal, "something else moves the platform")
         elif lifter.at_top if goal.handle.request.raised else lifter.at_bottom:
             self._end(goal, "")
         elif now - goal.since > LIFT_PATIENCE * lifter.lifter.travel_time:

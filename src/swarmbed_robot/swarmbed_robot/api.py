@@ -22,6 +22,7 @@ from nav_msgs.msg import OccupancyGrid
 from rclpy.callback_groups import ReentrantCallbackGroup
 from sensor_msgs.msg import BatteryState, Imu, PointCloud2
 from std_msgs.msg import Bool, Float32, Float64, Int32MultiArray, String
+from swarmbed_core.device import Zone
 from swarmbed_core.robot import Command
 from swarmbed_core.watchdog import Pace, Watchdog
 
@@ -31,8 +32,8 @@ from swarmbed_robot import qos, wire
 from swarmbed_robot.actions import LiftServer, PathServer
 from swarmbed_robot.description import describe, model_of
 from swarmbed_robot.errors import RobotError
-from swarmbed_robot.eyes import Eyes
-from swarmbed_robot.images import Images
+from swarmbed_robot.eyes import TAG_STAMP, Eyes
+from swarmbed_robot.images import IMAGE_ENCODING, Images
 from swarmbed_robot.options import Option
 from swarmbed_robot.place import BODY, ROOT, Place
 from swarmbed_robot.templates import (
@@ -50,21 +51,24 @@ if TYPE_CHECKING:
     from rclpy.node import Node
     from rclpy.publisher import Publisher
     from swarmbed_core.local import LocalRobot
+    from swarmbed_core.markers import MarkerMap
     from swarmbed_core.robot import Senses
-    from swarmbed_core.spec import RobotSpec
+    from swarmbed_core.spec import Battery, RobotSpec
 
 OPTIONS = (
     Option("senses_rate", 10.0, "messages of a program's senses a second, on `senses`", 0.1, 100.0),
     Option("scan_rate", 50.0, "most messages a second on sensor/scan", 0.1, 100.0),
     Option("imu_rate", 100.0, "messages a second on sensor/imu", 0.1, 100.0),
     Option("compass_rate", 50.0, "messages a second on sensor/compass", 0.1, 100.0),
-    Option("zone_rate", 10.0, "messages a second on sensor/zone", 0.1, 100.0),
+    Option("zone_rate", 10.0, "messages a second on sensor/zone and sensor/dropzone", 0.1, 100.0),
     Option("odom_rate", 50.0, "messages a second on odom and odometry/filtered", 0.1, 100.0),
     Option("tf_rate", 50.0, "messages a second on the robot's own tf", 0.1, 100.0),
     Option("lifter_rate", 10.0, "messages a second on lifter_height", 0.1, 100.0),
     Option("battery_rate", 1.0, "messages a second on battery_state", 0.1, 10.0),
     Option("map_rate", 5.0, "messages a second on collision_map", 0.1, 50.0),
     Option("map_cell", 0.03, "edge of a cell of collision_map, in metres", 0.01, 0.5),
+    TAG_STAMP,
+    IMAGE_ENCODING,
     Option(
         "program_timeout",
         0.2,
@@ -127,6 +131,7 @@ class RobotApi:
         run: int = 0,
         epoch: float = 0.0,
         global_tf: Output | None = None,
+        walls: MarkerMap | None = None,
     ) -> None:
         """Offer a robot's API.
 
@@ -139,6 +144,7 @@ class RobotApi:
             run: how often the world was reset.
             epoch: what the ROS clock shows when the robot's own shows 0.
             global_tf: the topic `/tf`, if the frames of markers are to be there too.
+            walls: the markers on the walls around, if neither the robot nor its cameras know them.
         """
         self.node = node
         self._robot = robot
@@ -174,10 +180,10 @@ class RobotApi:
         self.outputs: dict[str, Output] = {}
         self._make_outputs(index, seed)
         images = onboard.device.images
-        self._images = None if images is None else Images(self, images)
+        self._images = None if images is None else Images(self, images, options["image_encoding"])
         self._turns = tuple(self.outputs.values())
         self._make_inputs()
-        self._eyes = Eyes(self) if self._spec.cameras else None
+        self._eyes = Eyes(self, walls, options["tag_stamp"]) if self._spec.cameras else None
 
     # What goes out
 
@@ -204,11 +210,13 @@ class RobotApi:
         if spec.compass is not None:
             self._compass = self.output("sensor/compass", Float32, qos.OUTPUT, options["compass_rate"])
         self._zone = self.output("sensor/zone", msg.Zone, qos.OUTPUT, options["zone_rate"])
+        self._dropzone = self.output("sensor/dropzone", Bool, qos.SENSOR, options["zone_rate"])
         self.place = Place(self, options["odom_rate"], options["tf_rate"])
         if spec.lifter is not None:
             self._height = self.output("lifter_height", Float32, qos.OUTPUT, options["lifter_rate"])
         if spec.battery is not None:
             self._battery = self.output("battery_state", BatteryState, qos.OUTPUT, options["battery_rate"])
+            self._capacity_ah = capacity_ah(spec.battery)
         for camera in spec.cameras:
             self.output(f"{camera.name}_tags", TagArray, qos.OUTPUT, camera.rate)
         if spec.radios:
@@ -269,13 +277,15 @@ class RobotApi:
         if spec.imu is not None and self._imu.due(now):
             self._publish_imu()
         if spec.compass is not None and self._compass.due(now) and onboard.heading is not None:
-            self._compass.send(_FLOAT32 + struct.pack("<f", onboard.heading))
+            self._compass.send(_CDR + struct.pack("<f", onboard.heading))
         if self._zone.due(now):
-            self._zone.send(bytes((0, 1, 0, 0, int(onboard.zone))))
+            self._zone.send(_CDR + bytes((int(onboard.zone),)))
+        if self._dropzone.due(now):
+            self._dropzone.send(_CDR + bytes((onboard.zone == Zone.DROP,)))
         if spec.lifter is not None and self._height.due(now):
             height = onboard.lifter_height
             if height is not None:
-                self._height.send(_FLOAT32 + struct.pack("<f", height))
+                self._height.send(_CDR + struct.pack("<f", height))
         if spec.battery is not None and self._battery.due(now):
             self._publish_battery()
 
@@ -327,15 +337,15 @@ class RobotApi:
     def _publish_battery(self) -> None:
         monitor = self.onboard.battery
         state = None if monitor is None else monitor.state
-        if state is None or self._spec.battery is None:
+        if state is None:
             return
         made = BatteryState(
             voltage=state.voltage,
             current=-state.current,
             percentage=state.state_of_charge,
-            charge=state.remaining_wh / max(state.voltage, 1e-3),
-            capacity=self._spec.battery.capacity_wh / max(state.voltage, 1e-3),
-            design_capacity=self._spec.battery.capacity_wh / max(state.voltage, 1e-3),
+            charge=state.state_of_charge * self._capacity_ah,
+            capacity=self._capacity_ah,
+            design_capacity=self._capacity_ah,
             temperature=math.nan,
             cell_voltage=[float(volts) for volts in state.cell_voltages],
             cell_temperature=[math.nan] * len(state.cell_voltages),
@@ -585,7 +595,8 @@ class RobotApi:
         for subscription in self._made:
             self.node.destroy_subscription(subscription)
         self._made.clear()
-        self.onboard.on_image = None
+        if self._eyes is not None:
+            self._eyes.leave()
         if self._images is not None:
             self._images.leave()
         self._left = True
@@ -614,8 +625,15 @@ class _Stamp:
         self.now = divmod(max(round((self.epoch + seconds) * 1e9), 0), 1_000_000_000)
 
 
-_FLOAT32 = bytes((0, 1, 0, 0))
+_CDR = bytes((0, 1, 0, 0))
 """What CDR begins with; a message of one number follows."""
+
+
+def capacity_ah(battery: Battery) -> float:
+    """Return what a full charge is in ampere hours: its energy by the mean voltage without load."""
+    shares, volts = np.array(battery.state_of_charge), np.array(battery.open_circuit)
+    mean = float(np.diff(shares) @ (volts[1:] + volts[:-1])) / 2
+    return battery.capacity_wh / (battery.cells * mean)
 
 
 def _imu_message(frame: str, spec: RobotSpec) -> Any:

@@ -31,7 +31,7 @@ from swarmbed_core.spec import RobotSpec
 from dots_interfaces.msg import TagArray
 from swarmbed_robot import qos
 from swarmbed_robot.errors import RobotError
-from swarmbed_robot.eyes import Sights, stamped_frames
+from swarmbed_robot.eyes import TAG_STAMP, Sights, stamped_frames
 from swarmbed_robot.nodes import Spinner, check_name, run
 from swarmbed_robot.options import Option
 from tf2_msgs.msg import TFMessage
@@ -53,6 +53,7 @@ OPTIONS = (
     Option("arena", "dots_arena", "whose markers on walls have frames"),
     Option("carriers", "dots_carrier", "the markers on carriers, of config/markermaps, or such a file"),
     Option("workers", 0, "images that are looked at at a time; 0: as many as there are cores", 0, 64),
+    TAG_STAMP,
 )
 
 TELL = 1.0
@@ -115,6 +116,7 @@ class Watcher:
         self._carriers = CarrierMarkers.load(options["carriers"]) if self.spec.carrier else None
         self._walls = Arena.load(options["arena"]).markers()
         self.under = set() if self._carriers is None else set(self._carriers.underside_ids)
+        self.when_found = options["tag_stamp"] == "arrival"
         self.health = SharedHealth()
         self.lock = Lock()
         workers = options["workers"] or os.cpu_count() or 1
@@ -264,7 +266,8 @@ class _Camera:
         reading = CornerReading(seconds, self.name, found.ids[kept], found.corners[kept])
         tags, frames = watcher.seen(reading)
         if frames:
-            watcher.frames.publish(stamped_frames(frames, stamp))
+            told = watcher.node.get_clock().now().to_msg() if watcher.when_found else stamp
+            watcher.frames.publish(stamped_frames(frames, told))
         self._tags.publish(TagArray(data=tags))
 
     def _found(self, sent: Any) -> Detection | None:

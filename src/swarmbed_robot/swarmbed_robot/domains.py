@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from swarmbed_robot.errors import RobotError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rclpy.node import Node
 
@@ -22,6 +22,34 @@ FEWEST, MOST = 1, 99
 """Domains that are given away: higher ones use ports that systems hand out to anybody."""
 DISCOVERY = 0.7
 """Seconds in which another world is found."""
+WAY = "end it, or take another domain with ROS_DOMAIN_ID"
+
+
+def hold(domain: int) -> socket.socket:
+    """Hold a domain for a world on this machine; to be closed in the end.
+
+    Raises:
+        RobotError: another world has it.
+    """
+    # A name that the kernel takes back when the process ends.
+    lock = socket.socket(socket.AF_UNIX)
+    try:
+        lock.bind(f"\0swarmbed-world-{domain}")
+    except OSError:
+        lock.close()
+        message = f"another world runs in ROS domain {domain} on this machine: {WAY}"
+        raise RobotError(message) from None
+    return lock
+
+
+def check_free(domains: Iterable[int]) -> None:
+    """Accept domains that no world on this machine has: programs would drive its robots.
+
+    Raises:
+        RobotError: one is taken.
+    """
+    for domain in sorted(set(domains)):
+        hold(domain).close()
 
 
 def hold_for_world(spinner: Spinner, node: Node) -> socket.socket:
@@ -31,22 +59,15 @@ def hold_for_world(spinner: Spinner, node: Node) -> socket.socket:
         RobotError: another world has it.
     """
     domain = node.context.get_domain_id()
-    # A name that the kernel takes back when the process ends; other machines have to be discovered.
-    lock = socket.socket(socket.AF_UNIX)
-    way = "end it, or take another domain with ROS_DOMAIN_ID"
-    try:
-        lock.bind(f"\0swarmbed-world-{domain}")
-    except OSError:
-        lock.close()
-        message = f"another world runs in ROS domain {domain} on this machine: {way}"
-        raise RobotError(message) from None
+    lock = hold(domain)
+    # Those of other machines have to be discovered.
     end = time.monotonic() + DISCOVERY
     while time.monotonic() < end:
         spinner.once(0.05)
         for found in node.get_publishers_info_by_topic("/clock"):
             lock.close()
             name = f"{found.node_namespace.rstrip('/')}/{found.node_name}"
-            message = f"another world publishes /clock in ROS domain {domain} (node {name}): {way}"
+            message = f"another world publishes /clock in ROS domain {domain} (node {name}): {WAY}"
             raise RobotError(message)
     return lock
 

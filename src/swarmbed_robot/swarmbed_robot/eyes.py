@@ -6,11 +6,13 @@ Frames of markers have z out of the marker and y up in it, as ArUco's.
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
 from geometry_msgs.msg import Point, TransformStamped
 from swarmbed_core.camera import cameras_of
+from swarmbed_core.device import WatchedCameras
 from swarmbed_core.geometry import between
 from swarmbed_core.health import Health
 from swarmbed_core.markers import CarrierPoseSolver, alignment
@@ -19,6 +21,7 @@ from swarmbed_core.tag_pose import tag_pose
 from dots_interfaces.msg import Tag, TagArray
 from swarmbed_robot import wire
 from swarmbed_robot.description import joints_of, model_of, quaternion
+from swarmbed_robot.options import Option
 from tf2_msgs.msg import TFMessage
 
 if TYPE_CHECKING:
@@ -37,49 +40,100 @@ UNDERSIDE = 200
 """The id by which the map under a carrier is told as one tag."""
 NO_TAGS = bytes((0, 1, 0, 0, 0, 0, 0, 0))
 """An empty TagArray."""
+MOST_PENDING = 100
+"""Images whose tags are kept until they are told: more than come in a cycle, or in those before the first."""
+TAG_STAMP = Option(
+    "tag_stamp",
+    "arrival",
+    "time of tags' frames: when they were found, as on the robots, or when the light came",
+    choices=("arrival", "exposure"),
+)
 
 
 class Eyes:
     """What the cameras of one robot detect."""
 
-    def __init__(self, api: RobotApi) -> None:
+    def __init__(self, api: RobotApi, walls: MarkerMap | None, tag_stamp: str) -> None:
+        """Begin.
+
+        Args:
+            api: the robot's.
+            walls: the markers on the walls around, if neither the robot nor its cameras know them.
+            tag_stamp: see `TAG_STAMP`.
+        """
         onboard, spec = api.onboard, api.onboard.device.spec
         self._api = api
+        self._when_found = tag_stamp == "arrival"
         self._frames_to: list[Output] = []
         self._next = {camera.name: 0.0 for camera in spec.cameras}
+        self._next_frames: dict[str, float] = {}
         self._outputs = {camera.name: api.outputs[f"{camera.name}_tags"] for camera in spec.cameras}
+        self._came: deque[CornerReading] = deque(maxlen=MOST_PENDING)
+        self._watching = False
+        cameras = onboard.device.cameras
+        self._cameras = cameras if isinstance(cameras, WatchedCameras) else None
+        if onboard.marker_map is not None:
+            walls = onboard.marker_map
+        elif self._cameras is not None:
+            walls = self._cameras.walls()
         calibrations = onboard.device.calibrations
         # What is wrong with markers the robot itself counts already, in the same images.
-        self._sights = Sights(
-            api.name, spec, calibrations, onboard.carrier_markers, onboard.marker_map, Health()
-        )
+        self._sights = Sights(api.name, spec, calibrations, onboard.carrier_markers, walls, Health())
 
     def watch(self) -> None:
         """Look at images only while somebody wants to know what is in them."""
         self._frames_to = [output for output in (self._api.outputs["tf"], self._api.global_tf) if output]
         wanted = any(output.wanted for output in (*self._frames_to, *self._outputs.values()))
-        self._api.onboard.on_image = self._look if wanted else None
+        if wanted != self._watching:
+            self._watch(wanted=wanted)
 
-    def _look(self, reading: CornerReading) -> None:
+    def _watch(self, *, wanted: bool) -> None:
+        """Begin to look, or end it."""
+        self._watching = wanted
+        if self._cameras is not None:
+            self._cameras.watch(wanted)
+        else:
+            self._api.onboard.on_image = self._came.append if wanted else None
+
+    def leave(self) -> None:
+        """Let the detectors rest."""
+        self._watch(wanted=False)
+
+    def _look(self, reading: CornerReading, now: float) -> None:
         """Publish what one image shows: the frames first, for who is told of a tag looks for its frame."""
         api, output = self._api, self._outputs.get(reading.camera)
         if output is None:
             return
         localiser, lifter = api.onboard.filter, api.onboard.lifter
         pose = localiser.pose if localiser.localised else None
-        tags, frames = self._sights.seen(reading, None if lifter is None else lifter.set_point, pose)
+        height = None if lifter is None else lifter.set_point
+        listeners = self._listeners(reading.camera, now)
+        tags, frames = self._sights.seen(reading, height, pose, alone=True, framed=bool(listeners))
         if frames:
-            told = stamped_frames(frames, wire.stamp_of(api.epoch + reading.stamp))
-            for listeners in self._frames_to:
-                if listeners.wanted:
-                    listeners.send(told)
+            time = now if self._when_found else reading.stamp
+            told = stamped_frames(frames, wire.stamp_of(api.epoch + time))
+            for listener in listeners:
+                listener.send(told)
         if output.wanted:
             # Images are late by more or less: one that is a little later than its time is no empty one.
-            self._next[reading.camera] = api.clock.time + 2.0 / output.rate
+            self._next[reading.camera] = now + 2.0 / output.rate
             output.send(TagArray(data=tags))
 
+    def _listeners(self, camera: str, now: float) -> list[Output]:
+        """Return who gets the frames of one image: who listens on `/tf` alone, no more than its rate."""
+        listeners = [output for output in self._frames_to if output.wanted]
+        if listeners and listeners[0] is self._api.global_tf:
+            if now < self._next_frames.get(camera, 0.0) - 1e-9:
+                return []
+            self._next_frames[camera] = now + 1.0 / listeners[0].rate
+        return listeners
+
     def cycle(self, now: float) -> None:
-        """Say of cameras that saw nothing, at their rate, that they did: no tags are an answer too."""
+        """Tell what was found; of cameras that saw nothing, at their rate, that they did: an answer too."""
+        if self._cameras is not None and self._watching:
+            self._came.extend(self._cameras.sights())
+        while self._came:
+            self._look(self._came.popleft(), now)
         for camera, output in self._outputs.items():
             if output.wanted and now >= self._next[camera] - 1e-9:
                 self._next[camera] = max(self._next[camera], now - 1.0 / output.rate) + 1.0 / output.rate
@@ -127,7 +181,13 @@ class Sights:
         self._walls = {} if walls is None else {marker.id: marker for marker in walls.markers}
 
     def seen(
-        self, reading: CornerReading, height: float | None, pose: FloatArray | None, *, alone: bool = False
+        self,
+        reading: CornerReading,
+        height: float | None,
+        pose: FloatArray | None,
+        *,
+        alone: bool = False,
+        framed: bool = True,
     ) -> tuple[list[Tag], list[TransformStamped]]:
         """Return the tags and the frames of one image.
 
@@ -135,7 +195,8 @@ class Sights:
             reading: the markers in it.
             height: of the lifting platform.
             pose: of the robot in `map`, if it is known: then that is where walls are.
-            alone: of walls each marker's four corners alone say where it is.
+            alone: of walls each marker's four corners alone say where it is, if the pose is not known.
+            framed: whether frames are wanted.
         """
         ids, corners = reading.ids.tolist(), reading.corners
         if reading.camera in self._lifted:
@@ -149,7 +210,9 @@ class Sights:
         for number in sorted(twice):
             problem = f"{reading.camera}: marker {number} of a wall is in the image more than once"
             self._health.refuse("marker.twice", problem)
-        frames = []
+        frames: list[TransformStamped] = []
+        if not framed:
+            return tags, frames
         if self._solver is not None:
             rise = self._solver.clearance + self._solver.markers.sides.rise
             for sight in self._solver.side(reading):

@@ -28,7 +28,7 @@ from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import qos, wire
 from swarmbed_robot.api import OPTIONS as API_OPTIONS
 from swarmbed_robot.api import RobotApi
-from swarmbed_robot.domains import hold_for_world
+from swarmbed_robot.domains import hold, hold_for_world
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.nodes import Spinner
 from swarmbed_robot.options import Option
@@ -235,7 +235,9 @@ class WorldHost:
         if domain > MOST_DOMAINS:
             message = f"{name} would have ROS domain {domain}: {MOST_DOMAINS} is the last there is"
             raise RobotError(message)
+        lock = hold(domain)
         spinner = Spinner(domain=domain)
+        spinner.closing.append(lock.close)
         node = spinner.node(self._node.get_name())
         self._outside[name] = (spinner, node.create_publisher(Clock, "/clock", qos.CLOCK))
         return node
@@ -382,6 +384,8 @@ class WorldHost:
             left = end - time.monotonic()
             if not missing or left <= 0:
                 break
+            # The others need not think that their robots are gone.
+            self._sign_of_life(time.monotonic())
             self._wait(min(left, IDLE))
         if missing and not self._spinner.stopping:
             self._missed += 1

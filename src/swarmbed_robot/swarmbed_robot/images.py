@@ -12,9 +12,10 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from swarmbed_core.camera import CX, CY, FX, FY, K1, K3, cameras_of
 from swarmbed_core.detector import Detector
 from swarmbed_core.errors import SwarmbedError
-from swarmbed_core.pictures import jpeg, with_tags
+from swarmbed_core.pictures import coloured, jpeg, with_tags
 
 from swarmbed_robot import qos
+from swarmbed_robot.options import Option
 from swarmbed_robot.templates import Template, message, packed_image, stamped
 
 if TYPE_CHECKING:
@@ -27,21 +28,29 @@ if TYPE_CHECKING:
 
 INFO_RATE = 1.0
 """Messages a second on `camera_info` while nobody watches the images; else there is one with each."""
-ENCODINGS = {"mono8": 1, "bgr8": 3}
+ENCODINGS = {"mono8": 1, "rgb8": 3, "bgr8": 3}
 """Bytes of a pixel."""
+IMAGE_ENCODING = Option(
+    "image_encoding",
+    "rgb8",
+    "of <camera>/image: rgb8, as on the robots, is the grey level three times",
+    choices=("rgb8", "mono8"),
+)
 
 
 class Images:
     """The image topics of one robot's cameras."""
 
-    def __init__(self, api: RobotApi, part: ImagesPart) -> None:
+    def __init__(self, api: RobotApi, part: ImagesPart, encoding: str) -> None:
         """Offer them."""
         spec = api.onboard.device.spec
         models = cameras_of(spec, api.onboard.device.calibrations)
         self._api = api
         self._part: ImagesPart | None = part
         self._watched: frozenset[str] = frozenset()
-        self._topics = {camera.name: _Topics(api, camera, models[camera.name]) for camera in spec.cameras}
+        self._topics = {
+            camera.name: _Topics(api, camera, models[camera.name], encoding) for camera in spec.cameras
+        }
 
     def watch(self) -> None:
         """Find out whose images somebody wants."""
@@ -75,7 +84,7 @@ class Images:
 class _Topics:
     """The topics of one camera."""
 
-    def __init__(self, api: RobotApi, camera: Camera, model: CameraModel) -> None:
+    def __init__(self, api: RobotApi, camera: Camera, model: CameraModel, encoding: str) -> None:
         name, frame = camera.name, f"{api.name}_{camera.name}_optical_frame"
         self._api = api
         self._frame = frame
@@ -88,6 +97,7 @@ class _Topics:
         self._info = api.output(f"{name}/camera_info", CameraInfo, qos.OUTPUT, INFO_RATE)
         self._info_bytes = Template(info_of(frame, camera, model))
         self._camera = camera
+        self._encoding = encoding
         self._templates: dict[str, Template] = {}
         self._detector = Detector(camera.width, camera.height, api.onboard.health, name)
 
@@ -102,7 +112,8 @@ class _Topics:
         if self._info.wanted:
             self._info.send(filled(self._info_bytes, when))
         if self._image.wanted:
-            self._image.send(filled(self._raw("mono8"), when, reading.image))
+            image = reading.image if self._encoding == "mono8" else coloured(reading.image)
+            self._image.send(filled(self._raw(self._encoding), when, image))
         if self._packed.wanted:
             self._packed.send(filled(Template(packed_image(self._frame, jpeg(reading.image))), when))
         if self._tagged.wanted or self._tagged_packed.wanted:
@@ -141,7 +152,7 @@ def info_of(frame: str, camera: Camera, model: CameraModel) -> Any:
 
 
 def image_of(frame: str, camera: Camera, encoding: str) -> Any:
-    """Return a black image, mono8 or bgr8, for a `Template`; its pixels are its last bytes."""
+    """Return a black image, of one of `ENCODINGS`, for a `Template`; its pixels are its last bytes."""
     step = camera.width * ENCODINGS[encoding]
     return message(
         "sensor_msgs/msg/Image",

@@ -38,6 +38,7 @@ class Spinner:
 
     Attributes:
         stopping: whether somebody asked the process to end.
+        closing: what else is done when it is closed.
     """
 
     def __init__(self, arguments: Sequence[str] = (), domain: int | None = None) -> None:
@@ -58,6 +59,7 @@ class Spinner:
         )
         self.executor = EventsExecutor(context=self.context)
         self.nodes: list[Node] = []
+        self.closing: list[Callable[[], object]] = []
         self.stopping = False
 
     def node(self, name: str, **how: Any) -> Node:
@@ -96,6 +98,8 @@ class Spinner:
         self.nodes.clear()
         self.executor.shutdown()
         self.context.try_shutdown()
+        for end in self.closing:
+            end()
 
 
 def run(

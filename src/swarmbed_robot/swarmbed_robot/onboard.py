@@ -69,7 +69,8 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
     # What the first cycles compile, or load, must not hold the loop up.
     onboard.step()
     epoch = node.get_clock().now().nanoseconds * 1e-9 - onboard.device.clock.time
-    api = RobotApi(node, robot, options, epoch=epoch)
+    walls = Arena.load(options["arena"]).markers()
+    api = RobotApi(node, robot, options, epoch=epoch, walls=walls)
     diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", qos.OUTPUT)
     sense_every = max(round(spec.control.rate / float(options["senses_rate"])), 1)
     tell_every = max(round(spec.control.rate), 1)

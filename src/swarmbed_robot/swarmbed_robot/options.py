@@ -78,9 +78,9 @@ class Option:
 
     def descriptor(self) -> ParameterDescriptor:
         """Return what ROS tools show of it and check it by."""
-        made = ParameterDescriptor(description=self.text, read_only=self.fixed, dynamic_typing=self.loose)
+        made = ParameterDescriptor(description=self.text, read_only=self.fixed)
         # Of an empty list rclpy guesses that it is one of bytes, whatever it was told.
-        made.dynamic_typing = isinstance(self.default, list)
+        made.dynamic_typing = self.loose or isinstance(self.default, list)
         if self.choices:
             made.additional_constraints = f"one of {', '.join(self.choices)}"
         numbers = not isinstance(self.default, bool) and isinstance(self.default, int | float)

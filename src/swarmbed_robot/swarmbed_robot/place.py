@@ -6,15 +6,15 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from nav_msgs.msg import Path as PathMsg
+from swarmbed_core.drift import Drift
 from swarmbed_core.geometry import compose, invert
 
-from swarmbed_robot import qos, wire
+from swarmbed_robot import qos
 from swarmbed_robot.description import joints_of, model_of
 from swarmbed_robot.eyes import transform_of
-from swarmbed_robot.templates import OdometryTemplate, Template, transforms
+from swarmbed_robot.templates import OdometryTemplate, Template, path_bytes, transforms
 from tf2_msgs.msg import TFMessage
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from swarmbed_core.geometry import FloatArray
 
-    from swarmbed_robot.api import RobotApi
+    from swarmbed_robot.api import Output, RobotApi
     from swarmbed_robot.description import Joint
 
 ROOT, BODY = "odom", "base_link"
@@ -41,9 +41,10 @@ class Place:
         self._onboard = onboard = api.onboard
         name, base = api.name, f"{api.name}_{BODY}"
         self._odom = api.output("odom", Odometry, qos.OUTPUT, odom_rate)
-        self._odom_bytes = OdometryTemplate(ROOT, base, covariance=False)
+        self._odom_bytes = OdometryTemplate(ROOT, base, covariance=True, twist_covariance=True)
+        self._drift = Drift(onboard.device.spec)
         self._filtered = api.output("odometry/filtered", Odometry, qos.OUTPUT, odom_rate)
-        self._filtered_bytes = OdometryTemplate("map", base, covariance=True)
+        self._filtered_bytes = OdometryTemplate("map", base, covariance=True, twist_covariance=True)
         self._tf = api.output("tf", TFMessage, qos.TF, tf_rate)
         self._tf_bytes: Template | None = None
         self._tf_localised = False
@@ -66,22 +67,40 @@ class Place:
         """Publish where the robot believes to be."""
         onboard = self._onboard
         odometry, localiser = onboard.filter.odometry, onboard.filter
+        if self._drift.due(now):
+            self._drift.update(now, odometry.pose)
         odom, filtered, tf = self._odom.due(now), self._filtered.due(now), self._tf.due(now)
         if not (odom or filtered or tf):
             return
         x, y, yaw, *twist = odometry.numbers()
         pose = (x, y, yaw)
-        localised = localiser.localised
+        if odom or filtered:
+            covariance = localiser.covariance
+            whole = (pose, np.array(twist), self._drift.covariance, covariance[3:6, 3:6])
         if odom:
-            self._odom_bytes.fill(pose, np.array(twist), None)
-            self._odom_bytes.template.stamp(*self._api.clock.now)
-            self._odom.send(bytes(self._odom_bytes.template.data))
-        if filtered and localised:
-            self._filtered_bytes.fill(localiser.pose.tolist(), np.array(twist), localiser.covariance[:3, :3])
-            self._filtered_bytes.template.stamp(*self._api.clock.now)
-            self._filtered.send(bytes(self._filtered_bytes.template.data))
+            self._send(self._odom, self._odom_bytes, *whole)
+        if filtered and localiser.localised:
+            believed = (localiser.pose.tolist(), whole[1], covariance[:3, :3], whole[3])
+            self._send(self._filtered, self._filtered_bytes, *believed)
+        elif filtered:
+            # Nothing but wheels and gyro has come into the filter: that is odometry.
+            self._send(self._filtered, self._odom_bytes, *whole)
         if tf:
             self._publish_frames(pose)
+
+    def _send(
+        self,
+        output: Output,
+        made: OdometryTemplate,
+        pose: Sequence[float],
+        twist: FloatArray,
+        covariance: FloatArray,
+        twist_covariance: FloatArray,
+    ) -> None:
+        """Publish a pose and a twist."""
+        made.fill(pose, twist, covariance, twist_covariance)
+        made.template.stamp(*self._api.clock.now)
+        output.send(bytes(made.template.data))
 
     def _publish_frames(self, pose_odom: tuple[float, float, float]) -> None:
         """Publish the robot's own tree; `map` is above it as long as the robot knows its place."""
@@ -117,23 +136,14 @@ class Place:
         row[3:] = joint.rotation
 
     def show_path(self) -> None:
-        """Publish the path that the robot follows when it is a new one."""
+        """Publish the path that the robot follows when it is a new one, to who listens or comes to."""
         motion = self._onboard.motion
-        if motion.paths == self._path_shown or motion.path is None:
+        if motion.paths == self._path_shown or motion.path is None or not self._path.wanted:
             return
         self._path_shown = motion.paths
-        made = PathMsg()
         # For rviz, where all robots are in one tree.
-        made.header.frame_id = f"{self._api.name}_{ROOT}"
-        made.header.stamp = wire.stamp_of(self._api.epoch + self._api.clock.time)
-        for point in motion.path.waypoints:
-            x, y, yaw = point.pose
-            place = PoseStamped()
-            place.header = made.header
-            place.pose.position.x, place.pose.position.y = x, y
-            place.pose.orientation.z, place.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
-            made.poses.append(place)
-        self._path.send(made)
+        frame, poses = f"{self._api.name}_{ROOT}", np.array([point.pose for point in motion.path.waypoints])
+        self._path.send(path_bytes(frame, self._api.clock.now, poses))
 
 
 def flat_pose(row: FloatArray, pose: Sequence[float]) -> None:

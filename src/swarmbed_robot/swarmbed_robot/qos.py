@@ -1,7 +1,8 @@
 """Qualities of service of the robot API.
 
 Inputs are taken best effort: that matches every publisher, and within a machine nothing is lost. Outputs are
-reliable, which suits every subscriber, but the distance sensors' returns, as the DOTS robots have them.
+reliable, which suits every subscriber, but the distance sensors' returns and the drop zone, as the DOTS
+robots have them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def _profile(
 
 
 SENSOR = _profile(5, ReliabilityPolicy.BEST_EFFORT)
-"""Of `sensor/scan`."""
+"""Of `sensor/scan` and `sensor/dropzone`."""
 OUTPUT = _profile(10)
 TF = _profile(100)
 LATCHED = _profile(1, durability=DurabilityPolicy.TRANSIENT_LOCAL)

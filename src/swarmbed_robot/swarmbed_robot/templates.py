@@ -24,6 +24,8 @@ SLOT = -1.2345678901234567e-300
 _SLOT_BYTES = struct.pack("<d", SLOT)
 _SECONDS, _NANOSECONDS = 0x5EC05EC, 0x3A0A0A3
 _STAMP_BYTES = struct.pack("<iI", _SECONDS, _NANOSECONDS)
+FLAT = 1e-6
+"""Variance of what a robot on a floor cannot do, rise, roll and pitch: filters of others take no 0."""
 _HEADER = 4  # bytes of CDR's own before the message; its alignment counts from behind them
 
 
@@ -138,13 +140,10 @@ def _places(data: bytearray, mark: bytes, alignment: int) -> list[int]:
 class OdometryTemplate:
     """The bytes of one robot's nav_msgs/Odometry."""
 
-    def __init__(self, frame: str, child: str, covariance: bool) -> None:
+    def __init__(self, frame: str, child: str, covariance: bool, twist_covariance: bool = False) -> None:
         pose = message("geometry_msgs/msg/PoseWithCovariance", pose=pose_slots())
         if covariance:
-            # x, y and yaw of the 6 x 6 matrix.
-            table = np.zeros((6, 6))
-            table[np.ix_((0, 1, 5), (0, 1, 5))] = SLOT
-            pose.covariance = table.reshape(-1)
+            pose.covariance = _covariance_slots(FLAT if twist_covariance else 0.0)
         twist = message(
             "geometry_msgs/msg/TwistWithCovariance",
             twist=message(
@@ -153,24 +152,40 @@ class OdometryTemplate:
                 angular=message("geometry_msgs/msg/Vector3", z=SLOT),
             ),
         )
+        if twist_covariance:
+            twist.covariance = _covariance_slots(FLAT)
         self.template = Template(
             message(
                 "nav_msgs/msg/Odometry", header=stamped(frame), child_frame_id=child, pose=pose, twist=twist
             )
         )
-        self._values = np.empty(16 if covariance else 7)
+        self._values = np.empty(len(self.template.slots))
 
     def fill(
-        self, pose: Sequence[float] | FloatArray, twist: FloatArray, covariance: FloatArray | None
+        self,
+        pose: Sequence[float] | FloatArray,
+        twist: FloatArray,
+        covariance: FloatArray | None,
+        twist_covariance: FloatArray | None = None,
     ) -> None:
-        """Write a pose and a twist, and the pose's covariance where there is one."""
+        """Write a pose and a twist, and the covariances where there are some."""
         values = self._values
         values[0], values[1] = pose[0], pose[1]
         values[2], values[3] = math.sin(pose[2] / 2), math.cos(pose[2] / 2)
         if covariance is not None:
             values[4:13] = covariance.reshape(-1)
-        values[-3:] = twist
+        at = 4 if covariance is None else 13
+        values[at : at + 3] = twist
+        if twist_covariance is not None:
+            values[at + 3 :] = twist_covariance.reshape(-1)
         self.template.fill(values)
+
+
+def _covariance_slots(rest: float) -> FloatArray:
+    """Return a 6 x 6 matrix with slots for x, y and yaw, and a variance of the others."""
+    table = np.diag(np.full(6, rest))
+    table[np.ix_((0, 1, 5), (0, 1, 5))] = SLOT
+    return table.reshape(-1)
 
 
 def cloud(frame: str, count: int) -> Any:
@@ -206,6 +221,32 @@ def grid_template(frame: str, size: int, cell: float) -> Any:
     return message(
         "nav_msgs/msg/OccupancyGrid", header=stamped(frame), info=info, data=np.zeros(size**2, np.int8)
     )
+
+
+def path_bytes(frame: str, stamp: tuple[int, int], poses: FloatArray) -> bytes:
+    """Return a nav_msgs/Path in one frame and of one time; its poses are rows x, y, yaw.
+
+    All poses behind the first take the same room: two are serialised, and the others put behind them.
+    """
+    count = len(poses)
+    place = message("geometry_msgs/msg/PoseStamped", header=stamped(frame), pose=pose_slots())
+    kind = "nav_msgs/msg/Path"
+    few = Template(message(kind, header=stamped(frame), poses=[place] * min(count, 2)))
+    few.stamp(*stamp)
+    data = few.data
+    if count > 2:
+        stride = few.slots[4] - few.slots[0]
+        data = data + data[-stride:] * (count - 2)
+        # How many there are stands where a path without any ends.
+        at = len(Template(message(kind, header=stamped(frame), poses=[])).data) - 4
+        struct.pack_into("<I", data, at, count)
+    if count:
+        values = np.column_stack([poses[:, :2], np.sin(poses[:, 2] / 2), np.cos(poses[:, 2] / 2)])
+        stride = few.slots[4] - few.slots[0] if count > 1 else 0
+        at_first = np.array(few.slots[:4], dtype=np.intp) - _HEADER
+        places = (at_first + stride * np.arange(count)[:, None]) // 8
+        np.ndarray((len(data) - _HEADER) // 8, "<f8", data, _HEADER)[places] = values
+    return bytes(data)
 
 
 def packed_image(frame: str, jpeg: bytes) -> Any:

@@ -6,6 +6,7 @@ controller for each robot with `controller`, or all of it with `swarmbed up`.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,10 @@ OPTIONS = (
     Option("seed", -1, "of all chance, instead of the scenario's", -1, 2**32 - 1),
     *HOST_OPTIONS,
 )
+
+
+WARM = 30
+"""Steps after which all parts have had their turn."""
 
 
 class PlainStage:
@@ -79,6 +84,16 @@ class PlainStage:
         self.world.close()
 
 
+def warm_up(scenario: Scenario, source: str) -> None:
+    """Run a scenario's beginning for nothing, so that all of it is compiled, or loaded from the cache."""
+    stage = PlainStage(scenario, source, scenario.seed)
+    # What raises here will raise in the world, which tells of it.
+    with contextlib.suppress(Exception):
+        for _ in range(WARM):
+            stage.step()
+    stage.close()
+
+
 def load(options: Mapping[str, Any]) -> tuple[Scenario, str]:
     """Return the scenario that the options ask for, and its file.
 
@@ -101,6 +116,8 @@ def load(options: Mapping[str, Any]) -> tuple[Scenario, str]:
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
     """Host the world until the process shall end."""
     scenario, source = load(options)
+    # Who is told that the world runs need not wait until it is compiled.
+    warm_up(scenario, source)
 
     def make(seed: int | None) -> PlainStage:
         return PlainStage(scenario, source, scenario.seed if seed is None else seed)

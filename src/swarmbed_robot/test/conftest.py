@@ -149,14 +149,16 @@ DEFAULTS = {option.name: option.default for option in OPTIONS}
 class ApiRig:
     """One robot of a world in this process behind its API, and an outsider who speaks only ROS with it."""
 
-    def __init__(self, ros: Ros, kind: str = "dots", arena: str = "empty", **options) -> None:
+    def __init__(
+        self, ros: Ros, kind: str = "dots", arena: str = "empty", *, localised=True, walls=None, **options
+    ) -> None:
         self.ros = ros
         self.world = MemoryWorld.of([kind], arena=arena, seed=3)
-        self.swarm = LocalSwarm(self.world, Arena.load(arena).markers())
+        self.swarm = LocalSwarm(self.world, Arena.load(arena).markers() if localised else None)
         self.robot = self.swarm.robots[0]
         self.onboard = self.robot.onboard
         self.name = self.robot.name
-        self.api = RobotApi(ros.node("world"), self.robot, DEFAULTS | options)
+        self.api = RobotApi(ros.node("world"), self.robot, DEFAULTS | options, walls=walls)
         self.outsider = ros.node("outsider")
         self.heard: dict[str, list] = {}
 

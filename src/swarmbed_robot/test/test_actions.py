@@ -11,6 +11,7 @@ import pytest
 from action_msgs.msg import GoalStatus
 from geometry_msgs.msg import Twist
 from rclpy.action import ActionClient
+from std_msgs.msg import Bool
 
 from swarmbed_interfaces import msg
 from swarmbed_interfaces.action import FollowPath, Lift
@@ -188,6 +189,15 @@ def test_a_new_lift_goal_replaces_the_old(dots, lift):
     assert status == GoalStatus.STATUS_ABORTED
     assert "another goal" in result.message
     assert second.result(3.0)[0].success
+
+
+def test_a_lift_that_somebody_turns_round_is_told(dots, lift):
+    sent = lift.send(Lift.Goal(raised=True))
+    dots.run(0.3)
+    dots.say(dots.publisher("lifter", Bool), Bool(data=False))
+    result, status = sent.result(1.0)
+    assert (status, result.success) == (GoalStatus.STATUS_ABORTED, False)
+    assert result.message == "something else moves the platform"
 
 
 def test_a_lifter_that_is_stuck_is_told(dots, lift):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from rclpy.qos import ReliabilityPolicy, qos_profile_sensor_data, qos_profile_sy
 from sensor_msgs.msg import BatteryState, Imu, PointCloud2, PointField
 from std_msgs.msg import Bool, Float32, Float64, Int32MultiArray, String
 from swarmbed_core.control import Mode
+from swarmbed_core.device import Zone
 from swarmbed_core.robot import Command
 from swarmbed_robot.api import OPTIONS
 
@@ -65,12 +68,12 @@ def test_scan_is_the_tof_returns_as_the_dots_robots_send_them(make_rig):
     assert np.diff(stamps) == pytest.approx(0.02, abs=1e-6)
 
 
-def test_scan_is_best_effort_and_all_else_suits_every_subscriber(dots):
+def test_scan_and_dropzone_are_best_effort_and_all_else_suits_every_subscriber(dots):
     node = dots.outsider
     for topic, output in dots.api.outputs.items():
         [info] = node.get_publishers_info_by_topic(f"/dots1/{topic}")
         best_effort = info.qos_profile.reliability is ReliabilityPolicy.BEST_EFFORT
-        assert best_effort == (topic == "sensor/scan"), topic
+        assert best_effort == (topic in {"sensor/scan", "sensor/dropzone"}), topic
         assert output.publisher.topic_name == f"/dots1/{topic}"
 
 
@@ -113,18 +116,45 @@ def test_odom_starts_at_zero_and_follows_the_body(dots):
     assert seconds(last.header.stamp) == pytest.approx(dots.world.time, abs=0.03)
 
 
-def test_the_filter_speaks_once_the_robot_knows_its_place(make_rig):
-    dots = make_rig(arena="dots_arena")
+def test_the_filter_speaks_in_odom_until_the_robot_knows_its_place(make_rig):
+    dots = make_rig(arena="dots_arena", localised=False)
     got = dots.listen("odometry/filtered", Odometry)
-    dots.run(0.05)
-    assert not got
-    dots.onboard.place((0.0, 0.0, 0.0))
+    odom = dots.listen("odom", Odometry)
+    publisher = dots.publisher("cmd_vel", Twist)
+    for _ in range(10):
+        dots.say(publisher, twist(0.5, 0.0, 0.4))
+        dots.run(0.1)
+    assert len(got) == pytest.approx(50, abs=2)
+    assert {(each.header.frame_id, each.child_frame_id) for each in got} == {("odom", "dots1_base_link")}
+    assert got[-1] == odom[-1]
+    dots.onboard.place((1.0, 0.5, 0.0))
     dots.run(0.5)
-    assert got[-1].header.frame_id == "map"
-    assert got[-1].child_frame_id == "dots1_base_link"
-    covariance = np.array(got[-1].pose.covariance).reshape(6, 6)
-    assert covariance[0, 0] > 0
-    assert covariance[5, 5] > 0
+    assert (got[-1].header.frame_id, got[-1].child_frame_id) == ("map", "dots1_base_link")
+    assert got[-1].pose.pose.position.x > 0.9
+    assert odom[-1].header.frame_id == "odom"
+
+
+def test_odometry_says_how_uncertain_it_is(dots):
+    odom, filtered = dots.listen("odom", Odometry), dots.listen("odometry/filtered", Odometry)
+    publisher = dots.publisher("cmd_vel", Twist)
+    for _ in range(20):
+        dots.say(publisher, twist(0.5, 0.1, 0.4))
+        dots.run(0.1)
+    dots.onboard.place((0.0, 0.0, 0.0))
+    dots.run(0.1)
+    for got in (odom[0], odom[-1], filtered[0], filtered[-1]):
+        for table in (got.pose.covariance, got.twist.covariance):
+            covariance = np.array(table).reshape(6, 6)
+            assert (np.diag(covariance) > 0).all()
+            assert np.linalg.eigvalsh(covariance).min() > 0
+            assert np.allclose(covariance, covariance.T)
+    # Of nothing to some centimetres; in `map` it is as good as the placing.
+    first, last = (
+        np.sqrt(np.diag(np.array(each.pose.covariance).reshape(6, 6))) for each in (odom[0], odom[-1])
+    )
+    assert first[[0, 1, 5]].max() < 0.002
+    assert 0.003 < last[[0, 1]].max() < 0.05
+    assert 0.008 < last[5] < 0.03
 
 
 def test_imu_compass_and_zone(make_rig):
@@ -144,6 +174,17 @@ def test_imu_compass_and_zone(make_rig):
     assert compass[-1].data == pytest.approx(dots.truth[2], abs=0.06)
     assert zone[-1].zone in {msg.Zone.NEITHER, msg.Zone.SEARCH, msg.Zone.DROP}
     assert zone[-1].zone == int(dots.onboard.zone)
+
+
+def test_dropzone_tells_whether_the_robot_is_in_the_drop_zone(dots, monkeypatch):
+    zone, got = [Zone.SEARCH], dots.listen("sensor/dropzone", Bool, qos_profile_sensor_data)
+    device = replace(dots.onboard.device, zone=SimpleNamespace(read=lambda: zone[0]))
+    monkeypatch.setattr(dots.onboard, "device", device)
+    for zone[0] in (Zone.SEARCH, Zone.DROP, Zone.NEITHER):
+        del got[:]
+        dots.run(1.0)
+        assert len(got) == pytest.approx(10, abs=1)
+        assert {each.data for each in got} == {zone[0] is Zone.DROP}
 
 
 def test_lifter_takes_about_a_second_and_may_be_repeated(dots):
@@ -177,6 +218,24 @@ def test_battery_is_in_ros_units(dots):
     assert 0.5 < state.percentage <= 1.0
     assert state.present
     assert state.power_supply_status == BatteryState.POWER_SUPPLY_STATUS_DISCHARGING
+
+
+def test_a_batterys_capacity_stays_and_its_charge_is_a_share_of_it(dots):
+    got = dots.listen("battery_state", BatteryState, qos_profile_sensor_data)
+    dots.run(1.1)
+    # Half empty: other voltages, the same capacity.
+    model = dots.onboard.device.power
+    reading = model.read()
+    half = reading._replace(cell_voltages=(2.3, 2.3))
+    dots.onboard.device = replace(dots.onboard.device, power=SimpleNamespace(read=lambda: half))
+    dots.run(2.1)
+    full, low = got[0], got[-1]
+    assert low.percentage < full.percentage - 0.2
+    for state in (full, low):
+        assert state.capacity == state.design_capacity == full.capacity
+        assert state.charge == pytest.approx(state.percentage * state.capacity, rel=1e-5)
+    # Table I: cells of 23 Ah.
+    assert full.capacity == pytest.approx(23.0, rel=0.1)
 
 
 def test_reflect_echoes(dots):
@@ -366,7 +425,12 @@ def test_nothing_is_made_that_nobody_wants(dots):
         output.publisher = type(
             "Never", (), {"publish": made.append, "get_subscription_count": lambda _: 0}
         )()
-    dots.run(0.5)
+    path = msg.Path(frame="odom", waypoints=[msg.Waypoint(x=0.1 * k) for k in range(1, 9)])
+    dots.say(dots.publisher("command", msg.Command, qos.COMMAND), msg.Command(time=math.nan, path=[path]))
+    dots.api.outputs["senses"].wanted = False
+    dots.run(0.1)
+    assert dots.onboard.motion.mode is Mode.PATH
+    dots.run(0.4)
     dots.api.sense(dots.world.time)
     assert made == []
     assert dots.onboard.on_image is None

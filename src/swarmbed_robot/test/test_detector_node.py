@@ -107,9 +107,10 @@ def make(ros):
         each.close()
 
 
-@pytest.mark.parametrize("compressed", [False, True])
-def test_tags_come_at_once_and_frames_when_the_lens_is_known(make, compressed):
-    rig = make(compressed=compressed)
+@pytest.mark.parametrize(("compressed", "tag_stamp"), [(False, "arrival"), (True, "exposure")])
+def test_tags_come_at_once_and_frames_when_the_lens_is_known(make, compressed, tag_stamp):
+    rig = make(compressed=compressed, tag_stamp=tag_stamp)
+    before = rig.outsider.get_clock().now().seconds_nanoseconds()
     rig.send(picture())
     rig.ros.spin_until(lambda: rig.tags)
     [tag] = rig.tags[0].data
@@ -123,7 +124,11 @@ def test_tags_come_at_once_and_frames_when_the_lens_is_known(make, compressed):
         rig.ros.spin_for(0.1)
     [frame] = rig.frames[0].transforms
     assert (frame.header.frame_id, frame.child_frame_id) == ("dots1_cam0_link", "dots1_cam0_fid007")
-    assert (frame.header.stamp.sec, frame.header.stamp.nanosec) == STAMP
+    stamp = (frame.header.stamp.sec, frame.header.stamp.nanosec)
+    if tag_stamp == "exposure":
+        assert stamp == STAMP
+    else:
+        assert before < stamp < rig.outsider.get_clock().now().seconds_nanoseconds()
     place = frame.transform.translation
     # 240 mm are 80 px large at this distance; the tag's middle is half a pixel beside the axis.
     depth = 0.24 * FOCAL / SIDE

@@ -91,6 +91,15 @@ def test_cameras_take_images_only_while_somebody_listens(dots, pictures):
     dots.run_until(lambda: not pictures.watched)
 
 
+def test_images_are_grey_where_that_is_asked_for(pictures, make_rig):
+    dots = make_rig(image_encoding="mono8")
+    got = dots.listen("cam0/image", Image)
+    pictures.take(0.1)
+    dots.run_until(lambda: got)
+    assert (got[0].step, got[0].encoding) == (640, "mono8")
+    assert np.array_equal(np.array(got[0].data, np.uint8).reshape(480, 640), PICTURE)
+
+
 @pytest.mark.parametrize("profile", [qos_profile_sensor_data, qos_profile_system_default])
 def test_an_image_is_what_the_camera_saw_when_it_did(dots, pictures, profile):
     got = dots.listen("cam0/image", Image, profile)
@@ -98,9 +107,10 @@ def test_an_image_is_what_the_camera_saw_when_it_did(dots, pictures, profile):
     pictures.take(0.25)
     dots.run_until(lambda: got and any(stamp_of(info.header) == 0.25 for info in infos))
     [image] = got
-    assert (image.width, image.height, image.step, image.encoding) == (640, 480, 640, "mono8")
+    assert (image.width, image.height, image.step, image.encoding) == (640, 480, 1920, "rgb8")
     assert (image.header.frame_id, stamp_of(image.header)) == ("dots1_cam0_optical_frame", 0.25)
-    assert np.array_equal(np.array(image.data, np.uint8).reshape(480, 640), PICTURE)
+    colours = np.array(image.data, np.uint8).reshape(480, 640, 3)
+    assert np.array_equal(colours, np.repeat(PICTURE[..., None], 3, axis=2))
     info = next(info for info in infos if stamp_of(info.header) == 0.25)
     assert info.header.frame_id == "dots1_cam0_optical_frame"
     assert (info.width, info.height, info.distortion_model) == (640, 480, "plumb_bob")

@@ -17,6 +17,10 @@ from swarmbed_robot.onboard import OPTIONS, make_robot, start
 from swarmbed_robot.ros_robot import RosRobot
 from swarmbed_robot.virtual import make as make_virtual
 
+from dots_interfaces.msg import TagArray
+from swarmbed_robot import qos
+from tf2_msgs.msg import TFMessage
+
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 
 
@@ -150,6 +154,21 @@ def test_stamps_are_those_of_the_ros_clock_and_senses_those_of_the_robot(ros):
     stamp = robot._senses.header.stamp
     assert robot.time < 100.0
     assert abs(stamp.sec + stamp.nanosec * 1e-9 - time.time()) < 100.0
+
+
+def test_tags_of_walls_have_frames_though_it_does_not_localise(ros):
+    frames, tags = [], []
+    node = ros.node("ear")
+    node.create_subscription(TFMessage, "/r1/tf", frames.append, qos.TF)
+    node.create_subscription(TagArray, "/r1/cam0_tags", tags.append, 10)
+
+    def found():
+        ids = {tag.id for sent in tags for tag in sent.data}
+        named = {t.child_frame_id for sent in frames for t in sent.transforms}
+        return ids and {f"r1_cam0_fid{number:03d}" for number in ids} <= named
+
+    run_until(ros, found, robot="r1")
+    assert {tag.id for sent in tags for tag in sent.data} <= set(range(12))
 
 
 def test_motors_are_switched_off_also_if_the_loop_breaks(ros, parts, monkeypatch):

@@ -20,6 +20,7 @@ OPTIONS = (
     Option("loud", False, "whether it is 100% heard"),
     Option("quick", True, "whether it hurries"),
     Option("mood", "calm", "how", choices=("calm", "cross")),
+    Option("pace", "1", "how fast", loose=True),
     Option("topics", [], "which"),
     Option("roots", ["map", "odom"], "which others"),
     Option("tof.max_range", 4.0, "of a ring"),
@@ -153,11 +154,18 @@ FILE = {
     "loud": True,
     "quick": False,
     "mood": "cross",
+    "pace": "max",
     "topics": ["/file"],
     "roots": ["base"],
     "tof": {"max_range": 1.5},
 }
 FLAT_FILE = {**{name: value for name, value in FILE.items() if name != "tof"}, "tof.max_range": 1.5}
+
+
+@pytest.mark.parametrize(("said", "got"), [("2", "2"), ("2.5", "2.5"), ("max", "max"), ("'3'", "3")])
+def test_a_text_may_be_a_number_where_it_says_so(values, said, got):
+    assert values("--ros-args", "-p", f"pace:={said}")["pace"] == got
+    assert values(file={"pace": yaml.safe_load(said)})["pace"] == got
 
 
 def test_a_file_beats_the_defaults(values):
@@ -167,7 +175,7 @@ def test_a_file_beats_the_defaults(values):
 def test_the_command_line_beats_a_file(values):
     got = values(
         *("said", "--rate", "30", "--offset", "-1", "--count", "9", "--seed", "-1", "--no-loud", "--quick"),
-        *("--mood", "calm", "--topics", "--roots", "a", "b", "--tof-max-range", "2"),
+        *("--mood", "calm", "--pace", "2", "--topics", "--roots", "a", "b", "--tof-max-range", "2"),
         file=FILE,
     )
     assert got == {
@@ -179,6 +187,7 @@ def test_the_command_line_beats_a_file(values):
         "loud": False,
         "quick": True,
         "mood": "calm",
+        "pace": "2",
         "topics": [],
         "roots": ["a", "b"],
         "tof.max_range": 2.0,

@@ -9,18 +9,20 @@ import pytest
 from geometry_msgs.msg import PoseStamped
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nav_msgs.msg import OccupancyGrid, Odometry
+from nav_msgs.msg import OccupancyGrid, Odometry, Path
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import Imu, PointCloud2, PointField
 from swarmbed_core.spec import RobotSpec
 from swarmbed_robot.api import _imu_message
 from swarmbed_robot.templates import (
+    FLAT,
     SLOT,
     OdometryTemplate,
     Template,
     cloud,
     grid_template,
     message,
+    path_bytes,
     pose_slots,
     stamped,
     transforms,
@@ -200,6 +202,20 @@ def test_odometry_without_a_covariance_has_none():
     assert yaw_of(got.pose.pose.orientation) == pytest.approx(math.pi / 2)
 
 
+def test_odometry_with_both_covariances_has_no_zero_on_their_diagonals():
+    made = OdometryTemplate("odom", "base_link", covariance=True, twist_covariance=True)
+    table, other = np.arange(1.0, 10.0).reshape(3, 3), np.arange(11.0, 20.0).reshape(3, 3)
+    made.fill((1.0, 2.0, 0.5), np.array([0.1, 0.2, 0.3]), table, other)
+    got = read(made.template, Odometry)
+    for sent, expected in ((got.pose.covariance, table), (got.twist.covariance, other)):
+        whole = sent.reshape(6, 6)
+        assert np.array_equal(whole[np.ix_((0, 1, 5), (0, 1, 5))], expected)
+        assert np.diag(whole)[[2, 3, 4]].tolist() == [FLAT] * 3
+        assert np.count_nonzero(whole) == 12
+    motion = got.twist.twist
+    assert (motion.linear.x, motion.linear.y, motion.angular.z) == (0.1, 0.2, 0.3)
+
+
 # Clouds, maps and the IMU
 
 
@@ -261,3 +277,24 @@ def test_arrays_of_messages_with_texts_keep_their_places():
     got = read(template, MarkerArray).markers
     assert [(item.pose.position.x, item.pose.orientation.w) for item in got] == [(0, 4), (5, 9), (10, 14)]
     assert [item.text for item in got] == ["a", "bcd", ""]
+
+
+@property_test
+@given(
+    st.text("abc_12", max_size=12),
+    st.lists(st.tuples(numbers, numbers, angles), max_size=30),
+    st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 999_999_999)),
+)
+def test_a_path_of_any_length_is_what_ros_would_write(frame, poses, stamp):
+    rows = np.array(poses).reshape(-1, 3)
+    expected = Path()
+    expected.header.frame_id = frame
+    expected.header.stamp.sec, expected.header.stamp.nanosec = stamp
+    for x, y, yaw in rows.tolist():
+        place = PoseStamped(header=expected.header)
+        place.pose.position.x, place.pose.position.y = x, y
+        place.pose.orientation.z, place.pose.orientation.w = np.sin(yaw / 2), np.cos(yaw / 2)
+        expected.poses.append(place)
+    made = path_bytes(frame, stamp, rows)
+    assert deserialize_message(made, Path) == expected
+    assert len(made) == len(serialize_message(expected))

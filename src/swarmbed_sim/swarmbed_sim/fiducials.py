@@ -6,7 +6,9 @@ robots up to their height, walls and obstacles, carriers' legs and trays. Corner
 and images arrive as late as Table II says, those of one camera in order.
 
 Three kinds of markers are looked for: the sides of carriers and the arena's walls by the cameras that look
-around, the map under the carrier that stands above the robot by those on the lifter.
+around, the map under the carrier that stands above the robot by those on the lifter. A robot that does not
+localise looks for no walls; whoever watches its cameras gets them all the same, by a second look whose noise
+is its own: who watches changes nothing.
 """
 
 from __future__ import annotations
@@ -39,20 +41,24 @@ from swarmbed_sim.parts import (
     MARKER_ID,
     THICKNESS,
     Beat,
+    Late,
     roomy,
     things_of,
 )
 from swarmbed_sim.parts import WIDTH as WIDTH_OF_TRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
+    from swarmbed_core.arena import Arena
+    from swarmbed_core.device import Clock
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.markers import MarkerMap
     from swarmbed_core.scene import Scene
     from swarmbed_core.spec import Camera, CameraLatency, RobotSpec
 
-    from swarmbed_sim.parts import Furniture, Late, Life, Things
+    from swarmbed_sim.parts import Furniture, Life, Things
     from swarmbed_sim.physics import Physics
 
     BoolArray = NDArray[np.bool_]
@@ -66,6 +72,8 @@ POOL = 4096
 """Normal numbers that are drawn at once for the cameras of one robot; one round takes a few hundred."""
 SHORT = 2e-3
 """Metres before a marker at which a line of sight ends: what the marker is fixed to does not hide it."""
+EXACT = np.empty((0, 0))
+"""No noise, and no places in it that would be used up."""
 
 
 @kernel
@@ -394,6 +402,57 @@ def expose_k(
     return taken
 
 
+class Cameras(Late[CornerReading]):
+    """The detectors of a robot that does not localise: `WatchedCameras`.
+
+    Attributes:
+        watched: whether somebody wants all that they find.
+        rng: of what only those who watch get.
+    """
+
+    __slots__ = ("_arena", "_furniture", "_sights", "rng", "watched")
+
+    def __init__(
+        self,
+        world: Clock,
+        robot: Life,
+        latency: tuple[float, float],
+        furniture: Furniture,
+        arena: Arena,
+        rng: np.random.Generator,
+    ) -> None:
+        """Begin; nobody watches."""
+        super().__init__(world, robot, latency)
+        self._furniture = furniture
+        self._arena = arena
+        self._sights: Late[CornerReading] = Late(world, robot, latency)
+        self.watched = False
+        self.rng = rng
+
+    def walls(self) -> MarkerMap | None:
+        """Return the markers on the arena's walls."""
+        return self._arena.markers()
+
+    def watch(self, wanted: bool) -> None:
+        """Say whether somebody wants all that the detectors find."""
+        self.watched = wanted
+        self._sights.forget()
+        if self._robot.row >= 0:
+            self._furniture.watched[self._robot.row] = wanted
+
+    def sights(self) -> Sequence[CornerReading]:
+        """Return what was found and has arrived by now, oldest first."""
+        return self._sights.read()
+
+    def show(self, reading: CornerReading, ready: float | None, *, noisy: bool) -> None:
+        """Hand all that is in an image to who watches: when the robot gets its part, if there is one."""
+        if ready is None:
+            mean, sigma = self.latency
+            late = mean + (sigma * float(self.rng.standard_normal()) if noisy else 0.0)
+            ready = reading.stamp + max(0.0, late)
+        self._sights.deliver(ready, reading)
+
+
 class Eyes:
     """All cameras that take pictures at one rate."""
 
@@ -433,10 +492,8 @@ class Eyes:
         localised: bool,
     ) -> None:
         """Add those cameras of a robot that take pictures at this rate."""
-        if localised and not len(self._walls):
-            walls = self._arena.markers()
-            if walls is not None:
-                self._walls, self._wall_ids = np.ascontiguousarray(walls.corners()), walls.ids
+        if localised:
+            self._look_up_walls()
         models = cameras_of(spec)
         owner = len(self._rngs)
         self._rngs.append(rng)
@@ -464,6 +521,12 @@ class Eyes:
         self._ids = roomy(self._ids, self._count * ROOM)
         self._pixels = roomy(self._pixels, self._count * ROOM)
 
+    def _look_up_walls(self) -> None:
+        """Find out where the markers on the walls are, if nobody has as yet."""
+        walls = None if len(self._walls) else self._arena.markers()
+        if walls is not None:
+            self._walls, self._wall_ids = np.ascontiguousarray(walls.corners()), walls.ids
+
     def remove(self, row: int) -> None:
         """Take out a robot's cameras, if it has any; the rows after its own are one less."""
         gone = np.flatnonzero(self._of[: self._count, 0] == row).tolist()
@@ -486,13 +549,34 @@ class Eyes:
             for owner in np.flatnonzero(self._cursors > POOL // 2).tolist():
                 self._rngs[owner].standard_normal(out=self._noise[owner])
                 self._cursors[owner] = 0
+        told: dict[int, tuple[float, CornerReading]] = {}
+        taken = self._look(physics, bodies, bodies.on, bodies.localised, self._noise)
+        for e, ids, pixels, lateness in taken:
+            part = self._parts[e]
+            mean, sigma = part.latency
+            ready = now + max(0.0, mean + sigma * lateness)
+            reading = CornerReading(now, self._names[e], ids, pixels)
+            part.deliver(ready, reading)
+            told[e] = ready, reading
+        if bodies.watched.any():
+            self._look_again(now, physics, bodies, told)
+
+    def _look(
+        self,
+        physics: Physics,
+        bodies: Furniture,
+        on: BoolArray,
+        localised: BoolArray,
+        noise: FloatArray,
+    ) -> list[tuple[int, IntArray, FloatArray, float]]:
+        """Take pictures; return of those with markers the camera, ids, corners, and how late they are."""
         taken = expose_k(
             self._count,
             self._numbers,
             self._of,
             self._places,
-            bodies.on,
-            bodies.localised,
+            on,
+            localised,
             physics.heights,
             things_of(physics, bodies),
             self._side,
@@ -500,7 +584,7 @@ class Eyes:
             self._under_first,
             self._walls,
             self._wall_ids,
-            self._noise,
+            noise,
             self._cursors,
             self._images,
             self._lateness,
@@ -508,16 +592,38 @@ class Eyes:
             self._pixels,
         )
         if not taken:
-            return
+            return []
         images = self._images[:taken].tolist()
         total = images[-1][2]
         # The readings are handed out: their arrays must not be those that the next round fills.
         ids, pixels = self._ids[:total].copy(), self._pixels[:total].copy()
-        for (e, first, last), lateness in zip(images, self._lateness[:taken].tolist(), strict=True):
+        return [
+            (e, ids[first:last], pixels[first:last], lateness)
+            for (e, first, last), lateness in zip(images, self._lateness[:taken].tolist(), strict=True)
+        ]
+
+    def _look_again(
+        self,
+        now: float,
+        physics: Physics,
+        bodies: Furniture,
+        told: dict[int, tuple[float, CornerReading]],
+    ) -> None:
+        """Show those who watch all that is there: what robots were `told` of, and behind it the walls."""
+        self._look_up_walls()
+        watched = bodies.watched
+        for e, ids, pixels, _ in self._look(physics, bodies, bodies.on & watched, watched, EXACT):
             part = self._parts[e]
-            mean, sigma = part.latency
-            delay = max(0.0, mean + sigma * lateness)
-            part.deliver(now + delay, CornerReading(now, self._names[e], ids[first:last], pixels[first:last]))
+            if not isinstance(part, Cameras):
+                continue
+            ready, known = None, 0
+            if e in told:
+                ready, reading = told[e]
+                known = len(reading.ids)
+                pixels[:known] = reading.corners
+            if self._noisy:
+                pixels[known:] += self._numbers[e, SIGMA] * part.rng.standard_normal(pixels[known:].shape)
+            part.show(CornerReading(now, self._names[e], ids, pixels), ready, noisy=self._noisy)
 
 
 def deepest(camera: Camera, numbers: FloatArray, size: float, min_px: float) -> float:

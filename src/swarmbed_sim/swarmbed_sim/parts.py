@@ -82,16 +82,18 @@ class Furniture:
         sizes: radius, height, length and width of the robots; of round ones the last two are 0.
         on: which robots live and have power.
         localised: which robots look for markers on walls.
+        watched: of which others somebody wants to know what all their cameras could find.
         carriers: numbers of the carriers, see `fiducials`.
     """
 
-    __slots__ = ("carriers", "localised", "on", "sizes")
+    __slots__ = ("carriers", "localised", "on", "sizes", "watched")
 
     def __init__(self, sizes: FloatArray, localised: BoolArray, carriers: FloatArray) -> None:
         """Take what a scene holds."""
         self.sizes = sizes
         self.on = np.ones(len(sizes), dtype=np.bool_)
         self.localised = localised
+        self.watched = np.zeros(len(sizes), dtype=np.bool_)
         self.carriers = carriers
 
     def add(self, size: Sequence[float], *, localised: bool) -> None:
@@ -99,12 +101,14 @@ class Furniture:
         self.sizes = np.append(self.sizes, [size], axis=0)
         self.on = np.append(self.on, True)
         self.localised = np.append(self.localised, localised)
+        self.watched = np.append(self.watched, False)
 
     def remove(self, row: int) -> None:
         """Take out a robot; the rows after its own are one less."""
         self.sizes = np.delete(self.sizes, row, axis=0)
         self.on = np.delete(self.on, row)
         self.localised = np.delete(self.localised, row)
+        self.watched = np.delete(self.watched, row)
 
 
 class Things(NamedTuple):
@@ -169,6 +173,10 @@ class Late(Generic[Seen]):
         arrived = [reading for ready, _, reading in pending if ready <= now]
         del pending[: len(arrived)]
         return arrived
+
+    def forget(self) -> None:
+        """Hand nothing of before out any more."""
+        self._pending.clear()
 
     def deliver(self, ready: float, reading: Seen) -> None:
         """Hand a reading out from a time on, after those that its camera took before."""

@@ -8,15 +8,16 @@ watches changes nothing: images that no detector needs have noise of their own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from swarmbed_core.camera import CameraModel, cameras_of
 from swarmbed_core.detector import Detector
 from swarmbed_core.device import CornerReading, ImageReading
 from swarmbed_core.health import Health
-from swarmbed_core.imaging import Imaging
+from swarmbed_core.imaging import Imaging, LensSpread
 
+from swarmbed_sim.fiducials import Cameras
 from swarmbed_sim.looks import Looks
 from swarmbed_sim.parts import CLEARANCE, LENGTH, WIDTH, Beat, Late
 from swarmbed_sim.render import Renderer
@@ -55,7 +56,9 @@ class Studio:
             SimError: this machine cannot render.
         """
         imaging, exposure = Imaging.load(IMAGING), scene.scenario.exposure
-        changes = ({} if noise else {"noise": 0.0}) | ({} if exposure is None else {"exposure": exposure})
+        changes: dict[str, Any] = {} if noise else {"noise": 0.0, "calibration": LensSpread()}
+        if exposure is not None:
+            changes["exposure"] = exposure
         imaging = imaging.model_copy(update=changes)
         self.imaging = imaging
         self._seed = seed
@@ -71,8 +74,14 @@ class Studio:
         self._now = -1.0
 
     def grind(self, spec: RobotSpec, rng: np.random.Generator) -> dict[str, CameraCalibration]:
-        """Return the true intrinsics of a robot's cameras, which are known from a calibration."""
+        """Return the true intrinsics of a robot's cameras."""
         return {camera.name: self.imaging.lenses.draw(camera, rng) for camera in spec.cameras}
+
+    def calibrate(
+        self, lenses: dict[str, CameraCalibration], rng: np.random.Generator
+    ) -> dict[str, CameraCalibration]:
+        """Return what a calibration has found of lenses."""
+        return {name: self.imaging.calibration.about(lens, rng) for name, lens in lenses.items()}
 
     def place(self, now: float, physics: Physics) -> None:
         """Put everything where it is now."""
@@ -236,14 +245,19 @@ class PixelEyes:
         """Look for markers in an image."""
         found = looks.detector.detect(image)
         # The map under trays is the upward camera's, all else the others'.
-        wanted = np.isin(found.ids, self._under)
+        there = np.isin(found.ids, self._under)
         if not camera.on_lifter:
-            wanted = ~wanted
-            if not looks.localised:
-                wanted &= ~np.isin(found.ids, self._walls)
-        reading = CornerReading(now, camera.name, found.ids[wanted], found.corners[wanted])
+            there = ~there
+        wanted = there
+        if not (camera.on_lifter or looks.localised):
+            wanted = there & ~np.isin(found.ids, self._walls)
+        reading, ready = CornerReading(now, camera.name, found.ids[wanted], found.corners[wanted]), None
         if len(reading.ids):
-            looks.part.deliver(now + self._late(looks.part.latency, looks.rng), reading)
+            ready = now + self._late(looks.part.latency, looks.rng)
+            looks.part.deliver(ready, reading)
+        if isinstance(looks.part, Cameras) and looks.part.watched and there.any():
+            everything = CornerReading(now, camera.name, found.ids[there], found.corners[there])
+            looks.part.show(everything, ready, noisy=self._noisy)
 
     def _late(self, latency: tuple[float, float], rng: np.random.Generator) -> float:
         """Return how late an image is."""

@@ -32,7 +32,7 @@ from swarmbed_core.world import CarrierTruth, Contact
 
 from swarmbed_sim.bodies import Bodies, Compass, Imu, Motors
 from swarmbed_sim.errors import SimError
-from swarmbed_sim.fiducials import Eyes, latency_of
+from swarmbed_sim.fiducials import Cameras, Eyes, latency_of
 from swarmbed_sim.footprint import TOUCH, Footprint, box_print, disc_print, overlap
 from swarmbed_sim.parts import (
     CARRIER_NUMBERS,
@@ -71,8 +71,9 @@ FARTHEST = 1000.0
 
 # Which of a robot's generators is whose; its rings' follow.
 _WHEELS, _IMU, _COMPASS, _CAMERAS, _RINGS = range(5)
-# Of a robot's generators, and of those of a crowd's senses' number, one that no sense has.
+# Of a robot's generators, and of those of a crowd's senses' number, such as no sense has.
 _WATCHED = _STUDIO = 1000
+_SIGHTS = 1001
 
 # What a `SimWorld` has a row of for each robot.
 _ROWS = ("v_body", "driven", "platforms", "_power_numbers", "_metered", "_energy", "_watts")
@@ -643,8 +644,11 @@ class SimWorld:
         if not spec.cameras:
             return None, None, {}
         latency = latency_of(spec.camera_latency, spec.cameras[0].rate, len(spec.cameras))
-        part: Late[CornerReading] = Late(self, life, latency)
         rng, localised = self._rng(number, _CAMERAS), self.scene.robots[life.row].localised
+        part: Late[CornerReading] = Late(self, life, latency)
+        if not localised:
+            sights = self._rng(number, _SIGHTS)
+            part = Cameras(self, life, latency, self._furniture, self.scene.arena, sights)
         watched: list[Life] = []
 
         def prepare() -> None:
@@ -660,7 +664,7 @@ class SimWorld:
             for rate in rates:
                 self._pixel_eyes(rate).add(life, spec, images, lenses, part, rng, localised=localised)
             watched.append(life)
-            return part, images, lenses
+            return part, images, self._open_studio().calibrate(lenses, rng)
         for rate in rates:
             eyes = self._eyes.get((rate, False))
             if not isinstance(eyes, Eyes):

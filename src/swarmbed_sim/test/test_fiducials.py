@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swarmbed_core.camera import cameras_of
+from swarmbed_core.device import WatchedCameras
 from swarmbed_core.geometry import between, compose, wrap
 from swarmbed_core.markers import CarrierPoseSolver, RobotPoseSolver
 from swarmbed_core.spec import RobotSpec
@@ -354,6 +355,108 @@ def test_among_robots_only_those_that_localise_look_at_walls(world):
     w = world(groups, arena="dots_arena")
     assert look(w, "dots1")
     assert not look(w, "dots2")
+
+
+def watched(world, seconds=1.0, name="dots1", watching=True):
+    """What a robot that does not localise reads, and what those who watch its cameras get."""
+    cameras = world.device(name).cameras
+    assert isinstance(cameras, WatchedCameras)
+    if watching:
+        cameras.watch(True)
+    read, sights = [], []
+    while world.time < seconds:
+        world.step()
+        read += [(world.time, reading) for reading in cameras.read()]
+        sights += cameras.sights()
+    return read, sights
+
+
+def by_image(readings):
+    return {(reading.stamp, reading.camera): reading for reading in readings}
+
+
+LOST = [{"kind": "dots", "place": {"poses": [[0.3, -0.4, 0.8], [1.5, 1.5, 0.0]]}}]
+
+
+def test_who_watches_sees_the_walls_too(world):
+    w = world(LOST, [(0.8, -0.2, 0.2)], arena="dots_arena")
+    cameras = w.device("dots1").cameras
+    read, sights = watched(w, 0.5)
+    assert {int(number) for _, reading in read for number in reading.ids} == {100}
+    found = {int(number) for reading in sights for number in reading.ids}
+    assert found > {100}
+    assert found - {100} <= set(range(12))
+    # What the robot read is in it, image by image, and the walls are where they are.
+    everything = by_image(sights)
+    for _, reading in read:
+        whole = everything[reading.stamp, reading.camera]
+        assert whole.ids[: len(reading.ids)].tolist() == reading.ids.tolist()
+        assert np.array_equal(whole.corners[: len(reading.ids)], reading.corners)
+    solver = RobotPoseSolver(cameras.walls(), CAMERAS)
+    newest = {reading.camera: reading for reading in sights}
+    assert solver.solve_many(list(newest.values()), 0.8).pose_map == pytest.approx([0.3, -0.4, 0.8], abs=1e-6)
+
+
+@pytest.mark.parametrize("noise", [True, False])
+def test_who_watches_changes_nothing(world, noise):
+    runs = []
+    for watching in (False, True):
+        w = world(LOST, [(0.8, -0.2, 0.2)], arena="dots_arena", noise=noise)
+        w.device("dots2")
+        read, sights = watched(w, watching=watching)
+        assert bool(sights) == watching
+        others = w.device("dots2").cameras.read()
+        runs.append(
+            [(at, r.stamp, r.camera, r.ids.tolist(), r.corners.tobytes()) for at, r in read]
+            + [(r.stamp, r.camera, r.corners.tobytes()) for r in others]
+        )
+    assert runs[0] == runs[1]
+    assert runs[0]
+
+
+def test_walls_err_and_are_late_like_all_else(world):
+    w = world(LOST, arena="dots_arena", noise=True)
+    exact = world(LOST, arena="dots_arena")
+    cameras = w.device("dots1").cameras
+    cameras.watch(True)
+    delays, sights = [], []
+    while w.time < 3.0:
+        w.step()
+        for reading in cameras.sights():
+            delays.append(w.time - reading.stamp)
+            sights.append(reading)
+    assert np.mean(delays) == pytest.approx(0.0785 + 0.005, abs=0.004)
+    true = by_image(watched(exact, 0.3)[1])
+    true = {camera: reading for (_, camera), reading in true.items()}
+    errors = [
+        reading.corners - true[reading.camera].corners
+        for reading in sights
+        if reading.ids.tolist() == true[reading.camera].ids.tolist()
+    ]
+    assert np.std(np.concatenate(errors)) == pytest.approx(0.3, rel=0.1)
+
+
+def test_who_watches_no_more_or_a_robot_that_is_gone_gets_nothing(world):
+    w = world(LOST, arena="dots_arena")
+    assert watched(w, 0.3)[1]
+    cameras = w.device("dots1").cameras
+    cameras.watch(False)
+    assert not watched(w, 0.6, watching=False)[1]
+    cameras.watch(True)
+    w.device("dots2").cameras.watch(True)
+    w.remove_robot("dots1")
+    assert watched(w, 0.9, "dots2")[1]
+    w.kill("dots2")
+    assert not watched(w, 1.2, "dots2")[1]
+    assert not cameras.sights()
+    cameras.watch(False)
+
+
+def test_in_an_arena_without_markers_there_is_nothing_more_to_see(world):
+    w = world([(0.0, 0.0, 0.0)], [(0.6, 0.0, 0.0)])
+    read, sights = watched(w, 0.5)
+    assert w.device("dots1").cameras.walls() is None
+    assert len(read) == len(sights) > 0
 
 
 def test_a_robot_before_a_wall_marker_hides_it(world):

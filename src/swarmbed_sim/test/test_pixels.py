@@ -316,12 +316,29 @@ def test_exposure_is_a_scenarios_own(monkeypatch):
     assert set(taken) == {Imaging.load("dots").exposure, 0.02}
 
 
+def test_lenses_are_known_as_well_as_a_calibration_tells():
+    imaging, off = Imaging.load("dots"), []
+    for noise in (True, False):
+        world = make(make_scene(case_of(vision="pixels", noise=noise)), np.random.SeedSequence(2))
+        try:
+            device = world.device("dots1")
+            rng = np.random.default_rng(np.random.SeedSequence(2, spawn_key=(0, 3)))
+            true = {c.name: imaging.lenses.draw(c, rng) for c in device.spec.cameras}
+            off += [abs(device.calibrations[name].cx - lens.cx) for name, lens in true.items()]
+        finally:
+            world.close()
+    assert 0.0 < max(off[:5]) <= 2 * imaging.calibration.centre
+    assert min(off[:5]) > 0.0
+    assert off[5:] == [0.0] * 5
+
+
 def test_many_lenses_are_not_kept_for_ever(studio, scene, monkeypatch):
     monkeypatch.setattr("swarmbed_sim.render.LENSES", 3)
     studio._lenses.clear()
-    spec, rng, kept = scene.robots[0].spec, np.random.default_rng(4), []
-    for _ in range(6):
-        kept.append(cameras_of(spec, {"cam0": SPREAD.draw(spec.cameras[0], rng)})["cam0"])
+    # Another renderer may have drawn before.
+    studio.update()
+    spec, rng = scene.robots[0].spec, np.random.default_rng(4)
+    kept = [cameras_of(spec, {"cam0": SPREAD.draw(spec.cameras[0], rng)})["cam0"] for _ in range(6)]
     images = [studio.draw(camera, np.zeros(3), None, np.random.default_rng(1)) for camera in kept]
     assert len(studio._lenses) == 3
     again = studio.draw(kept[0], np.zeros(3), None, np.random.default_rng(1))
@@ -395,6 +412,29 @@ def test_who_watches_changes_nothing(vision):
             runs.append([(r.stamp, r.camera, r.corners.tobytes()) for r in readings])
         finally:
             world.close()
+    assert runs[0] == runs[1]
+    assert runs[0]
+
+
+@pytest.mark.parametrize("vision", ["corners", "pixels"])
+def test_who_looks_for_walls_changes_nothing(vision):
+    robots = [{"place": {"poses": [[0.3, 0.2, 0.4], [-1.5, -1.0, 2.0]]}}]
+    runs = []
+    for watching in (False, True):
+        world = make(make_scene(case_of(vision=vision, robots=robots)), np.random.SeedSequence(2))
+        try:
+            cameras, readings, sights = world.device("dots1").cameras, [], []
+            if watching:
+                cameras.watch(True)
+            while world.time < 0.4:
+                world.step()
+                readings += [(world.time, r.stamp, r.camera, r.corners.tobytes()) for r in cameras.read()]
+                sights += cameras.sights()
+        finally:
+            world.close()
+        runs.append(readings)
+        walls = {int(number) for reading in sights for number in reading.ids} & set(range(12))
+        assert bool(walls) == watching
     assert runs[0] == runs[1]
     assert runs[0]
 
