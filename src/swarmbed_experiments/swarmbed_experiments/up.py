@@ -233,8 +233,8 @@ class Up:
             # A run that was rejected ends with a status too; one that could not write its results has none.
             written = code == 0 or (self.plan.directory / "summary.json").is_file()
             return "" if written else f"the world left no results ({_said(code)}):\n{child.tail()}"
-        # What was told wrong would be wrong again.
-        if self._restart and child.restarts < RESTARTS and code != BAD_INPUT:
+        # Who is done is not dead, and what was told wrong would be wrong again.
+        if self._restart and child.restarts < RESTARTS and code not in {0, BAD_INPUT}:
             child.restarts += 1
             child.start()
             return None
