@@ -1,41 +1,37 @@
-"""What launch_testing runs and asserts of intralogistics.launch.py; test_intralogistics_launch.py has it run.
+"""What launch_testing runs and asserts of intralogistics.launch.py; test_launched.py has it run.
 
-`launch_test src/swarmbed_bringup/test/launched_intralogistics.py out:=DIRECTORY` runs it too.
+`launch_test src/swarmbed_bringup/test/launched_intralogistics.py` runs it too.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
 import unittest
 from pathlib import Path
 
 import launch_testing
 import launch_testing.actions
 import launch_testing.asserts
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
+from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration
 
 from launch import LaunchDescription
 
 ROOT = Path(__file__).resolve().parents[3]
-PROCESSES = {"world-1", "dots1_controller-2", "dots2_controller-3"}
-SECONDS = 45.0  # it takes about ten
+ROBOTS = 5
+PROCESSES = {"world-1"} | {f"dots{k}_controller-{k + 1}" for k in range(1, ROBOTS + 1)}
+SECONDS = 150.0  # it takes about twenty
 
 
 def generate_test_description():
-    source = PythonLaunchDescriptionSource(str(ROOT / "launch" / "intralogistics.launch.py"))
+    out = tempfile.mkdtemp()
     included = IncludeLaunchDescription(
-        source,
-        launch_arguments={
-            "scenario": LaunchConfiguration("scenario"),
-            "speed": "max",
-            "out": LaunchConfiguration("out"),
-        }.items(),
+        PythonLaunchDescriptionSource(str(ROOT / "launch" / "intralogistics.launch.py")),
+        launch_arguments={"scenario": "intralogistics_cooperative", "speed": "max", "out": out}.items(),
     )
-    arguments = [DeclareLaunchArgument(name) for name in ("scenario", "out")]
-    return LaunchDescription([*arguments, included, launch_testing.actions.ReadyToTest()])
+    return LaunchDescription([included, launch_testing.actions.ReadyToTest()]), {"out": out}
 
 
 class TestWhileItRuns(unittest.TestCase):
@@ -55,10 +51,10 @@ class TestAfterwards(unittest.TestCase):
             with self.assertRaises(ProcessLookupError):  # noqa: PT027 - launch_testing runs unittest
                 os.kill(proc_info[name].pid, 0)
 
-    def test_the_carriers_were_retrieved(self, test_args):
-        (directory,) = Path(test_args["out"]).iterdir()
+    def test_the_carriers_were_retrieved(self, out):
+        (directory,) = Path(out).iterdir()
         summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
         assert summary["verdict"] == "accepted", summary["reason"]
-        assert summary["metrics"]["carriers_retrieved"] == 2
-        assert summary["robots"] == 2
+        assert summary["metrics"]["carriers_retrieved"] == summary["metrics"]["carriers"] == 5
+        assert summary["robots"] == ROBOTS
         assert (directory / "recording.mcap").stat().st_size > 0

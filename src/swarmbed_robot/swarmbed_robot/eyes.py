@@ -42,6 +42,8 @@ NO_TAGS = bytes((0, 1, 0, 0, 0, 0, 0, 0))
 """An empty TagArray."""
 MOST_PENDING = 100
 """Images whose tags are kept until they are told: more than come in a cycle, or in those before the first."""
+WALLS_RATE = 10.0
+"""Frames a second of what a camera sees of the walls: four corners alone take their time, and walls stand."""
 TAG_STAMP = Option(
     "tag_stamp",
     "arrival",
@@ -67,6 +69,7 @@ class Eyes:
         self._frames_to: list[Output] = []
         self._next = {camera.name: 0.0 for camera in spec.cameras}
         self._next_frames: dict[str, float] = {}
+        self._next_walls: dict[str, float] = {}
         self._outputs = {camera.name: api.outputs[f"{camera.name}_tags"] for camera in spec.cameras}
         self._came: deque[CornerReading] = deque(maxlen=MOST_PENDING)
         self._watching = False
@@ -108,7 +111,12 @@ class Eyes:
         pose = localiser.pose if localiser.localised else None
         height = None if lifter is None else lifter.set_point
         listeners = self._listeners(reading.camera, now)
-        tags, frames = self._sights.seen(reading, height, pose, alone=True, framed=bool(listeners))
+        walls = bool(listeners) and now >= self._next_walls.get(reading.camera, 0.0) - 1e-9
+        if walls:
+            self._next_walls[reading.camera] = now + 1.0 / WALLS_RATE
+        tags, frames = self._sights.seen(
+            reading, height, pose, alone=True, tagged=output.wanted, framed=bool(listeners), walls=walls
+        )
         if frames:
             time = now if self._when_found else reading.stamp
             told = stamped_frames(frames, wire.stamp_of(api.epoch + time))
@@ -187,7 +195,9 @@ class Sights:
         pose: FloatArray | None,
         *,
         alone: bool = False,
+        tagged: bool = True,
         framed: bool = True,
+        walls: bool = True,
     ) -> tuple[list[Tag], list[TransformStamped]]:
         """Return the tags and the frames of one image.
 
@@ -196,16 +206,18 @@ class Sights:
             height: of the lifting platform.
             pose: of the robot in `map`, if it is known: then that is where walls are.
             alone: of walls each marker's four corners alone say where it is, if the pose is not known.
+            tagged: whether tags are wanted.
             framed: whether frames are wanted.
+            walls: whether those of walls are, too.
         """
         ids, corners = reading.ids.tolist(), reading.corners
         if reading.camera in self._lifted:
             return self._seen_above(reading, height)
-        tags = [_tag(number, corners[i]) for i, number in enumerate(ids)]
-        for tag in tags:
-            if tag.points[0].y + tag.points[1].y > tag.points[2].y + tag.points[3].y:
-                problem = f"{reading.camera}: marker {tag.id} hangs upside down"
-                self._health.refuse("marker.upside_down", problem)
+        tags = [_tag(number, corners[i]) for i, number in enumerate(ids)] if tagged else []
+        heights = corners[:, :, 1]
+        for i in np.flatnonzero(heights[:, :2].sum(axis=1) > heights[:, 2:].sum(axis=1)).tolist():
+            problem = f"{reading.camera}: marker {ids[i]} hangs upside down"
+            self._health.refuse("marker.upside_down", problem)
         twice = {number for number in ids if number in self._walls and ids.count(number) > 1}
         for number in sorted(twice):
             problem = f"{reading.camera}: marker {number} of a wall is in the image more than once"
@@ -218,7 +230,7 @@ class Sights:
             for sight in self._solver.side(reading):
                 x, y, yaw = sight.pose_body.tolist()
                 frames.append(self._frame(reading.camera, sight.id, (x, y, rise), _facing(yaw), height))
-        for i, number in enumerate(ids):
+        for i, number in enumerate(ids if walls else ()):
             wall = self._walls.get(number)
             if wall is None or number in twice:
                 continue

@@ -7,15 +7,10 @@ import signal
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from diagnostic_msgs.msg import DiagnosticArray
-from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 from rclpy.action import ActionClient
 from rosgraph_msgs.msg import Clock
-from std_msgs.msg import Bool, Float64, Int32MultiArray
-from swarmbed_robot.nodes import Spinner
 from swarmbed_robot.ros_robot import RosRobot
 from visualization_msgs.msg import MarkerArray
 
@@ -25,153 +20,30 @@ from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import qos
 from tf2_msgs.msg import TFMessage
 
-SCENARIO = """
-version: 1
-title: robots on an empty floor
-world: {world}
-arena: dots_arena
-time_limit: 1000
-noise: true
-robots:
-  - {{kind: dots, place: {{poses: {poses}}}}}
-controller: {{name: random_walk}}
-"""
+# A test, but for what starts the processes; launched_swarm.py has launch start them.
+pytest.register_assert_rewrite("swarm_checks")
+sys.path.insert(0, str(Path(__file__).parent))
 
-
-class Swarm:
-    """A world process and an outsider in the same domain."""
-
-    def __init__(self, ros, processes, *options, poses=((0.0, 0.0, 0.0),), world="planar"):
-        self.ros, self.processes = ros, processes
-        self.file = processes.tmp_path / "scenario.yaml"
-        poses = [list(pose) for pose in poses]
-        self.file.write_text(SCENARIO.format(world=world, poses=poses), encoding="utf-8")
-        self.node = ros.node("outsider")
-        self.statuses = []
-        self.node.create_subscription(msg.WorldStatus, "/world/status", self.statuses.append, qos.LATCHED)
-        self.options = options
-        self.start()
-
-    def start(self):
-        self.world = self.processes.start("world", str(self.file), *self.options)
-        self.ros.spin_until(lambda: self.statuses or self.world.ended, "the world")
-        assert not self.world.ended, self.world.said
-
-    @property
-    def status(self):
-        return self.statuses[-1]
-
-    def listen(self, topic, kind, profile=10):
-        got = []
-        self.node.create_subscription(kind, topic, got.append, profile)
-        return got
-
-    def call(self, service, topic, **fields):
-        client = self.node.create_client(service, f"/world/{topic}")
-        self.ros.spin_until(client.service_is_ready, f"the service {topic}")
-        future = client.call_async(service.Request(**fields))
-        self.ros.spin_until(future.done, f"the answer of {topic}")
-        self.node.destroy_client(client)
-        return future.result()
+from swarm_checks import CHECKS, Swarm, speed_of, write_scenario
 
 
 @pytest.fixture
 def swarm(ros, processes):
-    return lambda *options, **how: Swarm(ros, processes, *options, **how)
+    def make(*options, start=True, **how):
+        file = processes.tmp_path / "scenario.yaml"
+        write_scenario(file, **how)
+        made = Swarm(ros, processes.start, file)
+        if start:
+            made.start_world(*options)
+        return made
+
+    return make
 
 
-def speed_of(odometry):
-    twist = odometry.twist.twist
-    return math.hypot(twist.linear.x, twist.linear.y)
-
-
-def time_of(stamped):
-    return stamped.header.stamp.sec + stamped.header.stamp.nanosec * 1e-9
-
-
-def test_an_outsiders_controller_drives_a_robot(swarm, processes, ros):
-    here = swarm("--speed", "2", world="mujoco")
-    odometry = here.listen("/dots1/odom", Odometry)
-    script = Path(__file__).with_name("outsider.py")
-    outsider = processes.start(
-        sys.executable, str(script), "--ros-args", "-r", "__ns:=/dots1", "-p", "use_sim_time:=true"
-    )
-    ros.spin_until(lambda: outsider.ended, "the outsider's end")
-    assert "arrived after 0.5" in outsider.said, outsider.said
-    assert outsider.process.returncode == 0
-    place = odometry[-1].pose.pose.position
-    assert math.hypot(place.x, place.y) > 0.45
-
-
-def test_a_path_is_replaced_and_cancelled_in_flight(swarm, ros):
-    here = swarm("--speed", "2", world="mujoco")
-    odometry = here.listen("/dots1/odom", Odometry)
-    client = ActionClient(here.node, FollowPath, "/dots1/follow_path")
-    ros.spin_until(client.server_is_ready, "the action")
-
-    def send(x, y):
-        goal = FollowPath.Goal(waypoints=[msg.Waypoint(x=x, y=y)])
-        goal.header.frame_id = "odom"
-        sent = client.send_goal_async(goal)
-        ros.spin_until(sent.done, "acceptance")
-        return sent.result(), sent.result().get_result_async()
-
-    _, first = send(1.5, 0.0)
-    ros.spin_until(lambda: odometry and odometry[-1].pose.pose.position.x > 0.3, "the way")
-    second, result = send(0.5, 0.8)
-    ros.spin_until(first.done, "the first goal's end")
-    assert first.result().result.outcome == FollowPath.Result.REPLACED
-    ros.spin_until(lambda: odometry[-1].pose.pose.position.y > 0.15, "the new way")
-    cancel = second.cancel_goal_async()
-    ros.spin_until(result.done, "the cancelled goal's end")
-    assert cancel.done()
-    assert result.result().result.outcome == FollowPath.Result.CANCELLED
-    ros.spin_until(lambda: speed_of(odometry[-1]) < 0.02, "rest")
-    times = np.array([time_of(sample) for sample in odometry])
-    speeds = np.array([speed_of(sample) for sample in odometry])
-    assert speeds.max() < 2.05
-    for k, time in enumerate(times):
-        later = np.searchsorted(times, time + 0.1)
-        if later < len(times):
-            change = abs(speeds[later] - speeds[k]) / (times[later] - time)
-            assert change < 4.4, f"{change} m/s2 at {time} s"
-
-
-def test_a_killed_program_stops_its_robot_and_another_goes_on(swarm, processes, ros):
-    here = swarm("--speed", "1")
-    odometry = here.listen("/dots1/odom", Odometry)
-    clock = here.listen("/clock", Clock, qos.CLOCK)
-
-    def start():
-        return processes.start(
-            "controller", "dots1", "--controller", "random_walk", "--parameters", "{speed: 0.5}"
-        )
-
-    program = start()
-    ros.spin_until(lambda: odometry and speed_of(odometry[-1]) > 0.4, "motion")
-    ros.spin_for(0.5)
-    program.send(signal.SIGKILL)
-    killed = clock[-1].clock.sec + clock[-1].clock.nanosec * 1e-9
-    ros.spin_until(lambda: time_of(odometry[-1]) > killed + 1.2, "what comes then")
-    after = [(time_of(sample) - killed, speed_of(sample)) for sample in odometry if time_of(sample) > killed]
-    assert max(speed for since, speed in after if since < 0.1) > 0.2, "it was driving"
-    assert max(speed for since, speed in after if since > 0.6) < 0.02
-    start()
-    ros.spin_until(lambda: speed_of(odometry[-1]) > 0.3, "motion anew")
-
-
-def test_programs_say_that_their_world_is_gone_and_go_on_with_the_next(swarm, processes, ros):
-    here = swarm("--speed", "1")
-    program = processes.start("controller", "dots1", "--controller", "random_walk", "--silence", "1.0")
-    ros.spin_until(lambda: "drives dots1" in program.said, "the program")
-    here.world.send(signal.SIGKILL)
-    ros.spin_until(lambda: "dots1 is gone: no senses for 1 s" in program.said, "what the program says")
-    assert not program.ended
-    here.statuses.clear()
-    here.start()
-    ros.spin_until(lambda: program.said.count("drives dots1") == 2, "the program on the next world")
-    odometry = here.listen("/dots1/odom", Odometry)
-    ros.spin_until(lambda: odometry and speed_of(odometry[-1]) > 0.05, "motion")
+@pytest.mark.parametrize("name", CHECKS)
+def test_it_holds_that(swarm, name):
+    check = CHECKS[name]
+    check.run(swarm("--speed", check.speed, world=check.world, start=check.speed))
 
 
 def test_a_program_whose_robot_never_comes_ends_and_says_so(processes, ros, domain):
@@ -179,113 +51,6 @@ def test_a_program_whose_robot_never_comes_ends_and_says_so(processes, ros, doma
     ros.spin_until(lambda: program.ended, "its end")
     assert program.process.returncode == 1
     assert f"no robot 'nobody' for 0.5 s in ROS domain {domain}" in program.said
-
-
-def test_garbage_on_every_input_is_counted_and_survived(swarm, ros):
-    here = swarm("--speed", "2")
-    diagnostics = here.listen("/diagnostics", DiagnosticArray)
-    bad = Twist()
-    bad.linear.x, bad.angular.z = math.nan, math.inf
-    rubbish = [
-        ("cmd_vel", bad),
-        ("led", Int32MultiArray(data=[])),
-        ("led", Int32MultiArray(data=[7] * 1_000_000)),
-        ("reflect_in", Float64(data=math.nan)),
-        ("lifter", Bool()),
-        ("power_en", Bool(data=True)),
-        ("motor_en", Bool(data=True)),
-        ("carrying", Bool()),
-        ("radio/send", msg.RadioPayload(radio="nonsense", payload=b"\0" * 70_000)),
-        ("command", msg.Command(velocity_body=[math.inf] * 3)),
-        ("command", msg.Command(lift=99, leds=[1] * 100_000)),
-        (
-            "command",
-            msg.Command(path=[msg.Path(frame="\udcff".encode("utf-8", "replace").decode())]),
-        ),
-    ]
-    publishers = [here.node.create_publisher(type(sent), f"/dots1/{topic}", 10) for topic, sent in rubbish]
-
-    def throw():
-        # What comes before the other side knows of it is lost.
-        for publisher, (_, sent) in zip(publishers, rubbish, strict=True):
-            publisher.publish(sent)
-            ros.spin_for(0.02)
-
-    for publisher in publishers:
-        ros.spin_until(publisher.get_subscription_count, publisher.topic_name)
-    throw()
-    client = ActionClient(here.node, FollowPath, "/dots1/follow_path")
-    ros.spin_until(client.server_is_ready, "the action")
-    goal = FollowPath.Goal(waypoints=[msg.Waypoint(x=math.nan)] * 5000)
-    goal.header.frame_id = "nowhere"
-    sent = client.send_goal_async(goal)
-    ros.spin_until(sent.done, "an answer")
-    result = sent.result().get_result_async()
-    ros.spin_until(result.done, "a result")
-    assert result.result().result.outcome == FollowPath.Result.REFUSED
-
-    def refused():
-        statuses = [status for array in diagnostics for status in array.status]
-        return {item.key for status in statuses if status.name == "dots1: refused" for item in status.values}
-
-    wanted = {"command.not_finite", "command.send", "input.command", "input.follow_path"}
-
-    def told():
-        del diagnostics[:]
-        throw()
-        ros.spin_until(refused, "diagnostics")
-        return wanted <= refused()
-
-    ros.spin_until(told, f"{wanted} among the refused")
-    assert not here.world.ended
-    odometry = here.listen("/dots1/odom", Odometry)
-    drive = here.node.create_publisher(Twist, "/dots1/cmd_vel", 10)
-    power = here.node.create_publisher(Bool, "/dots1/power_en", 10)
-    good = Twist()
-    good.linear.x = 0.3
-
-    def driven():
-        # Its watchdog has begun, with one message; it ran out meanwhile.
-        power.publish(Bool(data=True))
-        drive.publish(good)
-        return odometry and speed_of(odometry[-1]) > 0.25
-
-    ros.spin_until(driven, "motion")
-
-
-def test_two_swarms_do_not_hear_each_other_and_one_domain_has_one_world(swarm, processes, ros, domain):
-    swarm("--speed", "1")
-    other = domain + 100
-    there = processes.start("world", str(processes.tmp_path / "scenario.yaml"), "--speed", "1", domain=other)
-    spinner = Spinner(domain=other)
-    try:
-        node = spinner.node("visitor")
-        foreign, own = [], ros.node("visitor")
-        node.create_subscription(Odometry, "/dots1/odom", foreign.append, 10)
-        drive = own.create_publisher(Twist, "/dots1/cmd_vel", 10)
-        mine = []
-        own.create_subscription(Odometry, "/dots1/odom", mine.append, 10)
-        fast = Twist()
-        fast.linear.x = 0.5
-
-        def both():
-            spinner.once(0.0)
-            drive.publish(fast)
-            return foreign and mine and mine[-1].pose.pose.position.x > 0.3
-
-        ros.spin_until(both, "odometry of both")
-        assert not there.ended, there.said
-        assert max(speed_of(sample) for sample in mine) > 0.4
-        assert max(speed_of(sample) for sample in foreign) < 0.02
-        assert own.count_publishers("/dots1/odom") == 1
-        assert node.count_publishers("/dots1/odom") == 1
-    finally:
-        spinner.close()
-    third = processes.start("world", str(processes.tmp_path / "scenario.yaml"))
-    ros.spin_until(lambda: third.ended, "the third world's end")
-    assert third.process.returncode == 2
-    assert f"another world runs in ROS domain {domain} on this machine" in third.said
-    assert "take another domain" in third.said
 
 
 def test_pause_step_and_reset(swarm, ros):
