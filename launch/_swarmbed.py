@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Argument = tuple[str, str, list[str] | None, str]
 YES_NO = ["true", "false"]
-CLOCK: dict[bool, list[dict[str, bool]]] = {True: [{"use_sim_time": True}], False: []}
 
 
 def declared(arguments: Iterable[Argument]) -> list[LaunchDescriptionEntity]:
@@ -48,9 +47,8 @@ def action_of(process: Process) -> Node:
         executable=process.executable,
         # What it prints begins with it.
         exec_name=process.name,
-        namespace=process.namespace or None,
         arguments=list(process.arguments),
-        parameters=[*([str(process.parameters)] if process.parameters else []), *CLOCK[process.clock]],
+        ros_arguments=list(process.told_ros()),
         additional_env={"ROS_DOMAIN_ID": str(domain_of(process))} if process.domain else None,
         output="screen",
         on_exit=over if process.needed else None,

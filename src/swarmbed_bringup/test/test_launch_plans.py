@@ -33,7 +33,7 @@ DEFAULTS = {
         "scenario": "intralogistics",
         "world": "",
         "robots": "",
-        "speed": "1",
+        "speed": "",
         "paused": "false",
         "rviz": "false",
         "params": "",
@@ -54,7 +54,7 @@ DEFAULTS = {
         "robots": "",
         "controller": "",
         "seed": "",
-        "speed": "1",
+        "speed": "",
         "duration": "",
         "rviz": "false",
         "record": "false",
@@ -197,7 +197,9 @@ def test_a_scenario_is_started_as_planned(programs, root, plans, tmp_path):
         *(str(plan.directory / "scenario.yaml"), "--name", "intralogistics"),
         *("--directory", str(plan.directory), "--out", str(tmp_path / "out"), "--speed", "max"),
     )
-    assert [own[1] for own, ros in sorted(started) if ros == ("-r", f"__ns:=/{own[1]}")] == ["dots1", "dots2"]
+    programs_of = [own[1] for own, ros in sorted(started) if f"__ns:=/{own[1]}" in ros]
+    assert programs_of == ["dots1", "dots2"]
+    assert all(str(parameters) in ros for own, ros in started if own[0] != "rviz2")
     assert ("rviz2", "-d", str(share_dir() / "config" / "rviz" / "swarm.rviz")) in {own for own, _ in started}
 
 
@@ -211,7 +213,7 @@ def test_results_go_below_the_directory_of_the_call(programs, root, plans):
 def test_a_world_without_programs(programs, root, plans):
     code, started = programs.launch(root, "world")
     assert code == 0
-    assert started == {(("world", "intralogistics", "--speed", "1"), ()): 1}
+    assert started == {(("world", "intralogistics"), ()): 1}
     assert started == expected(plans[0])
 
 
@@ -259,7 +261,9 @@ def test_a_robot_with_a_program_and_without_a_relay(programs, root, plans, tmp_p
     )
     assert code == 0
     assert started == expected(plans[0])
-    assert started[("controller", "e1", "--controller", "random_walk"), ("-r", "__ns:=/e1")] == 1
+    wanted = ("controller", "e1", "--controller", "random_walk")
+    told = tuple(sorted(("-r", "__ns:=/e1", "--params-file", str(parameters))))
+    assert started[wanted, told] == 1
     assert {own[0] for own, _ in started} == {"onboard", "controller"}
 
 

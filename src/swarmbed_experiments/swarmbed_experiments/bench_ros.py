@@ -377,7 +377,7 @@ def _timed(folder: FilePath, seed: int) -> float:
 
 
 def _crowded(bench: Bench, robots: int = ROBOTS, *, blind: bool = False) -> int:
-    """Start a world with robots that nobody drives yet, with cameras or without, at real time; wait for it."""
+    """Start a world with robots that nobody drives yet, with cameras or without, and wait for it."""
     status = bench.listen(WorldStatus, "/world/status", qos.LATCHED)
     scenario = _blind(bench.folder) if blind else CROWDED
     world = bench.start("world", scenario, "--robots", str(robots), "--speed", "1", "--seed", str(SEED))

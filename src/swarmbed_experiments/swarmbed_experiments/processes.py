@@ -61,15 +61,19 @@ class Process:
 
     def ros_arguments(self, *, again: bool = False) -> tuple[str, ...]:
         """Return its arguments with those for ROS."""
-        ros = []
+        own, ros = self.again or self.arguments if again else self.arguments, self.told_ros()
+        return (*own, "--ros-args", *ros) if ros else own
+
+    def told_ros(self) -> tuple[str, ...]:
+        """Return what it is told by ROS's own arguments."""
+        ros: list[str] = []
         if self.namespace:
             ros += ["-r", f"__ns:={self.namespace}"]
         if self.clock:
             ros += ["-p", "use_sim_time:=true"]
         if self.parameters is not None:
             ros += ["--params-file", str(self.parameters.resolve())]
-        own = self.again or self.arguments if again else self.arguments
-        return (*own, *(["--ros-args", *ros] if ros else []))
+        return tuple(ros)
 
 
 @dataclass(frozen=True)
