@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from launch.actions import DeclareLaunchArgument, EmitEvent, LogInfo
 from launch.events import Shutdown
 from launch_ros.actions import Node
 from swarmbed_core.errors import ConfigError
+from swarmbed_experiments.up import program_of
 from swarmbed_robot.host import speed_of
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 Argument = tuple[str, str, list[str] | None, str]
 YES_NO = ["true", "false"]
+WITH_LAUNCH = "setpriv --pdeathsig TERM" if shutil.which("setpriv") else None
 
 
 def declared(arguments: Iterable[Argument]) -> list[LaunchDescriptionEntity]:
@@ -32,7 +35,13 @@ def declared(arguments: Iterable[Argument]) -> list[LaunchDescriptionEntity]:
 
 
 def actions_of(processes: Sequence[Process]) -> list[LaunchDescriptionEntity]:
-    """Return what starts the processes of a plan; all end when one does that is needed."""
+    """Return what starts the processes of a plan; all end when one does that is needed.
+
+    Raises:
+        RunError: a program is not here; launch would find out when others run already, and leave them.
+    """
+    for process in processes:
+        program_of(process)
     return [action_of(process) for process in processes]
 
 
@@ -52,8 +61,11 @@ def action_of(process: Process) -> Node:
         additional_env={"ROS_DOMAIN_ID": str(domain_of(process))} if process.domain else None,
         output="screen",
         on_exit=over if process.needed else None,
-        # The world writes pictures at the end.
-        sigterm_timeout="120" if process.needed else "10",
+        # Where launch itself is killed, nobody else would end it.
+        prefix=WITH_LAUNCH,
+        sigterm_timeout="10",
+        # The world writes pictures at the end, whatever else it is sent.
+        sigkill_timeout="120" if process.needed else "5",
     )
 
 

@@ -304,3 +304,12 @@ def test_a_wrong_argument_is_said_and_starts_nothing(programs, root, caplog, nam
     assert said in caplog.text
     assert "Traceback" not in caplog.text
     assert not list(Path.cwd().iterdir())
+
+
+@pytest.mark.parametrize("name", ["world", "intralogistics"])
+def test_without_rviz2_nothing_is_started(programs, root, caplog, name):
+    (programs.prefix / "share/ament_index/resource_index/packages/rviz2").unlink()
+    code, started = programs.launch(root, name, rviz="true")
+    assert code != 0
+    assert not started
+    assert "no package 'rviz2' here" in caplog.text

@@ -8,6 +8,7 @@ installed, the tree of a controller that has one is a py_trees_ros tree, which i
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -154,8 +155,10 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
     robot, log = program.robot, node.get_logger()
     gone: float | None = None
     wait = _Waiting(options["patience"])
+    listening = time.monotonic()
     while not spinner.stopping:
         spinner.once(LISTEN)
+        before = time.monotonic()
         try:
             program.step()
         except WireError as error:
@@ -169,7 +172,11 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
             log.error(f"{said}\n{traceback.format_exc()}")  # noqa: TRY400 - ROS's logger is not Python's
             program.close()
             return FAILED
-        if robot.ready and robot.age < options["silence"]:
+        now = time.monotonic()
+        if now - before > LISTEN:
+            # While a program compiles or thinks it hears nothing; that is not the robot's silence.
+            listening = now
+        if robot.ready and min(robot.age, now - listening) < options["silence"]:
             if gone is not None:
                 log.info(f"{robot.name} is back")
             gone = None

@@ -6,6 +6,7 @@ silent. SIGINT and SIGTERM end it in order; what is wrong with its options is on
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 LISTEN = 0.1
 """Seconds after which a node that waits looks whether it shall end."""
+CLOSING = 20.0
+"""Seconds that a node is given to leave ROS; then it ends all the same."""
 
 
 class Spinner:
@@ -130,7 +133,10 @@ def run(
         return BAD_INPUT
     finally:
         if spinner is not None:
+            # Fast DDS of the wheels may wait for ever for a thread that it starves (its issue 6513).
+            faulthandler.dump_traceback_later(CLOSING, exit=True)
             spinner.close()
+            faulthandler.cancel_dump_traceback_later()
 
 
 def _begin(ros: Sequence[str]) -> Spinner:
