@@ -283,7 +283,7 @@ def test_results_that_cannot_be_written_are_told(up):
     one.until(lambda: any(one.tmp_path.glob("runs/*")), "the run's directory")
     (one.directory / "summary.json").mkdir()
     assert one.wait() == 2
-    assert "the world left no results" in one.said
+    assert "world ended with status 1" in one.said
     assert "summary.json" in one.said
 
 
