@@ -374,7 +374,9 @@ def localisation(quick: bool) -> Iterator[Row]:
             yield Row(f"{name}, RMS of an axis", rms, "mm")
             # Less than 1 is too careful, which harms nobody; more is too sure of itself.
             nees = float(rows[:, 4].mean()) / 3
-            yield Row(f"{name}, mean NEES over its expectation", nees, "", at_most=1.3)
+            # One short circle decides nothing.
+            most = None if quick else 1.3
+            yield Row(f"{name}, mean NEES over its expectation", nees, "", at_most=most)
     tries = 1 if quick else 20
     spent = _each(_kidnapped, [(seed,) for seed in range(SEED, SEED + tries)])
     note = f"{tries} places; from there on within 50 mm and 3 deg"
