@@ -505,12 +505,18 @@ def to_grid_k(
     out: FloatArray,
 ) -> None:
     """Write the map into the square image `out`, turned into the robot's frame, by bilinear interpolation."""
-    cell = numbers[_CELL]
     n = cells.shape[0]
     half = n // 2
-    c = math.cos(state[_YAW])
-    s = math.sin(state[_YAW])
+    c = math.cos(state[_YAW]) / numbers[_CELL]
+    s = math.sin(state[_YAW]) / numbers[_CELL]
     scale = _scale_k(state, numbers)
+    # The first cell that the map knows, and where in the torus it stands.
+    size = 2 * half + 1
+    first_i, first_j = int(state[_I]) - half, int(state[_J]) - half
+    first_column, first_row = first_i % n, first_j % n
+    # The robot, counted from the middle of that cell.
+    start_u = state[_X] / numbers[_CELL] - 0.5 - first_i
+    start_v = state[_Y] / numbers[_CELL] - 0.5 - first_j
     middle = 0.5 * out.shape[0]
     for row in range(out.shape[0]):
         y = (row + 0.5 - middle) * resolution
@@ -519,15 +525,32 @@ def to_grid_k(
             out[row, column] = 0.0
             if _at_leg_k(x, y, legs, numbers):
                 continue
-            u = (state[_X] + c * x - s * y) / cell - 0.5
-            v = (state[_Y] + s * x + c * y) / cell - 0.5
+            u = start_u + c * x - s * y
+            v = start_v + s * x + c * y
             low_i = math.floor(u)
             low_j = math.floor(v)
             value = 0.0
-            for j in range(low_j, low_j + 2):
-                for i in range(low_i, low_i + 2):
-                    if abs(i - int(state[_I])) <= half and abs(j - int(state[_J])) <= half:
-                        value += (1.0 - abs(u - i)) * (1.0 - abs(v - j)) * cells[j % n, i % n]
+            # All but the border: without the loop's tests at each cell it takes half as long.
+            if 0 <= low_i < size - 1 and 0 <= low_j < size - 1:
+                left = first_column + low_i
+                left -= n if left >= n else 0
+                right = left + 1 if left + 1 < n else 0
+                below = first_row + low_j
+                below -= n if below >= n else 0
+                above = below + 1 if below + 1 < n else 0
+                a, b = u - low_i, v - low_j
+                value = (1.0 - b) * ((1.0 - a) * cells[below, left] + a * cells[below, right])
+                value += b * ((1.0 - a) * cells[above, left] + a * cells[above, right])
+                out[row, column] = min(value * scale, 1.0)
+                continue
+            for j in range(max(low_j, 0), min(low_j + 2, size)):
+                beside = 1.0 - abs(v - j)
+                at_row = first_row + j
+                at_row -= n if at_row >= n else 0
+                for i in range(max(low_i, 0), min(low_i + 2, size)):
+                    at = first_column + i
+                    at -= n if at >= n else 0
+                    value += (1.0 - abs(u - i)) * beside * cells[at_row, at]
             out[row, column] = min(value * scale, 1.0)
 
 

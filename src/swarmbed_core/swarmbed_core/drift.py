@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from swarmbed_core.ekf import EkfParams
-from swarmbed_core.geometry import between
+from swarmbed_core.geometry import wrap
+from swarmbed_core.kernel import kernel
 from swarmbed_core.kinematics import Kinematics
 
 if TYPE_CHECKING:
@@ -26,30 +27,110 @@ LEAST = 1e-6
 """Variance below which nobody believes dead reckoning: of 1 mm and 1 mrad."""
 
 
+# Where the numbers of a kind of robot stand.
+_WHEELS, _SLIP, _GYRO, _WALK, _SIDEWAYS, _KNOWN = range(6)
+
+
+@kernel
+def grow_k(
+    covariance: FloatArray,
+    before: FloatArray,
+    pose: FloatArray,
+    dt: float,
+    matrix: FloatArray,
+    inverse: FloatArray,
+    numbers: FloatArray,
+) -> None:
+    """Add what a step from one pose to another adds to the covariance of x, y, yaw and the gyro's bias."""
+    gyro = numbers[_KNOWN] > 0.0
+    dx, dy = pose[0] - before[0], pose[1] - before[1]
+    turned = wrap(pose[2] - before[2])
+    c, s = math.cos(before[2]), math.sin(before[2])
+    moved = (c * dx + s * dy, c * dy - s * dx, turned)
+    # What the wheels add, in the body's frame: each of them slips by a share of its speed, and miscounts.
+    step = np.zeros((3, 3))
+    slipped = 0.0
+    for wheel in range(matrix.shape[0]):
+        speed = (matrix[wheel, 0] * moved[0] + matrix[wheel, 1] * moved[1] + matrix[wheel, 2] * moved[2]) / dt
+        slip = numbers[_SLIP] * speed**2
+        slipped += slip / matrix.shape[0]
+        variance = dt * (numbers[_WHEELS] + slip)
+        for i in range(3):
+            for j in range(3):
+                step[i, j] += inverse[i, wheel] * variance * inverse[j, wheel]
+    if numbers[_SIDEWAYS] > 0.0:
+        step[1, 1] += dt * slipped
+    turn = step[2, 2]
+    if gyro:
+        turn = numbers[_GYRO] * dt
+        step[2, 0] = step[2, 1] = step[0, 2] = step[1, 2] = 0.0
+    # How errors so far move on with the robot.
+    move = np.eye(4)
+    move[0, 2], move[1, 2] = -dy, dx
+    if gyro:
+        # A bias turns the robot all the way.
+        move[2, 3] = -dt
+        move[0, 3], move[1, 3] = 0.5 * dt * dy, -0.5 * dt * dx
+    grown = np.zeros((4, 4))
+    for i in range(4):
+        for j in range(4):
+            for k in range(4):
+                for m in range(4):
+                    grown[i, j] += move[i, k] * covariance[k, m] * move[j, m]
+    yaw = before[2] + 0.5 * turned
+    c, s = math.cos(yaw), math.sin(yaw)
+    grown[0, 0] += c * c * step[0, 0] - 2.0 * c * s * step[0, 1] + s * s * step[1, 1]
+    grown[1, 1] += s * s * step[0, 0] + 2.0 * c * s * step[0, 1] + c * c * step[1, 1]
+    across = c * s * (step[0, 0] - step[1, 1]) + (c * c - s * s) * step[0, 1]
+    grown[0, 1] += across
+    grown[1, 0] += across
+    along, beside = c * step[0, 2] - s * step[1, 2], s * step[0, 2] + c * step[1, 2]
+    grown[0, 2] += along
+    grown[2, 0] += along
+    grown[1, 2] += beside
+    grown[2, 1] += beside
+    grown[2, 2] += turn
+    if gyro:
+        grown[3, 3] += numbers[_WALK] * dt
+    covariance[:] = grown
+
+
 class Drift:
-    """The covariance of one robot's dead reckoning."""
+    """The covariance of one robot's dead reckoning.
+
+    Attributes:
+        covariance: of x, y and yaw in `odom`, 3 x 3; at the very start the smallest there is.
+    """
 
     def __init__(self, spec: RobotSpec) -> None:
         """Begin where nothing is uncertain but the gyro's bias."""
         kinematics = Kinematics.of(spec)
         params = EkfParams.from_spec(spec)
-        self._matrix, self._inverse = kinematics.matrix, kinematics.inverse
-        self._wheel_var, self._slip2 = params.wheel_sigma**2, params.slip_fraction**2
-        self._cycle = params.odometry.cycle
+        self._matrix = np.ascontiguousarray(kinematics.matrix)
+        self._inverse = np.ascontiguousarray(kinematics.inverse)
+        cycle, gyro = params.odometry.cycle, params.odometry.gyro
         # Slip that lasts adds up faster.
-        self._lasting = max(2.0 * params.slip_time, self._cycle)
-        self._gyro = params.odometry.gyro
-        self._gyro_var = params.gyro_sigma**2 * self._cycle
-        self._walk2 = params.gyro_bias_walk**2
-        self._sideways = not params.holonomic
+        lasting = max(2.0 * params.slip_time, cycle)
+        self._numbers = np.array(
+            [
+                params.wheel_sigma**2 * cycle,
+                params.slip_fraction**2 * lasting,
+                params.gyro_sigma**2 * cycle,
+                params.gyro_bias_walk**2,
+                not params.holonomic,
+                gyro,
+            ],
+            dtype=np.float64,
+        )
         # x, y and yaw, and the gyro's bias.
-        self._covariance = np.diag([0.0, 0.0, 0.0, params.gyro_bias_sigma**2 if self._gyro else 0.0])
+        self._covariance = np.diag([0.0, 0.0, 0.0, params.gyro_bias_sigma**2 if gyro else 0.0])
+        self.covariance = LEAST * np.eye(3)
         self._time, self._pose = -math.inf, np.zeros(3)
+        # For nothing: what compiles this, or loads it, must not hold up a robot's loop.
+        self._grow(self._covariance.copy(), self._pose, 1.0)
 
-    @property
-    def covariance(self) -> FloatArray:
-        """Return the covariance of x, y and yaw in `odom`, 3 x 3; at the very start the smallest there is."""
-        return self._covariance[:3, :3] + LEAST * np.eye(3)
+    def _grow(self, covariance: FloatArray, pose_odom: FloatArray, dt: float) -> None:
+        grow_k(covariance, self._pose, pose_odom, dt, self._matrix, self._inverse, self._numbers)
 
     def due(self, now: float) -> bool:
         """Return whether it is time for `update`."""
@@ -57,38 +138,9 @@ class Drift:
 
     def update(self, now: float, pose_odom: FloatArray) -> None:
         """Take where odometry has come to."""
-        dt, pose = now - self._time, self._pose
+        dt = now - self._time
+        # Not at the first one, nor when the clock was set back: how long it took cannot be known.
+        if 0.0 < dt < math.inf:
+            self._grow(self._covariance, pose_odom, dt)
+            self.covariance = self._covariance[:3, :3] + LEAST * np.eye(3)
         self._time, self._pose = now, pose_odom
-        if not 0.0 < dt < math.inf:
-            # The first one, or the clock was set back: how long it took cannot be known.
-            return
-        moved = between(pose, pose_odom)
-        step, turn = self._noise(moved, dt)
-        yaw = float(pose[2] + 0.5 * moved[2])
-        c, s = math.cos(yaw), math.sin(yaw)
-        dx, dy = float(pose_odom[0] - pose[0]), float(pose_odom[1] - pose[1])
-        move = np.eye(4)
-        move[0, 2], move[1, 2] = -dy, dx
-        if self._gyro:
-            # A bias turns the robot all the way.
-            move[2, 3] = -dt
-            move[0, 3], move[1, 3] = 0.5 * dt * dy, -0.5 * dt * dx
-        into = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
-        grown = move @ self._covariance @ move.T
-        grown[:3, :3] += into @ step @ into.T
-        grown[2, 2] += turn
-        grown[3, 3] += self._walk2 * dt if self._gyro else 0.0
-        self._covariance = grown
-
-    def _noise(self, moved: FloatArray, dt: float) -> tuple[FloatArray, float]:
-        """Return what a step adds: of the body's motion by its wheels, and of the turn by the gyro."""
-        speeds = self._matrix @ (moved / dt)
-        slipped = self._slip2 * speeds**2 * self._lasting
-        wheels = dt * (self._wheel_var * self._cycle + slipped)
-        step = (self._inverse * wheels) @ self._inverse.T
-        if self._sideways:
-            step[1, 1] += dt * float(slipped.mean())
-        if not self._gyro:
-            return step, 0.0
-        step[2] = step[:, 2] = 0.0
-        return step, self._gyro_var * dt

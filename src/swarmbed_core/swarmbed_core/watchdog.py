@@ -73,7 +73,7 @@ class Watchdog:
 class Pace:
     """Says when something periodic is due, at a mean rate that does not drift with the caller's steps."""
 
-    __slots__ = ("_next", "period")
+    __slots__ = ("_from", "_next", "_until", "period")
 
     def __init__(self, rate: float) -> None:
         """Make one that is due at once; `rate` is per second."""
@@ -81,16 +81,14 @@ class Pace:
             message = f"rate {rate} must be a positive number per second"
             raise ConfigError(message)
         self.period = 1.0 / rate
-        self._next = -math.inf
+        self._next = self._from = self._until = -math.inf
 
     def due(self, now: float) -> bool:
         """Return whether it is time, and if so wait for the next."""
-        # After a step backwards the schedule is void: nothing may wait for a time that was.
-        stepped_back = now < self._next - self.period - TOLERANCE
-        if now < self._next - TOLERANCE and not stepped_back:
+        # After a step of the clock back the plan is void: nothing may wait for a time that was.
+        if self._from <= now < self._until or not math.isfinite(now):
             return False
-        if not math.isfinite(now):
-            return False
-        late = stepped_back or now - self._next >= self.period - TOLERANCE
-        self._next = (now if late else self._next) + self.period
+        late = now < self._from or now - self._next >= self.period - TOLERANCE
+        self._next = when = (now if late else self._next) + self.period
+        self._from, self._until = when - self.period - TOLERANCE, when - TOLERANCE
         return True

@@ -94,10 +94,11 @@ class _Robot:
     def odometry(self, senses: Senses) -> None:
         """Record where the robot believes to be."""
         recorder, name = self._recorder, self.name
-        self._odom.fill(senses.pose_odom.tolist(), senses.twist_body, None)
+        twist = senses.twist_body.tolist()
+        self._odom.fill(senses.pose_odom.tolist(), twist, None)
         recorder.write(f"/{name}/odom", "nav_msgs/msg/Odometry", self._odom.template)
         if senses.pose_map is not None and senses.pose_covariance is not None:
-            self._filtered.fill(senses.pose_map.tolist(), senses.twist_body, senses.pose_covariance)
+            self._filtered.fill(senses.pose_map.tolist(), twist, np.ascontiguousarray(senses.pose_covariance))
             recorder.write(f"/{name}/odometry/filtered", "nav_msgs/msg/Odometry", self._filtered.template)
 
     def scan(self, points_body: FloatArray) -> None:

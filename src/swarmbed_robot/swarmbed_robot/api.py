@@ -42,6 +42,7 @@ from swarmbed_robot.templates import (
     cloud,
     grid_template,
     message,
+    returns_k,
     stamped,
 )
 
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from rclpy.publisher import Publisher
     from swarmbed_core.local import LocalRobot
     from swarmbed_core.markers import MarkerMap
-    from swarmbed_core.robot import Senses
     from swarmbed_core.spec import Battery, RobotSpec
 
 OPTIONS = (
@@ -82,21 +82,22 @@ PHASES = 20
 """Cycles over which the robots of a world spread what they publish."""
 
 
-class Output:
+class Output(Pace):
     """One topic that goes out: whether somebody listens, and how often it is due."""
 
-    __slots__ = ("_due", "count", "publisher", "rate", "wanted")
+    __slots__ = ("count", "publisher", "rate", "wanted")
 
     def __init__(self, publisher: Publisher, rate: float) -> None:
+        super().__init__(rate)
         self.publisher = publisher
         self.rate = rate
-        self._due = Pace(rate).due
         self.wanted = False
         self.count = 0
 
     def due(self, now: float) -> bool:
         """Return whether it is wanted and its time has come."""
-        return self.wanted and self._due(now)
+        # Asked hundreds of times a second of each robot, mostly in vain.
+        return self.wanted and not self._from <= now < self._until and super().due(now)
 
     def look(self) -> None:
         """Find out whether somebody listens."""
@@ -173,7 +174,7 @@ class RobotApi:
         self._left = False
         # Robots of one world begin to publish one cycle after the other, or all would publish in the same.
         self._phase = index % PHASES
-        self._sent: msg.Senses | None = None
+        self._sent: bytes | None = None
         self._sweeps: dict[str, float] = {}
         self._group = ReentrantCallbackGroup()
         self._made: list[Any] = []
@@ -201,12 +202,16 @@ class RobotApi:
             self._scan = self.output("sensor/scan", PointCloud2, qos.SENSOR, options["scan_rate"])
             self._clouds = [Template(cloud(base, n)) for n in range(sum(r.count for r in spec.ranges) + 1)]
             self._scan_height = spec.ranges[0].mount_height
+            self._returns = np.empty((len(self._clouds) - 1, 3), np.float32)
+            # For nothing, as below: what compiles this, or loads it, must not hold up the robot's loop.
+            returns_k(np.full((1, 2), math.nan), 0.0, self._returns)
             self._map = self.output("collision_map", OccupancyGrid, qos.OUTPUT, options["map_rate"])
             self._grid: Template | None = None
         if spec.imu is not None:
             self._imu = self.output("sensor/imu", Imu, qos.OUTPUT, options["imu_rate"])
             self._imu_bytes = Template(_imu_message(f"{name}_imu_link", spec))
-            self._imu_values = np.empty(6)
+            self._imu_values = np.zeros(6)
+            self._imu_bytes.fill(self._imu_values)
         if spec.compass is not None:
             self._compass = self.output("sensor/compass", Float32, qos.OUTPUT, options["compass_rate"])
         self._zone = self.output("sensor/zone", msg.Zone, qos.OUTPUT, options["zone_rate"])
@@ -301,14 +306,10 @@ class RobotApi:
             return
         sweeps = [onboard.sweep(ring.name)[1] for ring in self._spec.ranges]
         points = sweeps[0] if len(sweeps) == 1 else np.concatenate(sweeps)
-        there = points[np.isfinite(points[:, 0])]
-        count = len(there)
+        count = returns_k(points, self._scan_height, self._returns)
         template = self._clouds[count]
-        filled = np.empty((count, 3), "<f4")
-        filled[:, :2] = there
-        filled[:, 2] = self._scan_height
         # Behind the points comes only the flag that they are all finite.
-        template.data[-1 - 12 * count : -1] = filled.tobytes()
+        template.data[-1 - 12 * count : -1] = self._returns[:count].data.cast("B")
         template.stamp(*self.clock.now)
         self._scan.send(bytes(template.data))
 
@@ -377,12 +378,11 @@ class RobotApi:
         self.clock.set(now)
         sensed = self._robot.sense()
         if heard and radio is not None:
-            radio.send(self._scan_of(sensed))
+            radio.send(wire.radio_scan(sensed, f"{self.name}_{BODY}", self.clock.now))
         if not (anyway or self._senses.wanted):
             return
-        stamp = wire.stamp_of(self.epoch + now)
         radios = [item.name for item in self._spec.radios]
-        self._sent = wire.senses_to_msg(sensed, radios, ROOT, stamp, self.run)
+        self._sent = wire.senses_to_bytes(sensed, radios, ROOT, self.clock.now, self.run)
         self._senses.send(self._sent)
 
     def beat(self) -> None:
@@ -413,23 +413,6 @@ class RobotApi:
     def answered_since(self, time: float) -> bool:
         """Return whether a program has answered senses of this time or later ones."""
         return self.answered >= time
-
-    def _scan_of(self, sensed: Senses) -> msg.RadioScan:
-        """Return what all radios heard as one list, for those who are no program of ours."""
-        made = msg.RadioScan()
-        made.header.frame_id = f"{self.name}_{BODY}"
-        made.header.stamp = wire.stamp_of(self.epoch + sensed.time)
-        for packets in sensed.heard.values():
-            for packet in packets:
-                made.contacts.append(
-                    msg.RadioContact(
-                        peer=packet.sender,
-                        rssi=math.nan if packet.rssi is None else packet.rssi,
-                        range=math.nan if packet.distance is None else packet.distance,
-                        data=packet.payload,
-                    )
-                )
-        return made
 
     # What comes in
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from swarmbed_core.geometry import FloatArray
 
-    from swarmbed_robot.api import Output, RobotApi
+    from swarmbed_robot.api import RobotApi
     from swarmbed_robot.description import Joint
 
 ROOT, BODY = "odom", "base_link"
@@ -43,6 +43,9 @@ class Place:
         self._odom = api.output("odom", Odometry, qos.OUTPUT, odom_rate)
         self._odom_bytes = OdometryTemplate(ROOT, base, covariance=True, twist_covariance=True)
         self._drift = Drift(onboard.device.spec)
+        # For nothing: what compiles this, or loads it, must not hold up the robot's loop.
+        none = [0.0, 0.0, 0.0]
+        self._odom_bytes.fill(none, none, self._drift.covariance, onboard.filter.covariance, first=3)
         self._filtered = api.output("odometry/filtered", Odometry, qos.OUTPUT, odom_rate)
         self._filtered_bytes = OdometryTemplate("map", base, covariance=True, twist_covariance=True)
         self._tf = api.output("tf", TFMessage, qos.TF, tf_rate)
@@ -72,37 +75,38 @@ class Place:
         odom, filtered, tf = self._odom.due(now), self._filtered.due(now), self._tf.due(now)
         if not (odom or filtered or tf):
             return
-        x, y, yaw, *twist = odometry.numbers()
-        pose = (x, y, yaw)
-        if odom or filtered:
-            covariance = localiser.covariance
-            whole = (pose, np.array(twist), self._drift.covariance, covariance[3:6, 3:6])
-        if odom:
-            self._send(self._odom, self._odom_bytes, *whole)
-        if filtered and localiser.localised:
-            believed = (localiser.pose.tolist(), whole[1], covariance[:3, :3], whole[3])
-            self._send(self._filtered, self._filtered_bytes, *believed)
-        elif filtered:
-            # Nothing but wheels and gyro has come into the filter: that is odometry.
-            self._send(self._filtered, self._odom_bytes, *whole)
+        numbers = odometry.numbers()
+        pose, twist = numbers[:3], numbers[3:]
+        localised = localiser.localised
+        # As long as nothing but wheels and gyro has come into the filter, what it says is odometry.
+        alike = filtered and not localised
+        covariance = localiser.covariance if odom or filtered else None
+        if odom or alike:
+            said = self._bytes_of(self._odom_bytes, pose, twist, self._drift.covariance, covariance)
+            if odom:
+                self._odom.send(said)
+            if alike:
+                self._filtered.send(said)
+        if filtered and localised:
+            believed = localiser.pose.tolist()
+            self._filtered.send(self._bytes_of(self._filtered_bytes, believed, twist, covariance, covariance))
         if tf:
             self._publish_frames(pose)
 
-    def _send(
+    def _bytes_of(
         self,
-        output: Output,
         made: OdometryTemplate,
         pose: Sequence[float],
-        twist: FloatArray,
-        covariance: FloatArray,
-        twist_covariance: FloatArray,
-    ) -> None:
-        """Publish a pose and a twist."""
-        made.fill(pose, twist, covariance, twist_covariance)
+        twist: Sequence[float],
+        covariance: FloatArray | None,
+        whole: FloatArray | None,
+    ) -> bytes:
+        """Return a pose and a twist with the pose's covariance, and the filter's of all that it knows."""
+        made.fill(pose, twist, covariance, whole, first=3)
         made.template.stamp(*self._api.clock.now)
-        output.send(bytes(made.template.data))
+        return bytes(made.template.data)
 
-    def _publish_frames(self, pose_odom: tuple[float, float, float]) -> None:
+    def _publish_frames(self, pose_odom: Sequence[float]) -> None:
         """Publish the robot's own tree; `map` is above it as long as the robot knows its place."""
         onboard = self._onboard
         localised = onboard.marker_map is not None and onboard.filter.localised

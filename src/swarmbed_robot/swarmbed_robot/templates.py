@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rosbags.typesys import Stores, get_typestore
+from swarmbed_core.kernel import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
     from swarmbed_core.geometry import FloatArray
+
+    IntArray = NDArray[np.intp]
 
 # The bytes of a template where a number is to be written: no message has them by chance.
 SLOT = -1.2345678901234567e-300
 _SLOT_BYTES = struct.pack("<d", SLOT)
 _SECONDS, _NANOSECONDS = 0x5EC05EC, 0x3A0A0A3
 _STAMP_BYTES = struct.pack("<iI", _SECONDS, _NANOSECONDS)
+_pack_stamp = struct.Struct("<iI").pack_into
 FLAT = 1e-6
 """Variance of what a robot on a floor cannot do, rise, roll and pitch: filters of others take no 0."""
 _HEADER = 4  # bytes of CDR's own before the message; its alignment counts from behind them
@@ -99,9 +104,17 @@ def pose_slots(z: float = 0.0) -> Any:
 
 
 class Template:
-    """A serialised message, and where in its bytes the stamps and the slots are."""
+    """A serialised message, and where in its bytes the stamps and the slots are.
 
-    __slots__ = ("_doubles", "_slots", "_stamps", "_words", "data", "slots", "stamps")
+    Attributes:
+        data: the bytes.
+        doubles: the same memory as numbers.
+        places: which of those the slots are.
+        slots: where in the bytes they are.
+        stamps: where in the bytes the stamps are.
+    """
+
+    __slots__ = ("data", "doubles", "places", "slots", "stamps")
 
     def __init__(self, made: Any) -> None:
         """Serialise a message that has slots for what will change."""
@@ -109,22 +122,27 @@ class Template:
         self.slots = _places(self.data, _SLOT_BYTES, 8)
         self.stamps = _places(self.data, _STAMP_BYTES, 4)
         room = len(self.data) - _HEADER
-        self._doubles = np.ndarray(room // 8, "<f8", self.data, _HEADER)
-        self._words = np.ndarray(room // 4, "<u4", self.data, _HEADER)
-        self._slots = (np.array(self.slots, dtype=np.intp) - _HEADER) // 8
-        first = (np.array(self.stamps, dtype=np.intp) - _HEADER) // 4
-        self._stamps = first[:, None] + (0, 1)
+        self.doubles = np.ndarray(room // 8, "<f8", self.data, _HEADER)
+        self.places = (np.array(self.slots, dtype=np.intp) - _HEADER) // 8
 
     def stamp(self, seconds: int, nanoseconds: int) -> None:
         """Write the time into every header."""
-        if len(self.stamps) == 1:
-            struct.pack_into("<iI", self.data, self.stamps[0], seconds, nanoseconds)
-        else:
-            self._words[self._stamps] = (seconds, nanoseconds)
+        for place in self.stamps:
+            _pack_stamp(self.data, place, seconds, nanoseconds)
 
     def fill(self, values: FloatArray) -> None:
         """Write all slots, in their order."""
-        self._doubles[self._slots] = values.reshape(-1)
+        if values.size != len(self.slots):
+            message = f"{values.size} numbers for {len(self.slots)} places"
+            raise ValueError(message)
+        fill_k(self.doubles, self.places, values.reshape(-1))
+
+
+@kernel
+def fill_k(doubles: FloatArray, places: IntArray, values: FloatArray) -> None:
+    """Write numbers to their places."""
+    for k in range(len(places)):
+        doubles[places[k]] = values[k]
 
 
 def _places(data: bytearray, mark: bytes, alignment: int) -> list[int]:
@@ -159,26 +177,65 @@ class OdometryTemplate:
                 "nav_msgs/msg/Odometry", header=stamped(frame), child_frame_id=child, pose=pose, twist=twist
             )
         )
-        self._values = np.empty(len(self.template.slots))
+        self._none = np.empty((0, 0))
 
     def fill(
         self,
-        pose: Sequence[float] | FloatArray,
-        twist: FloatArray,
+        pose: Sequence[float],
+        twist: Sequence[float],
         covariance: FloatArray | None,
         twist_covariance: FloatArray | None = None,
+        first: int = 0,
     ) -> None:
-        """Write a pose and a twist, and the covariances where there are some."""
-        values = self._values
-        values[0], values[1] = pose[0], pose[1]
-        values[2], values[3] = math.sin(pose[2] / 2), math.cos(pose[2] / 2)
-        if covariance is not None:
-            values[4:13] = covariance.reshape(-1)
-        at = 4 if covariance is None else 13
-        values[at : at + 3] = twist
-        if twist_covariance is not None:
-            values[at + 3 :] = twist_covariance.reshape(-1)
-        self.template.fill(values)
+        """Write a pose and a twist, and the covariances where there are some.
+
+        Args:
+            pose: x, y and yaw.
+            twist: vx, vy and omega of the body.
+            covariance: of the pose: the first three rows and columns.
+            twist_covariance: of the twist.
+            first: of its rows and columns is that of the twist.
+        """
+        x, y, yaw = pose
+        vx, vy, omega = twist
+        template, none = self.template, self._none
+        pose_table = none if covariance is None else covariance
+        twist_table = none if twist_covariance is None else twist_covariance
+        odometry_k(
+            template.doubles, template.places, x, y, yaw, vx, vy, omega, pose_table, twist_table, first
+        )
+
+
+@kernel
+def odometry_k(
+    doubles: FloatArray,
+    places: IntArray,
+    x: float,
+    y: float,
+    yaw: float,
+    vx: float,
+    vy: float,
+    omega: float,
+    covariance: FloatArray,
+    twist_covariance: FloatArray,
+    first: int,
+) -> None:
+    """Write the numbers of an odometry to their places; a covariance without rows is none."""
+    doubles[places[0]], doubles[places[1]] = x, y
+    doubles[places[2]], doubles[places[3]] = math.sin(0.5 * yaw), math.cos(0.5 * yaw)
+    at = 4
+    if covariance.shape[0] > 0:
+        for i in range(3):
+            for j in range(3):
+                doubles[places[at]] = covariance[i, j]
+                at += 1
+    doubles[places[at]], doubles[places[at + 1]], doubles[places[at + 2]] = vx, vy, omega
+    at += 3
+    if twist_covariance.shape[0] > 0:
+        for i in range(3):
+            for j in range(3):
+                doubles[places[at]] = twist_covariance[first + i, first + j]
+                at += 1
 
 
 def _covariance_slots(rest: float) -> FloatArray:
@@ -206,6 +263,17 @@ def cloud(frame: str, count: int) -> Any:
         data=np.zeros(12 * count, np.uint8),
         is_dense=True,
     )
+
+
+@kernel
+def returns_k(points: FloatArray, height: float, out: NDArray[np.float32]) -> int:
+    """Write the points that are finite as x, y and z, and return how many they are."""
+    count = 0
+    for k in range(points.shape[0]):
+        if math.isfinite(points[k, 0]):
+            out[count, 0], out[count, 1], out[count, 2] = points[k, 0], points[k, 1], height
+            count += 1
+    return count
 
 
 def grid_template(frame: str, size: int, cell: float) -> Any:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import operator
-from array import array
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from swarmbed_core.spec import RobotSpec
 from swarmbed_core.trajectory import MAX_WAYPOINTS, Path, Waypoint
 
 from swarmbed_interfaces import msg
+from swarmbed_robot.cdr import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,55 +53,75 @@ def stamp_of(seconds: float) -> Time:
 # Senses
 
 
-def senses_to_msg(senses: Senses, radios: Sequence[str], frame: str, stamp: Time, run: int) -> msg.Senses:
-    """Return senses as a message.
+def senses_to_bytes(
+    senses: Senses, radios: Sequence[str], frame: str, stamp: tuple[int, int], run: int
+) -> bytes:
+    """Return senses as the bytes of swarmbed_interfaces/Senses.
 
     Args:
         senses: of a robot.
         radios: the names of its radios.
         frame: of its `pose_odom`.
-        stamp: for others; programs go by `time`.
+        stamp: seconds and nanoseconds, for others; programs go by `time`.
         run: how often the world was reset.
     """
-    made = msg.Senses(run=run, time=float(senses.time))
-    made.header.frame_id = frame
-    made.header.stamp = stamp
-    made.pose_odom = _flat(senses.pose_odom)
-    made.twist_body = _flat(senses.twist_body)
-    made.pose_map = _flat(senses.pose_map)
-    made.pose_covariance = _flat(senses.pose_covariance)
-    made.heading = _number(senses.heading)
-    made.zone.zone = int(senses.zone)
-    made.ranges = [
-        msg.RangeSweep(ring=ring, distances=_flat(distances)) for ring, distances in senses.ranges.items()
-    ]
-    made.points_body = _flat(senses.points_body)
+    out = Writer()
+    out.header(stamp, frame)
+    out.count(run)
+    out.number(senses.time)
+    out.fixed(senses.pose_odom)
+    out.fixed(senses.twist_body)
+    out.numbers(senses.pose_map)
+    out.numbers(senses.pose_covariance)
+    out.number(_number(senses.heading))
+    out.byte(int(senses.zone))
+    out.count(len(senses.ranges))
+    for ring, distances in senses.ranges.items():
+        out.text(ring)
+        out.numbers(distances)
+    out.numbers(senses.points_body)
+    out.count(senses.collision_map is not None)
     if senses.collision_map is not None:
         cells, state, legs = senses.collision_map.content
-        made.collision_map = [msg.CollisionMap(cells=_flat(cells), state=_flat(state), legs=_flat(legs))]
+        out.numbers(cells)
+        out.fixed(state)
+        out.numbers(legs)
+    out.count(senses.carrier is not None)
     if senses.carrier is not None:
-        made.carrier = [_side_to_msg(senses.carrier)]
+        _write_side(out, senses.carrier)
+    out.count(senses.underside is not None)
     if senses.underside is not None:
-        made.underside = [_underside_to_msg(senses.underside)]
-    made.lifter_height = _number(senses.lifter_height)
+        _write_underside(out, senses.underside)
+    out.number(_number(senses.lifter_height))
+    out.count(senses.battery is not None)
     if senses.battery is not None:
-        made.battery = [_battery_to_msg(senses.battery)]
-    made.radios = list(radios)
-    made.heard = [
-        _packet_to_msg(radio, packet) for radio, packets in senses.heard.items() for packet in packets
-    ]
+        _write_battery(out, senses.battery)
+    out.texts(radios)
+    out.count(sum(map(len, senses.heard.values())))
+    for radio, packets in senses.heard.items():
+        for at, sender, payload, rssi, distance in packets:
+            out.packet(radio, at, sender, payload, _number(rssi), _number(distance))
     motion = senses.motion
-    made.motion = msg.MotionStatus(
-        mode=MODES.index(motion.mode),
-        path=motion.path,
-        waypoint=motion.waypoint,
-        progress=float(motion.progress),
-        time_remaining=float(motion.time_remaining),
-        outcome=int(motion.outcome),
-    )
-    made.refused = list(senses.refused)
-    made.refused_counts = list(senses.refused.values())
-    return made
+    out.byte(MODES.index(motion.mode))
+    out.count(motion.path)
+    out.count(motion.waypoint)
+    out.number(motion.progress)
+    out.number(motion.time_remaining)
+    out.byte(int(motion.outcome))
+    out.texts(tuple(senses.refused))
+    out.large_counts(tuple(senses.refused.values()))
+    return bytes(out.data)
+
+
+def radio_scan(senses: Senses, frame: str, stamp: tuple[int, int]) -> bytes:
+    """Return what all radios heard as one list, the bytes of swarmbed_interfaces/RadioScan."""
+    out = Writer()
+    out.header(stamp, frame)
+    out.count(sum(map(len, senses.heard.values())))
+    for packets in senses.heard.values():
+        for _, sender, payload, rssi, distance in packets:
+            out.contact(sender, _number(rssi), _number(distance), payload)
+    return bytes(out.data)
 
 
 def senses_from_msg(sent: msg.Senses, spec: RobotSpec) -> Senses:
@@ -158,18 +178,16 @@ def _map_from_msg(sent: Sequence[msg.CollisionMap], spec: RobotSpec) -> Collisio
     return CollisionMap.holding(spec, sent[0].cells, sent[0].state, sent[0].legs) if sent else None
 
 
-def _side_to_msg(sight: SideSight) -> msg.SideSight:
-    return msg.SideSight(
-        id=int(sight.id),
-        stamp=float(sight.stamp),
-        camera=sight.camera,
-        pose_body=_flat(sight.pose_body),
-        covariance=_flat(sight.covariance),
-        yaw_known=bool(sight.yaw_known),
-        alignment=float(sight.alignment),
-        markers=int(sight.markers),
-        pose_odom=_flat(sight.pose_odom),
-    )
+def _write_side(out: Writer, sight: SideSight) -> None:
+    out.signed(int(sight.id))
+    out.number(sight.stamp)
+    out.text(sight.camera)
+    out.fixed(sight.pose_body)
+    out.fixed(sight.covariance)
+    out.byte(bool(sight.yaw_known))
+    out.number(sight.alignment)
+    out.count(int(sight.markers))
+    out.numbers(sight.pose_odom)
 
 
 def _side_from_msg(sent: msg.SideSight) -> SideSight:
@@ -186,14 +204,12 @@ def _side_from_msg(sent: msg.SideSight) -> SideSight:
     )
 
 
-def _underside_to_msg(sight: UndersideSight) -> msg.UndersideSight:
-    return msg.UndersideSight(
-        stamp=float(sight.stamp),
-        pose_body=_flat(sight.pose_body),
-        covariance=_flat(sight.covariance),
-        markers=int(sight.markers),
-        pose_odom=_flat(sight.pose_odom),
-    )
+def _write_underside(out: Writer, sight: UndersideSight) -> None:
+    out.number(sight.stamp)
+    out.fixed(sight.pose_body)
+    out.fixed(sight.covariance)
+    out.count(int(sight.markers))
+    out.numbers(sight.pose_odom)
 
 
 def _underside_from_msg(sent: msg.UndersideSight) -> UndersideSight:
@@ -206,17 +222,15 @@ def _underside_from_msg(sent: msg.UndersideSight) -> UndersideSight:
     )
 
 
-def _battery_to_msg(battery: BatteryState) -> msg.BatteryReading:
-    return msg.BatteryReading(
-        stamp=float(battery.stamp),
-        voltage=float(battery.voltage),
-        current=float(battery.current),
-        state_of_charge=float(battery.state_of_charge),
-        remaining_wh=float(battery.remaining_wh),
-        undervoltage=bool(battery.undervoltage),
-        hours_left=_number(battery.hours_left),
-        cell_voltages=[float(volts) for volts in battery.cell_voltages],
-    )
+def _write_battery(out: Writer, battery: BatteryState) -> None:
+    out.number(battery.stamp)
+    out.number(battery.voltage)
+    out.number(battery.current)
+    out.number(battery.state_of_charge)
+    out.number(battery.remaining_wh)
+    out.byte(bool(battery.undervoltage))
+    out.number(_number(battery.hours_left))
+    out.numbers(battery.cell_voltages)
 
 
 def _battery_from_msg(sent: msg.BatteryReading) -> BatteryState:
@@ -229,17 +243,6 @@ def _battery_from_msg(sent: msg.BatteryReading) -> BatteryState:
         sent.undervoltage,
         _known(sent.hours_left),
         tuple(sent.cell_voltages),
-    )
-
-
-def _packet_to_msg(radio: str, packet: RadioPacket) -> msg.RadioPacket:
-    return msg.RadioPacket(
-        radio=radio,
-        stamp=float(packet.stamp),
-        sender=packet.sender,
-        payload=packet.payload,
-        rssi=_number(packet.rssi),
-        distance=_number(packet.distance),
     )
 
 
@@ -383,14 +386,6 @@ def spec_from_text(text: str) -> RobotSpec:
         message = f"{source}: no YAML: {error}"
         raise ConfigError(message) from None
     return check(data, RobotSpec, source)
-
-
-def _flat(values: FloatArray | None) -> Any:
-    """Return numbers as a message takes them fastest."""
-    made = array("d")
-    if values is not None:
-        made.frombytes(np.asarray(values, np.float64).tobytes())
-    return made
 
 
 def _array(values: Any, columns: int = 0) -> FloatArray:

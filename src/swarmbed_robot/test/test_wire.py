@@ -27,8 +27,9 @@ from swarmbed_robot.wire import (
     command_to_msg,
     heard_from_msg,
     path_of,
+    radio_scan,
     senses_from_msg,
-    senses_to_msg,
+    senses_to_bytes,
     spec_from_text,
     spec_to_text,
     stamp_of,
@@ -44,6 +45,14 @@ EPUCK = RobotSpec.load("epuck2")
 def over_the_wire(sent):
     """Return a message as another process gets it."""
     return deserialize_message(serialize_message(sent), type(sent))
+
+
+def sent_senses(senses, radios, run=0, frame="odom"):
+    """Return senses as another process gets them."""
+    made = senses_to_bytes(senses, radios, frame, (int(senses.time), 5), run)
+    got = deserialize_message(made, msg.Senses)
+    assert (got.header.stamp.sec, got.header.stamp.nanosec) == (int(senses.time), 5)
+    return got
 
 
 def same(one, other) -> bool:
@@ -142,15 +151,29 @@ dots_senses = st.builds(
 @property_test
 @given(dots_senses, counts)
 def test_senses_come_back_to_the_bit(senses, run):
-    sent = senses_to_msg(senses, list(senses.heard), "odom", stamp_of(senses.time), run)
-    got = over_the_wire(sent)
+    got = sent_senses(senses, list(senses.heard), run)
     assert (got.run, got.header.frame_id) == (run, "odom")
     assert same(senses_from_msg(got, DOTS), senses)
 
 
+@property_test
+@given(st.lists(packets, max_size=5).map(tuple), st.lists(packets, max_size=5).map(tuple))
+def test_what_the_radios_heard_is_one_list_for_others(ble, uwb):
+    senses = Senses(1.0, np.zeros(3), np.zeros(3), heard={"ble": ble, "uwb": uwb})
+    made = radio_scan(senses, "dots1_base_link", (1, 2))
+    got = deserialize_message(made, msg.RadioScan)
+    assert got.header.frame_id == "dots1_base_link"
+    told = [(each.peer, bytes(each.data), each.rssi, each.range) for each in got.contacts]
+    expected = [
+        (p.sender, p.payload, *(math.nan if x is None else x for x in (p.rssi, p.distance)))
+        for p in (*ble, *uwb)
+    ]
+    assert repr(told) == repr(expected)
+
+
 def test_what_a_robot_has_no_part_for_stays_none():
     bare = Senses(1.5, np.zeros(3), np.zeros(3))
-    sent = over_the_wire(senses_to_msg(bare, (), "odom", stamp_of(1.5), 0))
+    sent = sent_senses(bare, ())
     assert math.isnan(sent.heading)
     assert math.isnan(sent.lifter_height)
     car = RobotSpec.load("dots").model_copy(update={"ranges": ()})
@@ -168,9 +191,7 @@ def test_a_sweep_without_any_return_and_a_radio_that_heard_nothing():
         points_body=np.empty((0, 2)),
         heard={"ble": ()},
     )
-    got = senses_from_msg(
-        over_the_wire(senses_to_msg(senses, ["ble", "uwb"], "odom", stamp_of(0.0), 0)), DOTS
-    )
+    got = senses_from_msg(sent_senses(senses, ["ble", "uwb"]), DOTS)
     assert np.isnan(got.ranges["tof"]).all()
     assert got.heard == {"ble": (), "uwb": ()}
 
@@ -178,15 +199,13 @@ def test_a_sweep_without_any_return_and_a_radio_that_heard_nothing():
 def test_ten_thousand_packets_of_a_kilobyte_come_through():
     heard = tuple(RadioPacket(float(k), f"dots{k}", bytes([k % 256]) * 1000) for k in range(10_000))
     senses = Senses(0.0, np.zeros(3), np.zeros(3), heard={"ble": heard})
-    sent = over_the_wire(senses_to_msg(senses, ["ble"], "odom", stamp_of(0.0), 0))
+    sent = sent_senses(senses, ["ble"])
     assert heard_from_msg(sent)["ble"] == heard
 
 
 def broken(**fields) -> msg.Senses:
     """Return senses of a DOTS robot of which something is wrong."""
-    sent = senses_to_msg(
-        Senses(2.5, np.zeros(3), np.zeros(3), points_body=np.empty((0, 2))), (), "odom", stamp_of(2.5), 0
-    )
+    sent = sent_senses(Senses(2.5, np.zeros(3), np.zeros(3), points_body=np.empty((0, 2))), ())
     for name, value in fields.items():
         setattr(sent, name, value)
     return sent
@@ -215,7 +234,7 @@ def test_a_map_of_another_kind_of_robot_is_told():
     senses = dataclasses.replace(
         Senses(0.0, np.zeros(3), np.zeros(3)), collision_map=CollisionMap(DOTS, params_of(0.06))
     )
-    sent = over_the_wire(senses_to_msg(senses, (), "odom", stamp_of(0.0), 0))
+    sent = sent_senses(senses, ())
     with pytest.raises(WireError, match=r"cells: \d+ numbers, \d+ are right"):
         senses_from_msg(sent, DOTS)
 
