@@ -162,6 +162,27 @@ class Bench:
         return got
 
 
+class _Standstill:
+    """How often the machine itself stands still while something is measured.
+
+    Attributes:
+        told: what the process that watches has said at its end.
+    """
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-m", "swarmbed_experiments.standstill"]
+        self._watcher = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
+        if self._watcher.stdout is not None:
+            # Until it watches.
+            self._watcher.stdout.readline()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watcher.send_signal(signal.SIGINT)
+        said = self._watcher.communicate(timeout=PATIENCE)[0]
+        self.told: dict[str, float] = json.loads(said)
+
+
 def pace(quick: bool) -> Iterator[Row]:
     """Host twenty robots whose whole API somebody listens to, and look at the clock."""
     yield from _pace(2.0 if quick else 60.0, "without cameras")
@@ -181,8 +202,9 @@ def _pace(seconds: float, which: str) -> Iterator[Row]:
         bench.until(lambda: clock, "the clock")
         before, used = status[-1][1], _cpu(world)
         del clock[:]
-        started = time.monotonic()
-        bench.spin(seconds)
+        with _Standstill() as still:
+            started = time.monotonic()
+            bench.spin(seconds)
         spent = (_cpu(world) - used) / (time.monotonic() - started)
         after = status[-1][1]
         wall = clock[-1][0] - clock[0][0]
@@ -197,6 +219,10 @@ def _pace(seconds: float, which: str) -> Iterator[Row]:
         counts = _counts(listener, bench)
         if not blind:
             return
+        share = 100 * still.told["seconds"] / seconds
+        seen = f"{still.told['times']} times, {1e3 * still.told['longest']:.0f} ms at most"
+        note = f"{seen}: seen by a process that does nothing; cycles are late then, whatever they cost"
+        yield Row("ROS: meanwhile the machine stood still", share, "% of the time", note=note)
         total = sum(counts["rates"].values())
         yield Row("ROS: messages", total, "a second", note="that the listener got")
         for topic, rate in RATES.items():
