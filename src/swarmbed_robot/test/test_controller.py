@@ -342,9 +342,16 @@ def test_a_robot_that_never_comes_is_waited_for_so_long(ros, capfd):
 
 def test_a_robot_that_falls_silent_is_waited_for_and_taken_up_again(live, capfd):
     # It was there for longer than the patience, which counts from when it was last there.
-    live.silent_from, live.back_from = 1.2, 1.5
-    live.over = lambda: time.monotonic() - live.began > 1.6
-    assert live.start(silence=0.1, patience=1.0) == 0
+    live.silent_from, live.back_from = 3.2, 3.5
+    ticks = [math.inf]
+
+    def goes_on() -> bool:
+        if MADE and time.monotonic() - live.began < live.back_from:
+            ticks[0] = len(MADE[0].times)
+        return bool(MADE) and len(MADE[0].times) > ticks[0] + 1
+
+    live.over = goes_on
+    assert live.start(silence=0.1, patience=3.0) == 0
     said = capfd.readouterr().err
     assert "dots1 is gone: no senses for 0.1 s" in said
     assert "dots1 is back" in said
@@ -353,8 +360,8 @@ def test_a_robot_that_falls_silent_is_waited_for_and_taken_up_again(live, capfd)
 
 def test_a_robot_that_stays_away_ends_its_program(live, capfd):
     live.silent_from = 0.2
-    assert live.start(silence=0.1, patience=1.0) == FAILED
-    assert "no senses 'dots1' for 1 s" in capfd.readouterr().err
+    assert live.start(silence=0.1, patience=3.0) == FAILED
+    assert "no senses 'dots1' for 3 s" in capfd.readouterr().err
 
 
 def test_patience_begins_anew():
