@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from swarmbed_core.calibration_target import CORNERS_MIN, VIEWS_MIN, coverage
-from swarmbed_core.camera import CameraCalibration, CameraModel
+from swarmbed_core.camera import HEIGHT, LENS_NUMBERS, WIDTH, CameraCalibration, CameraModel
 from swarmbed_core.errors import MarkerError
 from swarmbed_core.geometry import wrap
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from swarmbed_core.calibration_target import CalibrationTarget, View
+    from swarmbed_core.camera import Intrinsics
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import Camera
 
@@ -41,6 +42,11 @@ _N_LENS, _N_MOUNT = len(INTRINSICS), len(MOUNTING)
 _N_SHARED = _N_LENS + _N_MOUNT
 # How far the distortion coefficients k1, k2, p1, p2, k3 of a usable lens are from 0.
 DISTORTION_SLACK = (0.2, 0.1, 0.01, 0.01, 0.02)
+
+# Pixels along each side of the image by which it is seen what a lens does, and the share of the mean square
+# error in pixels that is left out of what is said of it.
+GRID = 20
+UNSURE_LEFT_OUT = 0.01
 
 # The share of the given views that a calibration may drop, and how much of the image must be covered: a share
 # of the cells, and of the way from the middle to the left, right and upper edge. The lower part of a low
@@ -179,6 +185,43 @@ def calibrate(
             intrinsics that no such camera can have.
     """
     return _Problem(target, camera, trust or Trust()).solve(views)
+
+
+def ways_unsure(camera: CameraModel, covariance: FloatArray) -> tuple[Intrinsics, ...]:
+    """Return the ways in which a lens may differ from what was found, those first that move pixels most.
+
+    They are independent of each other, each by one standard deviation. What hardly moves a pixel is left out:
+    single numbers of a lens are much less sure than the pixels that they make together.
+
+    Args:
+        camera: with the lens that was found.
+        covariance: of fx, fy, cx, cy, k1, k2, p1, p2, k3.
+    """
+    fx, fy, _, _, k1, k2, p1, p2, k3 = camera.numbers[:LENS_NUMBERS].tolist()
+    columns = np.linspace(0.0, camera.numbers[WIDTH] - 1, GRID)
+    rows = np.linspace(0.0, camera.numbers[HEIGHT] - 1, GRID)
+    rays, seen = camera.undistort(np.column_stack([side.ravel() for side in np.meshgrid(columns, rows)]))
+    x, y = rays[seen].T
+    r2 = x * x + y * y
+    radial = 1 + r2 * (k1 + r2 * (k2 + r2 * k3))
+    xd = x * radial + 2 * p1 * x * y + p2 * (r2 + 2 * x * x)
+    yd = y * radial + p1 * (r2 + 2 * y * y) + 2 * p2 * x * y
+    one, none = np.ones_like(x), np.zeros_like(x)
+    along = [fx * x * r2, fx * x * r2**2, 2 * fx * x * y, fx * (r2 + 2 * x * x), fx * x * r2**3]
+    down = [fy * y * r2, fy * y * r2**2, fy * (r2 + 2 * y * y), 2 * fy * x * y, fy * y * r2**3]
+    slopes = np.vstack(
+        [np.column_stack([xd, none, one, none, *along]), np.column_stack([none, yd, none, one, *down])]
+    )
+    # With this root of it the square of a change of the lens is the pixels' mean square over the image.
+    root = np.linalg.cholesky(slopes.T @ slopes / len(x)).T
+    square, ways = np.linalg.eigh(root @ covariance @ root.T)
+    square, ways = square[::-1], ways[:, ::-1]
+    left_out = 1 - np.cumsum(square) / square.sum()
+    kept = 1 + int(np.argmax(left_out <= UNSURE_LEFT_OUT))
+    found = np.linalg.solve(root, ways[:, :kept] * np.sqrt(square[:kept]))
+    return tuple(
+        (way[0], way[1], way[2], way[3], way[4], way[5], way[6], way[7], way[8]) for way in found.T.tolist()
+    )
 
 
 class _Problem:
@@ -445,11 +488,12 @@ class _Problem:
             distortion=(float(lens[4]), float(lens[5]), float(lens[6]), float(lens[7]), float(lens[8])),
         )
         # Where the image folds over is the model's to say.
-        CameraModel.from_spec(camera.model_copy(update={"on_lifter": False}), None, calibration)
+        model = CameraModel.from_spec(camera.model_copy(update={"on_lifter": False}), None, calibration)
+        unsure = ways_unsure(model, covariance[:_N_LENS, :_N_LENS])
         sigma = np.sqrt(np.diag(covariance))
         return CalibrationResult(
             name=camera.name,
-            calibration=calibration,
+            calibration=calibration.model_copy(update={"unsure": unsure}),
             sigma=sigma[:_N_LENS],
             mounting=shared[_N_LENS:],
             mounting_sigma=sigma[_N_LENS:],

@@ -11,7 +11,7 @@ thousands of robots into the rows of a matrix.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
@@ -39,6 +39,8 @@ TX, TY, TZ = 10, 11, 12
 ROTATION = 13
 WIDTH, HEIGHT, SIGMA = 22, 23, 24
 CAMERA_NUMBERS = 25
+# Of them, what a calibration finds: fx, fy, cx, cy, k1, k2, p1, p2, k3 are the first.
+LENS_NUMBERS = 9
 
 # What is nearer to the lens than this, or beside it, has no image.
 NEAR = 1e-3
@@ -50,8 +52,16 @@ _UNDISTORT_STEPS = 30
 _UNDISTORT_TOLERANCE = 1e-13
 
 
+Intrinsics = tuple[float, float, float, float, float, float, float, float, float]
+
+
 class CameraCalibration(ConfigFile):
-    """Intrinsics of one real camera, as a calibration run measured them (DOTS paper, III-A4b)."""
+    """Intrinsics of one real camera, as a calibration run measured them (DOTS paper, III-A4b).
+
+    `unsure` is what it does not know: ways in which the true lens may differ from these numbers, independent
+    of each other, each by one standard deviation of fx, fy, cx, cy, k1, k2, p1, p2, k3. Without any the lens
+    counts as exact.
+    """
 
     FOLDER: ClassVar[str] = "config/cameras"
 
@@ -62,6 +72,7 @@ class CameraCalibration(ConfigFile):
     cx: float
     cy: float
     distortion: tuple[float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0)
+    unsure: Annotated[tuple[Intrinsics, ...], Field(max_length=LENS_NUMBERS)] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,11 +83,14 @@ class CameraModel:
         name: as in the robot's spec.
         numbers: intrinsics, pose in the body frame, size, noise; laid out as this module's constants say.
         lowered: for a camera on the lifter the lifter's height at which `numbers` hold, else None.
+        unsure: (m, 9), the m ways in which the lens may differ from `numbers`, as a `CameraCalibration` has
+            them.
     """
 
     name: str
     numbers: FloatArray
     lowered: float | None = None
+    unsure: FloatArray = field(default_factory=lambda: np.zeros((0, LENS_NUMBERS)))
 
     @classmethod
     def from_spec(
@@ -125,7 +139,10 @@ class CameraModel:
         numbers[[WIDTH, HEIGHT]] = camera.width, camera.height
         numbers[SIGMA] = max(camera.corner_sigma_px, SIGMA_MIN_PX)
         numbers.flags.writeable = False
-        return cls(camera.name, numbers, lifter.lowered if camera.on_lifter and lifter is not None else None)
+        lowered = lifter.lowered if camera.on_lifter and lifter is not None else None
+        unsure = np.array(calibration.unsure, dtype=np.float64).reshape(-1, LENS_NUMBERS)
+        unsure.flags.writeable = False
+        return cls(camera.name, numbers, lowered, unsure)
 
     @property
     def rotation(self) -> FloatArray:
@@ -144,7 +161,7 @@ class CameraModel:
         numbers = self.numbers.copy()
         numbers[TZ] += height - self.lowered
         numbers.flags.writeable = False
-        return CameraModel(self.name, numbers, height)
+        return CameraModel(self.name, numbers, height, self.unsure)
 
     def project(self, points_body: ArrayLike) -> tuple[FloatArray, BoolArray]:
         """Return the pixels (n, 2) of points (n, 3) and which of them are in the image.

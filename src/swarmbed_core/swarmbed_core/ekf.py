@@ -18,6 +18,12 @@ such measurement. One with stamp t goes to the cycle that holds t, where it is c
 back along the arc to t; the cycles since then are run again, with every other measurement in the order of the
 stamps. So the estimate does not depend on when or in which order they came.
 
+What a camera's lens errs by is the same in every image, so that it does not average out: a pose comes with
+how much of each lens error is in it, beside its noise. The errors are not estimated, but their covariance
+with the state is kept (a Schmidt-Kalman filter): a robot that has looked at the same markers a thousand
+times knows its place no better than its lenses allow, and one that moves on learns as much as the markers'
+new places in the image tell.
+
 A pose that the estimate calls too unlikely is gated. If the gated ones agree with each other, as seen
 through odometry, for long enough, they are right and the estimate is wrong: the robot was carried away, and
 the filter starts anew from them.
@@ -161,6 +167,7 @@ class PoseFilter:
         "_health",
         "_history",
         "_inverse",
+        "_lenses",
         "_measures",
         "_numbers",
         "_odometry",
@@ -169,13 +176,20 @@ class PoseFilter:
         "_wheels",
     )
 
-    def __init__(self, params: EkfParams, wheel_inverse: ArrayLike, health: Health | None = None) -> None:
+    def __init__(
+        self,
+        params: EkfParams,
+        wheel_inverse: ArrayLike,
+        health: Health | None = None,
+        lens_errors: int = 0,
+    ) -> None:
         """Start at the origin, not localised.
 
         Args:
             params: of the kind of robot.
             wheel_inverse: 3 x n, from wheel speeds to the body's twist.
             health: where refused inputs are counted; by default its own.
+            lens_errors: how many errors of lenses poses from markers tell of.
 
         Raises:
             ValueError: `wheel_inverse` is not 3 x n, or not finite.
@@ -189,7 +203,7 @@ class PoseFilter:
         self._core = np.zeros(ek.CORE_SIZE)
         self._core[ek.NEWEST] = -1.0
         self._core[ek.MARKED] = -math.inf
-        self._cov = np.zeros((14, 7))
+        self._cov = np.zeros((14, 7 + lens_errors))
         unknown = (ek.POSITION_VAR_MAX, ek.POSITION_VAR_MAX, ek.YAW_VAR_MAX)
         # A robot that is switched on stands still.
         self._cov[range(7), range(7)] = (
@@ -199,15 +213,22 @@ class PoseFilter:
             ek.FLOOR**2,
             params.gyro_bias_sigma**2,
         )
-        self._history = np.zeros((cycles, ek.ROW_SIZE))
-        self._measures = np.zeros((ek.MEASURES, ek.MEASURE_SIZE))
+        self._history = np.zeros((cycles, ek.ROW_SIZE + 7 * lens_errors))
+        self._measures = np.zeros((ek.MEASURES, ek.MEASURE_SIZE + 3 * lens_errors))
+        self._lenses = np.zeros((3, lens_errors))
         self._candidate: _Candidate | None = None
         self._candidate_heading: _Candidate | None = None
 
     @classmethod
-    def for_robot(cls, spec: RobotSpec, wheel_inverse: ArrayLike, health: Health | None = None) -> PoseFilter:
+    def for_robot(
+        cls,
+        spec: RobotSpec,
+        wheel_inverse: ArrayLike,
+        health: Health | None = None,
+        lens_errors: int = 0,
+    ) -> PoseFilter:
         """Return a filter for this kind of robot."""
-        return cls(EkfParams.from_spec(spec), wheel_inverse, health)
+        return cls(EkfParams.from_spec(spec), wheel_inverse, health, lens_errors)
 
     def step(self, stamp: float, travel: FloatArray, gyro_z: float | None) -> bool:
         """Take one cycle's readings.
@@ -260,15 +281,19 @@ class PoseFilter:
             self._cov[:3, :3] = checked[1]
             self._core[ek.LOCALISED] = 1.0
             return Outcome.INITIALISED
-        return self._restart(float(self._state[od.STAMP]), *checked)
+        return self._restart(float(self._state[od.STAMP]), *checked, self._lenses)
 
-    def add_pose(self, stamp: float, pose_map: ArrayLike, covariance: ArrayLike) -> Outcome:
+    def add_pose(
+        self, stamp: float, pose_map: ArrayLike, covariance: ArrayLike, lens: FloatArray | None = None
+    ) -> Outcome:
         """Put the pose that markers gave in at the time when they were seen.
 
         Args:
             stamp: when the light arrived, in seconds.
             pose_map: (x, y, yaw) of the robot in `map`.
-            covariance: of it, 3 x 3, in m2, m rad and rad2.
+            covariance: of its noise, which is new in each pose, 3 x 3, in m2, m rad and rad2.
+            lens: by how much the pose is off for one standard deviation of each lens error, which stays the
+                same: 3 x lens errors; without it the lenses were exact.
 
         Returns:
             What became of it. TOO_OLD, FUTURE and INVALID are counted in `health`, GATED too.
@@ -281,8 +306,17 @@ class PoseFilter:
                 )
             return Outcome.INVALID
         pose, cov = checked
+        if lens is None:
+            lens = self._lenses
+        elif lens.shape != self._lenses.shape or not np.abs(lens).sum() <= ek.POSE_MAX:
+            self._health.refuse(
+                "ekf.pose_invalid",
+                f"marker pose with lens errors {lens.tolist()}: finite numbers,"
+                f" {self._lenses.shape[0]} x {self._lenses.shape[1]}, were expected",
+            )
+            return Outcome.INVALID
         if self._core[ek.LOCALISED] == 0.0:
-            return self._restart(float(stamp), pose, cov)
+            return self._restart(float(stamp), pose, cov + lens @ lens.T, lens)
         code = ek.late_measure(
             self._core,
             self._cov,
@@ -300,14 +334,18 @@ class PoseFilter:
             cov[0, 2],
             cov[1, 2],
             cov[2, 2],
+            lens,
         )
         outcome = Outcome(code)
         if outcome is Outcome.ACCEPTED:
             self._candidate = None
             return outcome
         self._count("pose", outcome, stamp, pose)
-        if outcome is Outcome.GATED and self._lost(float(stamp), pose, cov):
-            return self._restart(float(stamp), pose, cov)
+        if outcome is not Outcome.GATED:
+            return outcome
+        cov = cov + lens @ lens.T
+        if self._lost(float(stamp), pose, cov):
+            return self._restart(float(stamp), pose, cov, lens)
         return outcome
 
     def add_heading(self, stamp: float, heading: float, sigma: float) -> Outcome:
@@ -345,6 +383,7 @@ class PoseFilter:
             0.0,
             0.0,
             variance,
+            self._lenses,
         )
         outcome = Outcome(code)
         if outcome is Outcome.ACCEPTED:
@@ -374,7 +413,12 @@ class PoseFilter:
     @property
     def covariance(self) -> FloatArray:
         """Return the covariance of (x, y, yaw, vx, vy, omega, gyro bias): 7 x 7, SI and radians."""
-        return self._cov[:7].copy()
+        return self._cov[:7, :7].copy()
+
+    @property
+    def lens_errors(self) -> int:
+        """Return how many errors of lenses are kept beside the state."""
+        return self._lenses.shape[1]
 
     @property
     def localised(self) -> bool:
@@ -418,10 +462,18 @@ class PoseFilter:
         )
         return None
 
-    def _restart(self, stamp: float, pose: FloatArray, covariance: FloatArray) -> Outcome:
-        """Start anew from a pose, if its stamp can be used."""
+    def _restart(self, stamp: float, pose: FloatArray, covariance: FloatArray, lens: FloatArray) -> Outcome:
+        """Start anew from a pose, if its stamp can be used; the covariance has the lens errors in it."""
         code = ek.set_pose(
-            self._core, self._cov, self._history, self._measures, self._numbers, stamp, pose, covariance
+            self._core,
+            self._cov,
+            self._history,
+            self._measures,
+            self._numbers,
+            stamp,
+            pose,
+            covariance,
+            lens,
         )
         outcome = Outcome(code)
         if outcome is Outcome.ACCEPTED:
@@ -480,7 +532,10 @@ class PoseFilter:
         covariance = self._cov[:3, :3].copy()
         covariance[2] = covariance[:, 2] = 0.0
         covariance[2, 2] = variance
-        outcome = self._restart(float(self._state[od.STAMP]), pose, covariance)
+        # The place is as it was, with what lenses erred in it.
+        lens = -self._cov[:3, ek.LENS :]
+        lens[2] = 0.0
+        outcome = self._restart(float(self._state[od.STAMP]), pose, covariance, lens)
         self._core[ek.LOCALISED], self._core[ek.MARKED] = localised, marked
         return outcome
 

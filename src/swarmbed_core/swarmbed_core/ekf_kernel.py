@@ -1,7 +1,8 @@
 """The EKF's loops: one cycle, one late measurement, one new start, on arrays (see `swarmbed_core.ekf`).
 
 They hold no objects, so that worlds with thousands of robots can call them in loops of their own. The arrays
-are laid out as the constants here say.
+are laid out as the constants here say. Of lens errors there may be any number: the covariance has as many
+columns more than states.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ ODOM = 12  # x, y, yaw in odom at that measurement's stamp
 MARKED = 15  # stamp of the newest cycle that a marker pose corrected
 CORE_SIZE = 16
 
-# The covariance's array has room for the cross-covariance with a measurement below it.
+# The covariance's array has room for the cross-covariance with a measurement below it. Beside it are the
+# covariances of the state with the lens errors, and below these those of an innovation with them.
 CROSS = 7
+LENS = 7
 
 # One cycle in the history: its serial number is its place, modulo the length.
 R_STAMP, R_DT, R_ROLLED, R_TURNED, R_COAST, R_RATE = range(6)
@@ -39,9 +42,9 @@ R_SLIP = 15  # covariance of the move of this cycle by slip that is not white: a
 R_ODOM = 21  # pose in odom
 R_PRIOR = 24  # state before late measurements
 R_PRIOR_COV = 31
-ROW_SIZE = 80
+ROW_SIZE = 80  # and then the prior state's covariance with the lens errors, row by row
 
-# One late measurement.
+# One late measurement, and behind it, row by row, how much each lens error is in it.
 M_SERIAL, M_STAMP, M_KIND, M_VALUE, M_COV, M_DISTANCE2, M_USED = 0, 1, 2, 3, 6, 12, 13
 MEASURE_SIZE = 14
 MEASURES = 256
@@ -112,7 +115,8 @@ def _correct3(
 
     Args:
         core: the state.
-        cov: its covariance, and below it that of the state with the measurement: 7 x 3.
+        cov: its covariance, and below it that of the state with the measurement: 7 x 3; beside both the
+            lens errors' with the state and with the innovation.
         s00: covariance of the innovation, with s10 to s22.
         s10: see s00.
         s11: see s00.
@@ -150,6 +154,12 @@ def _correct3(
             value = cov[i, j] - w0 * cov[CROSS + j, 0] - w1 * cov[CROSS + j, 1] - w2 * cov[CROSS + j, 2]
             cov[i, j] = value
             cov[j, i] = value
+    for k in range(LENS, cov.shape[1]):
+        v0 = cov[CROSS, k] / l00
+        v1 = (cov[CROSS + 1, k] - l10 * v0) / l11
+        v2 = (cov[CROSS + 2, k] - l20 * v0 - l21 * v1) / l22
+        for i in range(7):
+            cov[i, k] -= cov[CROSS + i, 0] * v0 + cov[CROSS + i, 1] * v1 + cov[CROSS + i, 2] * v2
     core[STATE + 2] = wrap(core[STATE + 2])
     return distance2
 
@@ -172,6 +182,10 @@ def _correct1(
     distance2 = float(innovation * innovation / s)
     if not distance2 <= gate:
         return distance2
+    for k in range(LENS, cov.shape[1]):
+        v = (cov[a, k] + weight * cov[b, k]) / s
+        for i in range(7):
+            cov[i, k] -= cov[CROSS + i, 0] * v
     for i in range(7):
         core[STATE + i] += cov[CROSS + i, 0] * innovation / s
         for j in range(i + 1):
@@ -206,7 +220,7 @@ def _move(core: FloatArray, cov: FloatArray, dt: float) -> None:
     core[0] += dx
     core[1] += dy
     core[2] = wrap(yaw + omega * dt)
-    for j in range(7):
+    for j in range(cov.shape[1]):
         cov[0, j] += -dy * cov[2, j] + gc * cov[3, j] - gs * cov[4, j] + dx_dw * cov[5, j]
         cov[1, j] += dx * cov[2, j] + gs * cov[3, j] + gc * cov[4, j] + dy_dw * cov[5, j]
         cov[2, j] += dt * cov[5, j]
@@ -227,6 +241,8 @@ def _bound(cov: FloatArray, i: int, variance: float) -> None:
         for j in range(7):
             cov[i, j] *= scale
             cov[j, i] *= scale
+        for k in range(LENS, cov.shape[1]):
+            cov[i, k] *= scale
 
 
 @kernel
@@ -246,6 +262,9 @@ def _advance(core: FloatArray, cov: FloatArray, row: FloatArray, params: FloatAr
         for i in range(7):
             for j in range(3):
                 cov[CROSS + i, j] = cov[i, 3 + j]
+        for k in range(LENS, cov.shape[1]):
+            for j in range(3):
+                cov[CROSS + j, k] = cov[3 + j, k]
         _correct3(
             core,
             cov,
@@ -322,6 +341,28 @@ def _apply(
     s00, s10, s20 = _seen(cov, 0, dx, dy, gc, gs, dx_dw, dy_dw, dt)
     _, s11, s21 = _seen(cov, 1, dx, dy, gc, gs, dx_dw, dy_dw, dt)
     _, _, s22 = _seen(cov, 2, dx, dy, gc, gs, dx_dw, dy_dw, dt)
+    # The same lens errors are in this pose and, by those before, in the state.
+    lenses = cov.shape[1] - LENS
+    for n in range(lenses):
+        k = LENS + n
+        g0 = measure[MEASURE_SIZE + n]
+        g1 = measure[MEASURE_SIZE + lenses + n]
+        g2 = measure[MEASURE_SIZE + 2 * lenses + n]
+        turn, ahead_v, left_v, spin = cov[2, k], cov[3, k], cov[4, k], cov[5, k]
+        h0 = cov[0, k] - dy * turn + gc * ahead_v - gs * left_v + dx_dw * spin
+        h1 = cov[1, k] + dx * turn + gs * ahead_v + gc * left_v + dy_dw * spin
+        h2 = turn + dt * spin
+        s00 += 2.0 * h0 * g0 + g0 * g0
+        s10 += h1 * g0 + g1 * h0 + g1 * g0
+        s11 += 2.0 * h1 * g1 + g1 * g1
+        s20 += h2 * g0 + g2 * h0 + g2 * g0
+        s21 += h2 * g1 + g2 * h1 + g2 * g1
+        s22 += 2.0 * h2 * g2 + g2 * g2
+        cov[CROSS, k], cov[CROSS + 1, k], cov[CROSS + 2, k] = h0 + g0, h1 + g1, h2 + g2
+        for i in range(7):
+            cov[CROSS + i, 0] += cov[i, k] * g0
+            cov[CROSS + i, 1] += cov[i, k] * g1
+            cov[CROSS + i, 2] += cov[i, k] * g2
     distance2 = _correct3(
         core,
         cov,
@@ -346,10 +387,25 @@ def _apply(
 @kernel
 def _keep(core: FloatArray, cov: FloatArray, row: FloatArray) -> None:
     """Keep the state in a cycle's row."""
+    lenses = cov.shape[1] - LENS
     for i in range(7):
         row[R_PRIOR + i] = core[STATE + i]
         for j in range(7):
             row[R_PRIOR_COV + 7 * i + j] = cov[i, j]
+        for n in range(lenses):
+            row[ROW_SIZE + lenses * i + n] = cov[i, LENS + n]
+
+
+@kernel
+def _take_back(core: FloatArray, cov: FloatArray, row: FloatArray) -> None:
+    """Take the state from a cycle's row."""
+    lenses = cov.shape[1] - LENS
+    for i in range(7):
+        core[STATE + i] = row[R_PRIOR + i]
+        for j in range(7):
+            cov[i, j] = row[R_PRIOR_COV + 7 * i + j]
+        for n in range(lenses):
+            cov[i, LENS + n] = row[ROW_SIZE + lenses * i + n]
 
 
 @kernel
@@ -364,10 +420,7 @@ def _replay(
     """Run the cycles from one on again, with every late measurement at its place."""
     length = history.shape[0]
     row = history[serial % length]
-    for i in range(7):
-        core[STATE + i] = row[R_PRIOR + i]
-        for j in range(7):
-            cov[i, j] = row[R_PRIOR_COV + 7 * i + j]
+    _take_back(core, cov, row)
     kept = int(core[KEPT])
     m = kept
     while m > 0 and measures[m - 1, M_SERIAL] >= serial:
@@ -391,7 +444,7 @@ def _forget(core: FloatArray, measures: FloatArray, serial: int) -> None:
         first += 1
     if first > 0:
         for m in range(first, kept):
-            for k in range(MEASURE_SIZE):
+            for k in range(measures.shape[1]):
                 measures[m - first, k] = measures[m, k]
         core[KEPT] = kept - first
 
@@ -533,6 +586,7 @@ def late_measure(
     c02: float,
     c12: float,
     c22: float,
+    lens: FloatArray,
 ) -> int:
     """Put a measurement in at its own time and run the filter on from there.
 
@@ -553,6 +607,7 @@ def late_measure(
         c02: see c00.
         c12: see c00.
         c22: see c00.
+        lens: how much each lens error is in the pose, beside the noise of c00 to c22: (3, lens errors).
 
     Returns:
         The `Outcome` as a number.
@@ -583,7 +638,7 @@ def late_measure(
             later = before[M_VALUE + 2] > v2
         if not later:
             break
-        for k in range(MEASURE_SIZE):
+        for k in range(measures.shape[1]):
             measures[m, k] = before[k]
         m -= 1
     measure = measures[m]
@@ -593,6 +648,10 @@ def late_measure(
     measure[M_VALUE], measure[M_VALUE + 1], measure[M_VALUE + 2] = v0, v1, v2
     measure[M_COV], measure[M_COV + 1], measure[M_COV + 2] = c00, c01, c11
     measure[M_COV + 3], measure[M_COV + 4], measure[M_COV + 5] = c02, c12, c22
+    lenses = lens.shape[1]
+    for i in range(3):
+        for n in range(lenses):
+            measure[MEASURE_SIZE + lenses * i + n] = lens[i, n]
     core[KEPT] += 1.0
     _replay(core, cov, history, measures, params, serial)
     core[DISTANCE2] = measure[M_DISTANCE2]
@@ -615,16 +674,26 @@ def set_pose(
     stamp: float,
     pose: FloatArray,
     covariance: FloatArray,
+    lens: FloatArray,
 ) -> int:
-    """Start anew from a pose at a stamp; twist and bias stay. Return the `Outcome` as a number."""
+    """Start anew from a pose at a stamp; twist and bias stay. Return the `Outcome` as a number.
+
+    Args:
+        core: of the filter, as the four arrays that follow.
+        cov: see core.
+        history: see core.
+        measures: see core.
+        params: see core.
+        stamp: when it was true.
+        pose: in map.
+        covariance: of it, all told.
+        lens: how much each lens error is in it: (3, lens errors).
+    """
     serial = _cycle_of(core, history, params, stamp)
     if serial < 0:
         return _TOO_OLD if serial == -1 else _FUTURE
     row = history[serial % history.shape[0]]
-    for i in range(7):
-        core[STATE + i] = row[R_PRIOR + i]
-        for j in range(7):
-            cov[i, j] = row[R_PRIOR_COV + 7 * i + j]
+    _take_back(core, cov, row)
     on = row[R_STAMP] - stamp
     dx, dy, _, _ = arc(core[3], core[4], core[5], pose[2], on)
     core[0] = pose[0] + dx
@@ -634,11 +703,17 @@ def set_pose(
         for j in range(7):
             cov[i, j] = 0.0
             cov[j, i] = 0.0
-        for j in range(3):
-            cov[i, j] = covariance[i, j]
     for i in range(3):
-        for j in range(i):
-            cov[i, j] = cov[j, i]
+        for j in range(i + 1):
+            cov[i, j] = covariance[i, j]
+            cov[j, i] = covariance[i, j]
+    # What is too far ahead in the pose is missing in the truth less the estimate.
+    for n in range(lens.shape[1]):
+        for i in range(3):
+            cov[i, LENS + n] = -lens[i, n]
+            for j in range(3, 7):
+                cov[i, j] -= lens[i, n] * cov[j, LENS + n]
+                cov[j, i] = cov[i, j]
     _keep(core, cov, row)
     core[OLDEST] = serial
     core[LOCALISED] = 1.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from swarmbed_core.camera import CameraCalibration, usable_radius
+from swarmbed_core.camera import CX, CY, FX, FY, K1, K2, LENS_NUMBERS, CameraCalibration, usable_radius
 from swarmbed_core.config import ConfigFile, Part
 from swarmbed_core.errors import MarkerError
 
@@ -42,18 +42,6 @@ class LensSpread(Part):
         Raises:
             MarkerError: hardly any lens of this spread is one.
         """
-        for attempt in range(TRIES):
-            drawn = self._one(camera, rng)
-            try:
-                usable_radius(camera.name, drawn)
-            except MarkerError:
-                if attempt == TRIES - 1:
-                    raise
-            else:
-                break
-        return drawn
-
-    def _one(self, camera: Camera, rng: np.random.Generator) -> CameraCalibration:
         length = camera.width / 2 / np.tan(camera.horizontal_fov / 2)
         ideal = CameraCalibration(
             version=1,
@@ -65,7 +53,20 @@ class LensSpread(Part):
             cy=(camera.height - 1) / 2,
             distortion=(0.0, 0.0, 0.0, 0.0, 0.0),
         )
-        return self.about(ideal, rng)
+        return self._usable(camera.name, ideal, rng)
+
+    def _usable(self, name: str, lens: CameraCalibration, rng: np.random.Generator) -> CameraCalibration:
+        """Return a lens that differs from another by so much, and is usable."""
+        for attempt in range(TRIES):
+            drawn = self.about(lens, rng)
+            try:
+                usable_radius(name, drawn)
+            except MarkerError:
+                if attempt == TRIES - 1:
+                    raise
+            else:
+                break
+        return drawn
 
     def about(self, lens: CameraCalibration, rng: np.random.Generator) -> CameraCalibration:
         """Return a lens that differs from another by so much."""
@@ -81,6 +82,19 @@ class LensSpread(Part):
             }
         )
 
+    def calibrated(self, lens: CameraCalibration, rng: np.random.Generator) -> CameraCalibration:
+        """Return what a calibration that errs by so much finds of a lens, and says of how sure it is.
+
+        Raises:
+            MarkerError: hardly any lens of this spread is usable.
+        """
+        found = self._usable("that is calibrated", lens, rng)
+        ways = np.zeros((5, LENS_NUMBERS))
+        ways[0, FX], ways[0, FY] = self.focal * found.fx, self.focal * found.fy
+        ways[1, CX] = ways[2, CY] = self.centre
+        ways[3, K1], ways[4, K2] = self.k1, self.k2
+        return found.model_copy(update={"unsure": tuple(tuple(way) for way in ways.tolist() if any(way))})
+
 
 class Imaging(ConfigFile):
     """How images come about.
@@ -91,7 +105,8 @@ class Imaging(ConfigFile):
         vignetting: by how much the corners are darker than the middle.
         exposure: seconds for which light is gathered, which blurs what moves; 0 for none.
         lenses: how the cameras differ.
-        calibration: how far off their calibration has found them.
+        calibration: how far off their calibration has found them; robots know so much, and their poses'
+            covariances count with it.
     """
 
     FOLDER: ClassVar[str] = "config/imaging"

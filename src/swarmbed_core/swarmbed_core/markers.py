@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from swarmbed_core.camera import TZ
+from swarmbed_core.camera import LENS_NUMBERS, TZ
 from swarmbed_core.config import ConfigFile, Part
 from swarmbed_core.errors import MarkerError
 from swarmbed_core.geometry import compose, wrap
@@ -43,6 +43,7 @@ from swarmbed_core.planar_pose import (
     TWICE,
     UNKNOWN,
     USED,
+    lens_effect_k,
     locate_k,
     quad_fault_k,
     screen_k,
@@ -266,7 +267,10 @@ class CarrierMarkers(ConfigFile):
 class PoseEstimate:
     """Where the robot was at `stamp`, in the map's frame.
 
-    `chi2` is the corners' squared error in units of their noise, with `dof` degrees of freedom.
+    `covariance` is of the corners' noise, which is new in every image. `lens`, 3 x m, is what stays the same:
+    by how much the pose is off for one standard deviation of each way in which the cameras' lenses may differ
+    from their calibrations, camera by camera in the solver's order. `chi2` is the corners' squared error in
+    units of their noise, with `dof` degrees of freedom.
     """
 
     stamp: float
@@ -275,6 +279,7 @@ class PoseEstimate:
     markers: int
     chi2: float
     dof: int
+    lens: FloatArray = field(default_factory=lambda: np.zeros((3, 0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -448,6 +453,16 @@ class RobotPoseSolver:
         room = len(self._ids) * len(cameras) + 1
         self._corners = _Corners(cameras, self.health, "marker", room, DOUBT_PX)
         self._faults = np.zeros(64, dtype=np.int64)
+        models = self._corners.cameras.values()
+        ways = max(len(camera.unsure) for camera in models)
+        self._unsure = np.zeros((len(models), ways, LENS_NUMBERS))
+        for row, camera in enumerate(models):
+            self._unsure[row, : len(camera.unsure)] = camera.unsure
+
+    @property
+    def lens_errors(self) -> int:
+        """Return in how many ways the lenses may differ from their calibrations: 0 if they are exact."""
+        return self._unsure.shape[0] * self._unsure.shape[1]
 
     def solve(
         self, reading: CornerReading, heading: float | None = None, heading_sigma: float = 0.05
@@ -490,12 +505,24 @@ class RobotPoseSolver:
         if found is None:
             return None
         pose, covariance = found
+        lens = np.zeros((3, self.lens_errors))
+        if lens.size and not lens_effect_k(
+            kit.points, kit.origin, kit.numbers, self._unsure, count, pose, lens
+        ):
+            kit.refuse_status(NO_POSE, "markers")
+            return None
         area = self.map.area
         if area is not None and not area.contains(pose[0], pose[1], AREA_SLACK):
             kit.refuse("area", f"a pose at ({pose[0]:.2f}, {pose[1]:.2f}), outside the map's area {area}")
             return None
         return PoseEstimate(
-            sum(stamps) / len(stamps), pose, covariance, count, float(kit.result[CHI2]), int(kit.result[DOF])
+            sum(stamps) / len(stamps),
+            pose,
+            covariance,
+            count,
+            float(kit.result[CHI2]),
+            int(kit.result[DOF]),
+            lens,
         )
 
     def _collect(self, readings: Sequence[CornerReading]) -> tuple[int, list[float]]:

@@ -159,7 +159,6 @@ class Onboard:
         spec = device.spec
         self.device = device
         self.health = Health()
-        self.filter = PoseFilter.for_robot(spec, Kinematics.of(spec).inverse, self.health)
         self.motion = Motion(spec, self.health)
         self.collision_map = CollisionMap(spec, health=self.health) if spec.ranges else None
         self.lifter = None if spec.lifter is None else LifterControl(spec.lifter, health=self.health)
@@ -207,7 +206,10 @@ class Onboard:
                     *self._carriers.markers.underside_ids,
                 ]
             )
-            self._walls = RobotPoseSolver(marker_map, cameras, self.health, ignore=others)
+            around = {name: camera for name, camera in cameras.items() if name not in self._lifting}
+            self._walls = RobotPoseSolver(marker_map, around or cameras, self.health, ignore=others)
+        lens_errors = 0 if self._walls is None else self._walls.lens_errors
+        self.filter = PoseFilter.for_robot(spec, Kinematics.of(spec).inverse, self.health, lens_errors)
 
     # What happens at every cycle
 
@@ -378,7 +380,7 @@ class Onboard:
             # was carried away would never see that it was.
             found = self._walls.solve(reading, self._heading, HEADING_SIGMA)
             if found is not None:
-                self.filter.add_pose(found.stamp, found.pose_map, found.covariance)
+                self.filter.add_pose(found.stamp, found.pose_map, found.covariance, found.lens)
         if self._carriers is not None:
             # A pose takes longer than all the rest of a cycle, and nobody asks for thirty a second.
             self._images[reading.camera] = reading

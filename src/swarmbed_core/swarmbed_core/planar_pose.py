@@ -22,7 +22,13 @@ from swarmbed_core.camera import (
     FX,
     FY,
     HEIGHT,
+    K1,
+    K2,
+    K3,
+    LENS_NUMBERS,
     NEAR,
+    P1,
+    P2,
     RADIUS2_MAX,
     ROTATION,
     SIGMA,
@@ -655,3 +661,129 @@ def locate_k(
         px, py, pyaw = _explained_k(back, i, centre_x, centre_y, inverse)
         _spread_k(covariance, profile[i] / total, px - m0, py - m1, wrap(pyaw - from_yaw) - m2)
     return AMBIGUOUS
+
+
+@kernel
+def _slopes_k(
+    camera: FloatArray,
+    point: FloatArray,
+    pose: FloatArray,
+    c: float,
+    s: float,
+    ray: FloatArray,
+    by_pose: FloatArray,
+) -> bool:
+    """Find where a point of the target's frame is seen from a pose in it, and how that follows the pose.
+
+    Args:
+        camera: that sees it.
+        point: x, y, z.
+        pose: of the body.
+        c: cosine of its yaw.
+        s: sine of its yaw.
+        ray: where the line of sight crosses the plane at depth 1, filled.
+        by_pose: how the pixel's column and row change with the pose (2, 3), filled.
+
+    Returns:
+        Whether the point has an image.
+    """
+    r = camera[ROTATION : ROTATION + 9]
+    qx, qy = point[0] - pose[0], point[1] - pose[1]
+    bx, by = c * qx + s * qy, c * qy - s * qx
+    dx, dy, dz = bx - camera[TX], by - camera[TY], point[2] - camera[TZ]
+    depth = r[6] * dx + r[7] * dy + r[8] * dz
+    if not depth > NEAR:
+        return False
+    x = (r[0] * dx + r[1] * dy + r[2] * dz) / depth
+    y = (r[3] * dx + r[4] * dy + r[5] * dz) / depth
+    if x * x + y * y > camera[RADIUS2_MAX]:
+        return False
+    ray[0], ray[1] = x, y
+    xx, xy, yy = distort_slope_k(camera, x, y)
+    for axis in range(2):
+        along_x, along_y = (xx, xy) if axis == 0 else (xy, yy)
+        focal = camera[FX + axis]
+        # Along x and y of the body, then of the target: the body moves, not the point.
+        ahead = focal * (along_x * (r[0] - x * r[6]) + along_y * (r[3] - y * r[6])) / depth
+        left = focal * (along_x * (r[1] - x * r[7]) + along_y * (r[4] - y * r[7])) / depth
+        by_pose[axis, 0] = s * left - c * ahead
+        by_pose[axis, 1] = -s * ahead - c * left
+        by_pose[axis, 2] = ahead * by - left * bx
+    return True
+
+
+@kernel
+def lens_effect_k(
+    points: FloatArray,
+    origin: IntArray,
+    cameras: FloatArray,
+    unsure: FloatArray,
+    n: int,
+    pose: FloatArray,
+    effect: FloatArray,
+) -> bool:
+    """Find how the body's pose in the target's frame, as `locate_k` finds it, follows the lenses.
+
+    Args:
+        points: the markers' corners in the target's frame (n, 4, 3).
+        origin: the cameras that saw them, in column 0.
+        cameras: all cameras' numbers.
+        unsure: for each camera the ways in which its lens may differ from the numbers (cameras, m, 9).
+        n: how many of the rows are filled.
+        pose: of the body in the target's frame.
+        effect: by how much it is off for each way of each camera (3, cameras * m), filled.
+
+    Returns:
+        Whether the corners determine a pose.
+    """
+    ways = unsure.shape[1]
+    effect[:] = 0.0
+    a = np.zeros(6)
+    ray = np.empty(2)
+    # How a pixel's column and row follow the body's pose, and the lens' numbers.
+    by_pose = np.empty((2, 3))
+    by_lens = np.zeros((2, LENS_NUMBERS))
+    c, s = math.cos(pose[2]), math.sin(pose[2])
+    for i in range(n):
+        row = origin[i, 0]
+        camera = cameras[row]
+        fx, fy = camera[FX], camera[FY]
+        weight = 1.0 / (camera[SIGMA] * camera[SIGMA])
+        for k in range(4):
+            if not _slopes_k(camera, points[i, k], pose, c, s, ray, by_pose):
+                return False
+            x, y = ray[0], ray[1]
+            r2 = x * x + y * y
+            by_lens[0, FX], by_lens[1, FY] = distort_k(camera, x, y)
+            by_lens[0, CX] = by_lens[1, CY] = 1.0
+            by_lens[0, K1], by_lens[1, K1] = fx * x * r2, fy * y * r2
+            by_lens[0, K2], by_lens[1, K2] = fx * x * r2 * r2, fy * y * r2 * r2
+            by_lens[0, P1], by_lens[1, P1] = 2.0 * fx * x * y, fy * (r2 + 2.0 * y * y)
+            by_lens[0, P2], by_lens[1, P2] = fx * (r2 + 2.0 * x * x), 2.0 * fy * x * y
+            by_lens[0, K3], by_lens[1, K3] = fx * x * r2 * r2 * r2, fy * y * r2 * r2 * r2
+            for axis in range(2):
+                j0, j1, j2 = by_pose[axis, 0], by_pose[axis, 1], by_pose[axis, 2]
+                a[0] += weight * j0 * j0
+                a[1] += weight * j0 * j1
+                a[2] += weight * j0 * j2
+                a[3] += weight * j1 * j1
+                a[4] += weight * j1 * j2
+                a[5] += weight * j2 * j2
+                for way in range(ways):
+                    shift = 0.0
+                    for number in range(LENS_NUMBERS):
+                        shift += by_lens[axis, number] * unsure[row, way, number]
+                    shift *= weight
+                    at = row * ways + way
+                    effect[0, at] += j0 * shift
+                    effect[1, at] += j1 * shift
+                    effect[2, at] += j2 * shift
+    solvable, i00, i01, i02, i11, i12, i22 = _inverse3_k(a[0], a[1], a[2], a[3], a[4], a[5])
+    if not solvable:
+        return False
+    for at in range(effect.shape[1]):
+        g0, g1, g2 = effect[0, at], effect[1, at], effect[2, at]
+        effect[0, at] = i00 * g0 + i01 * g1 + i02 * g2
+        effect[1, at] = i01 * g0 + i11 * g1 + i12 * g2
+        effect[2, at] = i02 * g0 + i12 * g1 + i22 * g2
+    return True

@@ -92,6 +92,34 @@ def test_corners_give_the_lens_of_any_camera(seed):
     assert (np.abs(numbers(result.calibration) - numbers(lens)) < 3 * result.sigma).all()
 
 
+def test_a_calibration_knows_how_far_off_its_pixels_are():
+    u, v = np.meshgrid(np.linspace(0, 639, 9), np.linspace(0, 479, 7))
+    pixels = np.column_stack([u.ravel(), v.ravel()])
+    actual, foreseen = [], []
+    for seed in range(6):
+        camera = DOTS.cameras[seed % 4]
+        views, lens = cheap_views(seed, camera)
+        found = calibrate(views, TARGET, camera).calibration
+        ahead = camera.model_copy(update={"yaw": 0.0})
+        told, true = (CameraModel.from_spec(ahead, None, it) for it in (found, lens))
+        points = told.bearing(pixels)[0] * 2.0 + told.position
+        actual.append(np.mean(np.sum((true.project(points)[0] - pixels) ** 2, axis=1)))
+        square = 0.0
+        for way in found.unsure:
+            moved = numbers(found) + way
+            other = found.model_copy(
+                update={
+                    **dict(zip(("fx", "fy", "cx", "cy"), moved[:4].tolist(), strict=True)),
+                    "distortion": tuple(moved[4:].tolist()),
+                }
+            )
+            shifted = CameraModel.from_spec(ahead, None, other).project(points)[0]
+            square += np.mean(np.sum((shifted - pixels) ** 2, axis=1))
+        foreseen.append(square)
+        assert len(found.unsure) < 9
+    assert 0.1 < np.mean(np.array(actual) / foreseen) < 1.5
+
+
 def test_what_is_found_can_be_loaded(tmp_path):
     views, _ = cheap_views()
     found = calibrate(views, TARGET, CAM0).calibration

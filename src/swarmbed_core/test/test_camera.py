@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swarmbed_core.camera import (
+    LENS_NUMBERS,
     SIGMA,
     SIGMA_MIN_PX,
     CameraCalibration,
@@ -154,12 +155,29 @@ def test_a_lifter_camera_needs_a_lifter() -> None:
 def test_calibrations_are_files(tmp_path: Path) -> None:
     file = tmp_path / "cam.yaml"
     file.write_text("version: 1\nwidth: 640\nheight: 480\nfx: 190\nfy: 187\ncx: 322\ncy: 236\n")
-    assert CameraCalibration.load(str(file)).distortion == (0, 0, 0, 0, 0)
+    loaded = CameraCalibration.load(str(file))
+    assert loaded.distortion == (0, 0, 0, 0, 0)
+    assert loaded.unsure == ()
     file.write_text("version: 1\nwidth: 640\nheight: 480\nfx: -190\nfy: .nan\ncx: 322\n")
     with pytest.raises(ConfigError, match="fx") as error:
         CameraCalibration.load(str(file))
     assert "fy" in str(error.value)
     assert "cy: missing" in str(error.value)
+
+
+def test_a_calibration_says_how_sure_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "cam.yaml"
+    lens = "version: 1\nwidth: 640\nheight: 480\nfx: 190\nfy: 187\ncx: 322\ncy: 236\n"
+    file.write_text(lens + "unsure: [[0.2, 0.2, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0.1, 0, 0, 0, 0, 0, 0]]\n")
+    calibration = CameraCalibration.load(str(file))
+    model = CameraModel.from_spec(DOTS.cameras[4], DOTS.lifter, calibration)
+    assert model.unsure.tolist() == [list(way) for way in calibration.unsure]
+    assert model.at_lifter_height(0.16).unsure is model.unsure
+    assert CAMERAS["cam0"].unsure.shape == (0, LENS_NUMBERS)
+    for wrong in ("[[0.2, 0.2]]", "[[.nan, 0, 0, 0, 0, 0, 0, 0, 0]]", str([[0.0] * 9] * 10)):
+        file.write_text(lens + f"unsure: {wrong}\n")
+        with pytest.raises(ConfigError, match="unsure"):
+            CameraCalibration.load(str(file))
 
 
 def test_markers_are_seen_from_the_front_whole_and_large_enough(ahead: CameraModel) -> None:

@@ -27,9 +27,11 @@ PROPERTY = settings(max_examples=100, deadline=None, suppress_health_check=[Heal
 class Robot:
     """A robot without any error, and its filter."""
 
-    def __init__(self, spec=DOTS, start=(0.0, 0.0, 0.0), params=None):
+    def __init__(self, spec=DOTS, start=(0.0, 0.0, 0.0), params=None, lens_errors=0):
         self.kinematics = Kinematics(spec.drive)
-        self.filter = PoseFilter(params or EkfParams.from_spec(spec), self.kinematics.inverse)
+        self.filter = PoseFilter(
+            params or EkfParams.from_spec(spec), self.kinematics.inverse, lens_errors=lens_errors
+        )
         self.gyro = spec.imu is not None
         self.pose = np.array(start)
         self.time = 0.0
@@ -60,10 +62,10 @@ class Robot:
             if markers and k % 3 == 0 and k >= 7:
                 self.see(k - 7)
 
-    def see(self, k=None, off=(0.0, 0.0, 0.0), covariance=SMALL):
+    def see(self, k=None, off=(0.0, 0.0, 0.0), covariance=SMALL, lens=None):
         """Give the true pose, or one off it, of cycle k."""
         k = round(self.time / CYCLE) if k is None else k
-        return self.filter.add_pose(k * CYCLE, self.poses[max(k, 0)] + off, covariance)
+        return self.filter.add_pose(k * CYCLE, self.poses[max(k, 0)] + off, covariance, lens)
 
     @property
     def error(self):
@@ -112,6 +114,14 @@ def test_a_given_start_localises_before_and_after_the_first_cycle():
     assert pose_filter.start((math.nan, 2.0, 0.5), SMALL) is Outcome.INVALID
     np.testing.assert_allclose(pose_filter.pose, (3.0, 2.0, 0.5))
     assert_sound(pose_filter)
+
+
+def test_a_start_keeps_how_the_numbers_of_its_pose_depend_on_each_other():
+    covariance = np.array([[2e-4, 1e-4, -5e-5], [1e-4, 3e-4, 8e-5], [-5e-5, 8e-5, 1e-4]])
+    robot = Robot()
+    assert robot.see(covariance=covariance) is Outcome.INITIALISED
+    np.testing.assert_allclose(robot.filter.covariance[:3, :3], covariance + 1e-8 * np.eye(3))
+    assert_sound(robot.filter)
 
 
 def test_marker_poses_shrink_the_covariance_and_driving_grows_it():
@@ -663,3 +673,173 @@ def test_the_gate_is_where_it_is_asked_for():
         robot = Robot(params=params)
         robot.see()
         assert robot.see(off=(0.03, 0.0, 0.0)) is outcome
+
+
+# --- lenses that are not known exactly ----------------------------------------------------------------------
+
+LENS = np.array([[2e-3, 0.0, 1e-3, 0.0], [-1e-3, 1.5e-3, 0.0, 0.0], [0.0, 5e-4, -1e-3, 0.0]])
+
+
+def lens_now(robot, strength=1.0):
+    """Return how lens errors are in a pose: it depends on where and how the robot stands."""
+    x, y, yaw = robot.pose
+    c, s = math.cos(2.0 * yaw + x), math.sin(2.0 * yaw + y)
+    return strength * np.array([[c, s, 0.3, 0.0], [-s, c, 0.0, 0.3], [0.2 * c, 0.0, 0.3 * s, 0.2]]) * 3e-3
+
+
+def test_a_robot_that_stands_is_no_surer_than_its_lenses():
+    rng = np.random.default_rng(1)
+    error = LENS @ rng.standard_normal(4)
+    noise = np.diag((1e-3, 1e-3, 1e-3)) ** 2
+    robot = Robot(lens_errors=4)
+    for _ in range(400):
+        robot.roll()
+        robot.read()
+        robot.see(off=error + 1e-3 * rng.standard_normal(3), covariance=noise, lens=LENS)
+    covariance, floor = robot.filter.covariance[:3, :3], LENS @ LENS.T
+    # All noise has gone, and nothing else.
+    assert np.linalg.eigvalsh(covariance - floor).min() > 0.0
+    assert np.linalg.eigvalsh(covariance - floor).max() < (0.3e-3) ** 2
+    np.testing.assert_allclose(robot.filter.pose, error, atol=3e-4)
+    assert robot.counts == {}
+    assert_sound(robot.filter)
+
+
+@PROPERTY
+@given(st.integers(2, 8), st.integers(0, 10_000))
+def test_equal_poses_average_their_noise_and_not_their_lens_errors(count, seed):
+    rng = np.random.default_rng(seed)
+    lens = 1e-2 * rng.standard_normal((3, 5))
+    shape = rng.standard_normal((3, 3))
+    noise = 1e-4 * (shape @ shape.T + 0.1 * np.eye(3))
+    robot = Robot(lens_errors=5)
+    for _ in range(count):
+        robot.see(covariance=noise, lens=lens)
+    expected = (noise + 1e-8 * np.eye(3)) / count + lens @ lens.T
+    np.testing.assert_allclose(robot.filter.covariance[:3, :3], expected, rtol=1e-5, atol=1e-9)
+
+
+def test_a_robot_that_moves_is_as_sure_as_it_may_be():
+    """NEES over runs with lens errors drawn anew: without them in the filter it is above 10."""
+    rng = np.random.default_rng(3)
+    ratios = {4: [], 0: []}
+    sigma = np.array((1e-3, 1e-3, 1e-3))
+    for _ in range(60):
+        lens_error = rng.standard_normal(4)
+        robots = {count: Robot(start=(0.5, 0.2, 0.1), lens_errors=count) for count in ratios}
+        noise = rng.standard_normal((300, 3))
+        for k in range(300):
+            for count, robot in robots.items():
+                robot.roll(0.3, 0.1, 0.8)
+                robot.read(0.8)
+                lens = lens_now(robot)
+                off = lens @ lens_error + sigma * noise[k]
+                if k % 3 == 0:
+                    robot.see(off=off, covariance=np.diag(sigma**2), lens=lens if count else None)
+        for count, robot in robots.items():
+            error = robot.filter.pose - robot.pose
+            error[2] = wrap(error[2])
+            ratios[count].append(error @ np.linalg.solve(robot.filter.covariance[:3, :3], error) / 3)
+    # The wheels of this robot do not err, so that it is a little too careful.
+    assert 0.4 < np.mean(ratios[4]) < 1.3
+    assert np.mean(ratios[0]) > 10.0
+
+
+@pytest.mark.parametrize("lens_errors", [0, 4])
+def test_lenses_without_error_change_nothing(lens_errors):
+    plain, robot = Robot(), Robot(lens_errors=lens_errors)
+    for some in (plain, robot):
+        rng = np.random.default_rng(5)
+        for k in range(200):
+            some.roll(0.5, 0.1, 1.0)
+            some.read(1.0)
+            if k % 3 == 0 and k > 10:
+                lens = np.zeros((3, lens_errors)) if some is robot else None
+                some.see(k - 6, off=0.01 * rng.standard_normal(3), lens=lens)
+            if k % 10 == 0:
+                some.filter.add_heading(some.time, some.pose[2] + 0.01 * rng.standard_normal(), 0.01)
+    np.testing.assert_array_equal(robot.filter.pose, plain.filter.pose)
+    np.testing.assert_array_equal(robot.filter.covariance, plain.filter.covariance)
+
+
+@PROPERTY
+@given(st.permutations(range(8)))
+def test_poses_with_lens_errors_count_in_any_order(order):
+    results = []
+    for some in (range(8), order):
+        robot = Robot(start=(0.3, 0.0, 1.0), lens_errors=4)
+        robot.drive(0.5, 0.5, 0.0, 1.0)
+        robot.see(5, lens=lens_now(robot))
+        for k in some:
+            robot.see(10 + 5 * k, off=(1e-3 * k, 0.0, 0.0), lens=lens_now(robot, 1.0 + 0.1 * k))
+        results.append((robot.filter.pose, robot.filter.covariance))
+    np.testing.assert_allclose(results[1][0], results[0][0], atol=1e-12)
+    np.testing.assert_allclose(results[1][1], results[0][1], atol=1e-12)
+
+
+def test_a_robot_that_was_carried_away_still_knows_its_lenses():
+    robot = Robot(lens_errors=4)
+    for _ in range(50):
+        robot.roll()
+        robot.read()
+        robot.see(lens=LENS)
+    robot.pose = np.array([2.0, 1.0, 2.0])
+    outcomes = set()
+    for _ in range(100):
+        robot.roll()
+        robot.read()
+        outcomes.add(robot.see(lens=LENS))
+    assert Outcome.INITIALISED in outcomes
+    assert robot.error.max() < 1e-6
+    beyond = np.linalg.eigvalsh(robot.filter.covariance[:3, :3] - LENS @ LENS.T)
+    assert beyond.min() > 0.0
+    assert beyond.max() < SMALL[0, 0]
+    assert_sound(robot.filter)
+
+
+def test_a_compass_that_insists_leaves_the_lens_errors_of_the_place():
+    robot = Robot(lens_errors=4)
+    for _ in range(100):
+        robot.roll()
+        robot.read()
+        robot.see(lens=LENS)
+    for k in range(200):
+        robot.roll()
+        robot.read()
+        if k >= 110 and k % 5 == 0:
+            robot.filter.add_heading(robot.time, 1.0, 0.01)
+    assert robot.filter.pose[2] == pytest.approx(1.0, abs=0.02)
+    for _ in range(300):
+        robot.roll()
+        robot.read()
+        robot.see(off=(0.0, 0.0, 1.0), lens=LENS)
+    beyond = robot.filter.covariance[:2, :2] - (LENS @ LENS.T)[:2, :2]
+    assert np.linalg.eigvalsh(beyond).min() > -1e-9
+    assert_sound(robot.filter)
+
+
+@pytest.mark.parametrize("lens", [np.zeros((3, 3)), np.full((3, 4), math.nan), np.full((3, 4), math.inf)])
+def test_lens_errors_that_are_none_are_refused(lens):
+    robot = Robot(lens_errors=4)
+    assert robot.see(lens=LENS) is Outcome.INITIALISED
+    before = robot.filter.covariance
+    assert robot.see(lens=lens) is Outcome.INVALID
+    np.testing.assert_array_equal(robot.filter.covariance, before)
+    assert robot.counts == {"ekf.pose_invalid": 1}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000))
+def test_with_lens_errors_the_covariance_stays_sound(seed):
+    rng = np.random.default_rng(seed)
+    robot = Robot(lens_errors=4)
+    for k in range(300):
+        robot.roll(*rng.uniform(-1.0, 1.0, 3))
+        robot.read(robot.omega)
+        if rng.random() < 0.3:
+            strength = 10.0 ** rng.uniform(-3, 2)
+            at = max(k - int(rng.integers(0, 20)), 1)
+            robot.see(at, off=strength * 1e-3 * rng.standard_normal(3), lens=lens_now(robot, strength))
+        if rng.random() < 0.05:
+            robot.filter.add_heading(robot.time, robot.pose[2], 0.01)
+        assert_sound(robot.filter)

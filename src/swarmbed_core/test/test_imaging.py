@@ -29,6 +29,28 @@ def test_without_a_spread_all_are_the_ideal_one():
     assert lens.distortion == (0, 0, 0, 0, 0)
 
 
+def test_a_calibration_errs_by_as_much_as_it_says():
+    rng = np.random.default_rng(3)
+    lens, error = Imaging.load("dots").lenses.draw(CAMERA, rng), Imaging.load("dots").calibration
+    told = [error.calibrated(lens, rng) for _ in range(400)]
+    off = np.array([(t.fx, t.fy, t.cx, t.cy, *t.distortion) for t in told])
+    off -= (lens.fx, lens.fy, lens.cx, lens.cy, *lens.distortion)
+    ways = np.array(told[0].unsure)
+    # Errors beyond two sigma are clipped.
+    clipped = 0.88
+    for number in range(9):
+        expected = clipped * np.sqrt((ways[:, number] ** 2).sum())
+        assert off[:, number].std() == pytest.approx(expected, rel=0.15, abs=1e-12)
+    assert np.corrcoef(off[:, 0], off[:, 1])[0, 1] > 0.99
+
+
+def test_a_calibration_without_error_is_exact():
+    rng = np.random.default_rng(4)
+    lens = Imaging.load("dots").lenses.draw(CAMERA, rng)
+    assert LensSpread().calibrated(lens, rng) == lens
+    assert len(LensSpread(centre=0.1).calibrated(lens, rng).unsure) == 2
+
+
 def test_a_lens_that_folds_is_never_drawn():
     wild, rng = LensSpread(k1=0.05, k2=0.01), np.random.default_rng(2)
     for _ in range(50):

@@ -15,12 +15,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
-from swarmbed_core.camera import CameraModel, cameras_of, see_markers_k
+from swarmbed_core.camera import LENS_NUMBERS, CameraModel, cameras_of, see_markers_k
 from swarmbed_core.config import check
 from swarmbed_core.device import CornerReading
 from swarmbed_core.errors import ConfigError, MarkerError
 from swarmbed_core.geometry import compose, invert, wrap
 from swarmbed_core.health import Health
+from swarmbed_core.imaging import Imaging, LensSpread
 from swarmbed_core.markers import (
     CarrierMarkers,
     CarrierPoseSolver,
@@ -334,6 +335,81 @@ def test_noise_never_flips_and_the_covariance_is_honest(
     if len(names) > 1 and at_most > 1:
         assert sum(nees) > chi2.ppf(1e-5, 3 * n)
     assert sum(value > chi2.ppf(0.999, 3) for value in nees) <= max(6, 0.01 * n)
+
+
+SPREAD = Imaging.load("dots")
+
+
+def lenses_of(seed: int, calibration: LensSpread) -> tuple[dict[str, CameraModel], dict[str, CameraModel]]:
+    """Return the cameras as they are, and as a calibration tells."""
+    rng = np.random.default_rng(seed)
+    while True:
+        true = {camera.name: SPREAD.lenses.draw(camera, rng) for camera in DOTS.cameras}
+        told = {name: calibration.calibrated(lens, rng) for name, lens in true.items()}
+        try:
+            return cameras_of(DOTS, true), cameras_of(DOTS, told)
+        except MarkerError:
+            # What is told folds the image over: that is no calibration.
+            continue
+
+
+@property_test
+@given(st.sampled_from(["focal", "centre", "k1", "k2"]), st.floats(1e-5, 1e-4), st.integers(0, 10_000))
+def test_a_pose_says_how_lens_errors_are_in_it(number: str, size: float, seed: int) -> None:
+    error = LensSpread.model_validate({number: 100 * size if number == "centre" else size})
+    true, told = lenses_of(seed, error)
+    solver = RobotPoseSolver(ARENA, told)
+    pose = random_pose(np.random.default_rng(seed))
+    readings = []
+    for name in AROUND:
+        rows, pixels = see(true[name], WALLS, pose)
+        readings.append(CornerReading(1.0, name, ARENA.ids[rows], pixels))
+    estimate = solver.solve_many(readings, float(pose[2]), 0.05)
+    if estimate is None or estimate.markers < 3:
+        return
+    assert estimate.lens.shape == (3, solver.lens_errors)
+    # How much of each error the lenses really have: what was told is beside the truth.
+    per_camera = solver.lens_errors // len(told)
+    share = np.zeros(solver.lens_errors)
+    for row, (name, camera) in enumerate(told.items()):
+        off = true[name].numbers[:LENS_NUMBERS] - camera.numbers[:LENS_NUMBERS]
+        share[row * per_camera : (row + 1) * per_camera] = np.linalg.lstsq(camera.unsure.T, off)[0]
+    expected = estimate.lens @ share
+    found = error_of(estimate.pose_map, pose)
+    assert found == pytest.approx(expected, rel=0.05, abs=1e-7)
+
+
+@pytest.mark.parametrize("at_most", [2, 12])
+def test_with_lens_errors_a_pose_is_as_sure_as_it_says(at_most: int) -> None:
+    rng = np.random.default_rng(6)
+    exact, honest = [], []
+    # Lenses much worse than the corners: else the noise hides them.
+    worse = LensSpread(focal=0.005, centre=1.0, k1=0.003, k2=0.0005)
+    for seed in range(80):
+        true, told = lenses_of(seed, worse)
+        solver = RobotPoseSolver(ARENA, told)
+        for _ in range(5):
+            pose = random_pose(rng)
+            rows, pixels = see(true["cam0"], WALLS, pose)
+            rows, pixels = rows[:at_most], pixels[:at_most]
+            noisy = pixels + 0.3 * rng.normal(size=pixels.shape)
+            reading = CornerReading(1.0, "cam0", ARENA.ids[rows], noisy)
+            estimate = solver.solve(reading, float(pose[2]), 0.1)
+            if estimate is not None:
+                error = error_of(estimate.pose_map, pose)
+                honest.append(nees_of(error, estimate.covariance + estimate.lens @ estimate.lens.T) / 3)
+                exact.append(nees_of(error, estimate.covariance) / 3)
+    assert len(honest) > 50
+    assert 0.5 < np.mean(honest) < 1.2
+    assert np.mean(exact) > 1.5 * np.mean(honest)
+
+
+def test_exact_lenses_are_in_no_pose() -> None:
+    solver = RobotPoseSolver(ARENA, CAMERAS)
+    assert solver.lens_errors == 0
+    estimate = solver.solve(reading_of("cam0", np.array([0.5, 0.3, 0.2]), np.random.default_rng(1)))
+    assert estimate is not None
+    assert estimate.lens.shape == (3, 0)
 
 
 def test_noise_worse_than_the_spec_says_does_not_flip_either() -> None:

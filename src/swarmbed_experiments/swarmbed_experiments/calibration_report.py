@@ -232,15 +232,17 @@ def _round(value: float) -> float:
 def _yaml(result: CalibrationResult) -> str:
     """Return a camera's file of `config/cameras`."""
     data = result.calibration.model_dump()
-    lens = {
-        key: [round(v, 8) for v in value] if key == "distortion" else value for key, value in data.items()
-    }
-    numbers = {key: round(value, 4) if isinstance(value, float) else value for key, value in lens.items()}
+    data["distortion"] = [round(value, 8) for value in data["distortion"]]
+    data["unsure"] = [[float(f"{value:.3g}") for value in way] for way in data["unsure"]]
+    numbers = {key: round(value, 4) if isinstance(value, float) else value for key, value in data.items()}
     sigma = ", ".join(f"{name} {value:.2g}" for name, value in zip(INTRINSICS, result.sigma, strict=True))
     doubts = "".join(f"# doubtful: {doubt}\n" for doubt in result.doubts)
     head = (
         f"# {result.name}: {len(result.fits)} views, corners {result.rms:.2f} px off (rms); distortion is\n"
-        f"# k1, k2, p1, p2, k3.\n# Standard deviations: {sigma}\n{doubts}"
+        f"# k1, k2, p1, p2, k3.\n# Standard deviations: {sigma}\n"
+        "# unsure: independent ways in which the lens may differ from this, by one standard deviation each:\n"
+        "# fx, fy, cx, cy, k1, k2, p1, p2, k3. Robots' poses count with them.\n"
+        f"{doubts}"
     )
     return head + yaml.safe_dump(numbers, sort_keys=False, default_flow_style=None)
 

@@ -81,7 +81,7 @@ class Studio:
         self, lenses: dict[str, CameraCalibration], rng: np.random.Generator
     ) -> dict[str, CameraCalibration]:
         """Return what a calibration has found of lenses."""
-        return {name: self.imaging.calibration.about(lens, rng) for name, lens in lenses.items()}
+        return {name: self.imaging.calibration.calibrated(lens, rng) for name, lens in lenses.items()}
 
     def place(self, now: float, physics: Physics) -> None:
         """Put everything where it is now."""

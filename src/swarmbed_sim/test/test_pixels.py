@@ -8,6 +8,8 @@ from swarmbed_core.camera import cameras_of
 from swarmbed_core.detector import Detector
 from swarmbed_core.health import Health
 from swarmbed_core.imaging import Imaging, LensSpread
+from swarmbed_core.markers import MarkerMap
+from swarmbed_core.onboard import Onboard
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_sim.errors import SimError
@@ -330,6 +332,24 @@ def test_lenses_are_known_as_well_as_a_calibration_tells():
     assert 0.0 < max(off[:5]) <= 2 * imaging.calibration.centre
     assert min(off[:5]) > 0.0
     assert off[5:] == [0.0] * 5
+
+
+def test_robots_know_how_well_they_know_their_lenses():
+    found = {}
+    for vision, noise in (("pixels", True), ("pixels", False), ("corners", True)):
+        scene = make_scene(case_of(vision=vision, noise=noise))
+        world = make(scene, np.random.SeedSequence(2))
+        try:
+            device = world.device("dots1")
+            onboard = Onboard(device, MarkerMap.load("dots_arena"))
+            found[vision, noise] = [len(lens.unsure) for lens in device.calibrations.values()]
+            found[vision, noise].append(onboard.filter.lens_errors)
+        finally:
+            world.close()
+    # Five errors of each lens; the camera that looks up sees no walls.
+    assert found["pixels", True] == [5, 5, 5, 5, 5, 20]
+    assert found["pixels", False] == [0, 0, 0, 0, 0, 0]
+    assert found["corners", True] == [0]
 
 
 def test_many_lenses_are_not_kept_for_ever(studio, scene, monkeypatch):
