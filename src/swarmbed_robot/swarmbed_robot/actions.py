@@ -72,6 +72,7 @@ class _Server:
         self._kind = kind
         self._goal: _Goal | None = None
         self._results: dict[bytes, Future] = {}
+        self._working = 0
         self._feedback = Pace(FEEDBACK_RATE)
         self._server = ActionServer(
             _OwnClock(api.node),
@@ -85,11 +86,20 @@ class _Server:
 
     async def _execute(self, handle: ServerGoalHandle) -> Any:
         """Return a goal's result when there is one."""
-        return await self._results.pop(bytes(handle.goal_id.uuid))
+        result = await self._results.pop(bytes(handle.goal_id.uuid))
+        # What follows, up to who asked for it, the executor does in the same turn.
+        self._working -= 1
+        return result
+
+    @property
+    def settled(self) -> bool:
+        """Return whether all goals that were taken have ended and told their results."""
+        return self._working == 0
 
     def _begin(self, handle: ServerGoalHandle, number: int) -> _Goal:
         goal = _Goal(handle, Future(), number, self._now())
         self._results[bytes(handle.goal_id.uuid)] = goal.done
+        self._working += 1
         handle.execute()
         return goal
 

@@ -584,6 +584,11 @@ class RobotApi:
             self._images.leave()
         self._left = True
 
+    @property
+    def settled(self) -> bool:
+        """Return whether all goals have ended and told their results."""
+        return self._path_server.settled and (self._lift_server is None or self._lift_server.settled)
+
     def close(self) -> None:
         """Take the whole API away."""
         if not self._left:

@@ -65,6 +65,8 @@ DIAGNOSTICS_RATE = 1.0
 """How often the world tells how it and each robot is, in Hz of this machine's time."""
 IDLE = 0.05
 """Seconds that a world which stands still waits for something to do."""
+SEEING_OFF = 2.0
+"""Seconds that those who sent goals to a robot which is taken away are given to hear how they ended."""
 MOST_DOMAINS = 232
 TURN = 0.002
 """Seconds after which a world whose robots have domains of their own looks into the next of them."""
@@ -257,10 +259,12 @@ class WorldHost:
         if not self._leaving:
             return
         leaving, self._leaving = self._leaving, []
-        for _, spinner in leaving:
-            if spinner is not None:
-                for _ in range(DRAINED):
+        end = time.monotonic() + SEEING_OFF
+        while not all(api.settled for api, _ in leaving) and time.monotonic() < end:
+            for _, spinner in leaving:
+                if spinner is not None:
                     spinner.once(0.0)
+            self._wait(0.0)
         self._drain()
         for api, spinner in leaving:
             api.close()

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rclpy.action import ActionClient
 from rosgraph_msgs.msg import Clock
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.robot import Command
@@ -18,7 +19,8 @@ from swarmbed_robot.pacing import BEHIND, speed_of
 from swarmbed_robot.ros_robot import RosRobot
 from swarmbed_robot.world import PlainStage
 
-from swarmbed_interfaces.msg import WorldStatus
+from swarmbed_interfaces.action import FollowPath
+from swarmbed_interfaces.msg import Waypoint, WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import domains, qos
 from swarmbed_robot import host as host_module
@@ -435,6 +437,28 @@ def test_a_world_that_cannot_leave_its_results_is_followed_by_the_next(rig, capf
     assert list(here.host.apis) == ["dots1", "dots2"]
     assert here.host.stage is here.stages[1]
     here.until(0.2)
+
+
+def test_who_sent_a_goal_hears_of_a_reset_whatever_else_comes_in(rig, ros):
+    here = rig(speed="1")
+    outsider = ros.node("outsider")
+    client = ActionClient(outsider, FollowPath, "/dots1/follow_path")
+    ros.spin_until(client.server_is_ready, "the action")
+    goal = FollowPath.Goal(waypoints=[Waypoint(x=5.0)], max_speed=0.1)
+    goal.header.frame_id = "odom"
+    sent = client.send_goal_async(goal)
+    ros.spin_until(sent.done, "acceptance")
+    result = sent.result().get_result_async()
+    here.until(0.3)
+    others = outsider.create_client(Step, "/world/step")
+    ros.spin_until(others.service_is_ready, "the other service")
+    for _ in range(50):
+        others.call_async(Step.Request(steps=1))
+    here.host.reset(1)
+    here.loops(3)
+    assert here.host.apis["dots1"].run == 1
+    ros.spin_until(result.done, "the goal's end")
+    assert "left this world" in result.result().result.message
 
 
 def test_with_wait_a_reset_waits_again(rig):
