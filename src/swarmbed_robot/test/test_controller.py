@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 import types
@@ -17,7 +16,7 @@ from swarmbed_robot.api import RobotApi
 from swarmbed_robot.controller import FAILED, OPTIONS, Program, _Waiting, start
 from swarmbed_robot.errors import RobotError
 
-from swarmbed_robot import qos
+from swarmbed_robot import controller, qos
 
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 MADE: list[Drives] = []
@@ -269,8 +268,7 @@ class Live:
     def __init__(self, ros, rig) -> None:
         self.ros, self.rig = ros, rig
         self.ticks = 0
-        self.began = math.inf
-        self.silent_from = self.back_from = math.inf
+        self.speaks = lambda: True
         self.over = lambda: False
         self.acts: list[Command] = []
         act = rig.onboard.act
@@ -287,10 +285,7 @@ class Live:
         for _ in range(10):
             self.rig.swarm.step()
             self.rig.api.cycle(self.rig.world.time)
-        # Times count from when the program was made.
-        if MADE and self.began == math.inf:
-            self.began = time.monotonic()
-        if not self.silent_from <= time.monotonic() - self.began < self.back_from:
+        if self.speaks():
             self.rig.api.sense(self.rig.world.time, anyway=True)
         if self.over():
             self.ros.spinner.stopping = True
@@ -340,28 +335,47 @@ def test_a_robot_that_never_comes_is_waited_for_so_long(ros, capfd):
     assert "no robot 'nobody' for 0.2 s in ROS domain" in capfd.readouterr().err
 
 
-def test_a_robot_that_falls_silent_is_waited_for_and_taken_up_again(live, capfd):
+@pytest.fixture
+def patience(monkeypatch):
+    """Let a test say what the clock shows by which a program's patience ends."""
+
+    def by(clock) -> None:
+        monkeypatch.setattr(controller, "_Waiting", lambda seconds: _Waiting(seconds, clock))
+
+    return by
+
+
+def ticks() -> int:
+    return len(MADE[0].times) if MADE else 0
+
+
+def test_a_robot_that_falls_silent_is_waited_for_and_taken_up_again(live, patience, capfd):
     # It was there for longer than the patience, which counts from when it was last there.
-    live.silent_from, live.back_from = 3.2, 3.5
-    ticks = [math.inf]
+    patience(ticks)
+    since = []
 
-    def goes_on() -> bool:
-        if MADE and time.monotonic() - live.began < live.back_from:
-            ticks[0] = len(MADE[0].times)
-        return bool(MADE) and len(MADE[0].times) > ticks[0] + 1
+    def speaks() -> bool:
+        if ticks() >= 8 and not since:
+            since.append(time.monotonic())
+        return not since or time.monotonic() > since[0] + 0.4
 
-    live.over = goes_on
-    assert live.start(silence=0.1, patience=3.0) == 0
+    live.speaks = speaks
+    live.over = lambda: ticks() >= 14
+    assert live.start(silence=0.1, patience=5.0) == 0
     said = capfd.readouterr().err
     assert "dots1 is gone: no senses for 0.1 s" in said
     assert "dots1 is back" in said
     assert len(MADE) == 1
 
 
-def test_a_robot_that_stays_away_ends_its_program(live, capfd):
-    live.silent_from = 0.2
-    assert live.start(silence=0.1, patience=3.0) == FAILED
-    assert "no senses 'dots1' for 3 s" in capfd.readouterr().err
+def test_a_robot_that_stays_away_ends_its_program(live, patience, capfd):
+    # However long it took to find it.
+    patience(lambda: time.monotonic() if MADE else 0.0)
+    live.speaks = lambda: ticks() < 3
+    assert live.start(silence=0.1, patience=1.0) == FAILED
+    said = capfd.readouterr().err
+    assert "dots1 is gone: no senses for 0.1 s" in said
+    assert "no senses 'dots1' for 1 s" in said
 
 
 def test_patience_begins_anew():
