@@ -47,7 +47,7 @@ from swarmbed_robot.templates import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from rclpy.node import Node
     from rclpy.publisher import Publisher
@@ -78,6 +78,11 @@ OPTIONS = (
     ),
 )
 
+SETTLING = 2.0
+"""Seconds that goals are given to end when their robot goes."""
+FAREWELL = 0.5
+"""Seconds that those who sent them are given to read how they ended."""
+TURN = 0.01
 PHASES = 20
 """Cycles over which the robots of a world spread what they publish."""
 
@@ -570,6 +575,8 @@ class RobotApi:
 
     def leave(self) -> None:
         """End the goals and take the topics away; `close` follows when who sent the goals has been told."""
+        if self._left:
+            return
         self._path_server.leave()
         if self._lift_server is not None:
             self._lift_server.leave()
@@ -591,11 +598,32 @@ class RobotApi:
 
     def close(self) -> None:
         """Take the whole API away."""
-        if not self._left:
-            self.leave()
+        self.leave()
         self._path_server.close()
         if self._lift_server is not None:
             self._lift_server.close()
+
+
+def see_off(apis: Sequence[RobotApi], once: Callable[[float], object], clock: Callable[[], float]) -> None:
+    """End the goals of robots that go, let those who sent them hear of it, and take the APIs away.
+
+    Args:
+        apis: that have been told to leave, or are now.
+        once: waits for something to do for so many seconds at most, and does it.
+        clock: of this machine.
+    """
+    for api in apis:
+        api.leave()
+    end = clock() + SETTLING
+    waited_for = [api for api in apis if not api.settled]
+    while not all(api.settled for api in waited_for) and clock() < end:
+        once(TURN)
+    # Whoever hears that a server is gone before it has read the answer forgets that.
+    end = clock() + FAREWELL
+    while waited_for and (left := end - clock()) > 0:
+        once(min(left, TURN))
+    for api in apis:
+        api.close()
 
 
 class _Stamp:

@@ -27,7 +27,7 @@ from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import qos, wire
 from swarmbed_robot.api import OPTIONS as API_OPTIONS
-from swarmbed_robot.api import RobotApi
+from swarmbed_robot.api import RobotApi, see_off
 from swarmbed_robot.domains import hold, hold_for_world
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.nodes import Spinner
@@ -65,8 +65,6 @@ DIAGNOSTICS_RATE = 1.0
 """How often the world tells how it and each robot is, in Hz of this machine's time."""
 IDLE = 0.05
 """Seconds that a world which stands still waits for something to do."""
-SEEING_OFF = 2.0
-"""Seconds that those who sent goals to a robot which is taken away are given to hear how they ended."""
 MOST_DOMAINS = 232
 TURN = 0.002
 """Seconds after which a world whose robots have domains of their own looks into the next of them."""
@@ -259,17 +257,16 @@ class WorldHost:
         if not self._leaving:
             return
         leaving, self._leaving = self._leaving, []
-        end = time.monotonic() + SEEING_OFF
-        while not all(api.settled for api, _ in leaving) and time.monotonic() < end:
-            for _, spinner in leaving:
-                if spinner is not None:
-                    spinner.once(0.0)
-            self._wait(0.0)
-        self._drain()
-        for api, spinner in leaving:
-            api.close()
-            if spinner is not None:
-                spinner.close()
+        own = [spinner for _, spinner in leaving if spinner is not None]
+
+        def once(seconds: float) -> None:
+            for spinner in own:
+                spinner.once(0.0)
+            self._wait(seconds)
+
+        see_off([api for api, _ in leaving], once, time.monotonic)
+        for spinner in own:
+            spinner.close()
 
     def _wait(self, seconds: float) -> None:
         """Wait for something to do in any of the domains, and do it."""

@@ -20,7 +20,7 @@ from swarmbed_core.spec import RobotSpec
 
 from swarmbed_robot import qos
 from swarmbed_robot.api import OPTIONS as API_OPTIONS
-from swarmbed_robot.api import RobotApi
+from swarmbed_robot.api import RobotApi, see_off
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.nodes import Spinner, check_name, run
 from swarmbed_robot.options import Option
@@ -105,7 +105,7 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
     finally:
         gc.unfreeze()
         onboard.device.motors.enable(False)
-        api.close()
+        see_off([api], spinner.once, time.monotonic)
 
 
 def main() -> int:

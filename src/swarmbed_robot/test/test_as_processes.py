@@ -199,7 +199,19 @@ def test_the_onboard_node_is_a_robot(processes, ros, domain):
             senses = robot.wait()
         assert senses.time > before + 1.0
         assert senses.pose_odom[0] > 0.2
+    # Who has sent it somewhere hears that it goes.
+    here = ros.node("outsider")
+    client = ActionClient(here, FollowPath, "/dots7/follow_path")
+    ros.spin_until(client.server_is_ready, "the action")
+    goal = FollowPath.Goal(waypoints=[msg.Waypoint(x=5.0)], max_speed=0.1)
+    goal.header.frame_id = "odom"
+    sent = client.send_goal_async(goal)
+    ros.spin_until(sent.done, "acceptance")
+    result = sent.result().get_result_async()
+    ros.spin_for(0.3)
     node.send(signal.SIGINT)
+    ros.spin_until(result.done, "the goal's end")
+    assert "left this world" in result.result().result.message
     ros.spin_until(lambda: node.ended, "its end")
     assert node.process.returncode == 0, node.said
 
