@@ -18,7 +18,14 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from swarmbed_core.calibration_target import CORNERS_MIN, VIEWS_MIN, coverage
-from swarmbed_core.camera import HEIGHT, LENS_NUMBERS, WIDTH, CameraCalibration, CameraModel
+from swarmbed_core.camera import (
+    HEIGHT,
+    LENS_NUMBERS,
+    WIDTH,
+    CameraCalibration,
+    CameraModel,
+    lens_slope_k,
+)
 from swarmbed_core.errors import MarkerError
 from swarmbed_core.geometry import wrap
 
@@ -197,23 +204,15 @@ def ways_unsure(camera: CameraModel, covariance: FloatArray) -> tuple[Intrinsics
         camera: with the lens that was found.
         covariance: of fx, fy, cx, cy, k1, k2, p1, p2, k3.
     """
-    fx, fy, _, _, k1, k2, p1, p2, k3 = camera.numbers[:LENS_NUMBERS].tolist()
     columns = np.linspace(0.0, camera.numbers[WIDTH] - 1, GRID)
     rows = np.linspace(0.0, camera.numbers[HEIGHT] - 1, GRID)
     rays, seen = camera.undistort(np.column_stack([side.ravel() for side in np.meshgrid(columns, rows)]))
-    x, y = rays[seen].T
-    r2 = x * x + y * y
-    radial = 1 + r2 * (k1 + r2 * (k2 + r2 * k3))
-    xd = x * radial + 2 * p1 * x * y + p2 * (r2 + 2 * x * x)
-    yd = y * radial + p1 * (r2 + 2 * y * y) + 2 * p2 * x * y
-    one, none = np.ones_like(x), np.zeros_like(x)
-    along = [fx * x * r2, fx * x * r2**2, 2 * fx * x * y, fx * (r2 + 2 * x * x), fx * x * r2**3]
-    down = [fy * y * r2, fy * y * r2**2, fy * (r2 + 2 * y * y), 2 * fy * x * y, fy * y * r2**3]
-    slopes = np.vstack(
-        [np.column_stack([xd, none, one, none, *along]), np.column_stack([none, yd, none, one, *down])]
-    )
+    slopes = np.empty((int(seen.sum()), 2, LENS_NUMBERS))
+    for slope, (x, y) in zip(slopes, rays[seen], strict=True):
+        lens_slope_k(camera.numbers, x, y, slope)
+    square_mean = np.einsum("nai,naj->ij", slopes, slopes) / len(slopes)
     # With this root of it the square of a change of the lens is the pixels' mean square over the image.
-    root = np.linalg.cholesky(slopes.T @ slopes / len(x)).T
+    root = np.linalg.cholesky(square_mean).T
     square, ways = np.linalg.eigh(root @ covariance @ root.T)
     square, ways = square[::-1], ways[:, ::-1]
     left_out = 1 - np.cumsum(square) / square.sum()

@@ -260,6 +260,21 @@ def distort_slope_k(camera: FloatArray, x: float, y: float) -> tuple[float, floa
 
 
 @kernel
+def lens_slope_k(camera: FloatArray, x: float, y: float, slope: FloatArray) -> None:
+    """Fill in how the pixel of the ray through (x, y) follows the lens' numbers: (2, `LENS_NUMBERS`)."""
+    fx, fy = camera[FX], camera[FY]
+    r2 = x * x + y * y
+    slope[:] = 0.0
+    slope[0, FX], slope[1, FY] = distort_k(camera, x, y)
+    slope[0, CX] = slope[1, CY] = 1.0
+    slope[0, K1], slope[1, K1] = fx * x * r2, fy * y * r2
+    slope[0, K2], slope[1, K2] = fx * x * r2 * r2, fy * y * r2 * r2
+    slope[0, P1], slope[1, P1] = 2.0 * fx * x * y, fy * (r2 + 2.0 * y * y)
+    slope[0, P2], slope[1, P2] = fx * (r2 + 2.0 * x * x), 2.0 * fy * x * y
+    slope[0, K3], slope[1, K3] = fx * x * r2 * r2 * r2, fy * y * r2 * r2 * r2
+
+
+@kernel
 def undistort_k(camera: FloatArray, u: float, v: float) -> tuple[float, float, bool]:
     """Return where the ray of a pixel crosses the plane at depth 1, and whether it has one.
 

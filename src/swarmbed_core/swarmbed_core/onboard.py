@@ -197,7 +197,8 @@ class Onboard:
             if self.carrier_markers is None:
                 self.carrier_markers = CarrierMarkers.load(CARRIER_MARKERS)
             self._carriers = CarrierPoseSolver(self.carrier_markers, spec, cameras, self.health)
-        if cameras and marker_map is not None:
+        around = {name: camera for name, camera in cameras.items() if name not in self._lifting}
+        if around and marker_map is not None:
             others = (
                 []
                 if self._carriers is None
@@ -206,8 +207,7 @@ class Onboard:
                     *self._carriers.markers.underside_ids,
                 ]
             )
-            around = {name: camera for name, camera in cameras.items() if name not in self._lifting}
-            self._walls = RobotPoseSolver(marker_map, around or cameras, self.health, ignore=others)
+            self._walls = RobotPoseSolver(marker_map, around, self.health, ignore=others)
         lens_errors = 0 if self._walls is None else self._walls.lens_errors
         self.filter = PoseFilter.for_robot(spec, Kinematics.of(spec).inverse, self.health, lens_errors)
 

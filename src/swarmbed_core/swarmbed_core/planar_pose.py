@@ -22,13 +22,8 @@ from swarmbed_core.camera import (
     FX,
     FY,
     HEIGHT,
-    K1,
-    K2,
-    K3,
     LENS_NUMBERS,
     NEAR,
-    P1,
-    P2,
     RADIUS2_MAX,
     ROTATION,
     SIGMA,
@@ -38,6 +33,7 @@ from swarmbed_core.camera import (
     WIDTH,
     distort_k,
     distort_slope_k,
+    lens_slope_k,
     undistort_k,
 )
 from swarmbed_core.geometry import TAU, wrap
@@ -263,6 +259,31 @@ def _form_at_k(form: FloatArray, c: float, s: float) -> float:
 
 
 @kernel
+def _sight_k(
+    camera: FloatArray, x: float, y: float, z: float
+) -> tuple[bool, float, float, float, float, float, float]:
+    """Return how a camera sees a point of the body frame.
+
+    Returns:
+        Whether it has an image; where the line of sight crosses the plane at depth 1 (x, y); and how the ray
+        that the lens has bent follows the point: its x by the point's x and y, and its y likewise.
+    """
+    r = camera[ROTATION : ROTATION + 9]
+    dx, dy, dz = x - camera[TX], y - camera[TY], z - camera[TZ]
+    depth = r[6] * dx + r[7] * dy + r[8] * dz
+    if not depth > NEAR:
+        return False, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    px = (r[0] * dx + r[1] * dy + r[2] * dz) / depth
+    py = (r[3] * dx + r[4] * dy + r[5] * dz) / depth
+    if px * px + py * py > camera[RADIUS2_MAX]:
+        return False, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    xx, xy, yy = distort_slope_k(camera, px, py)
+    ax, ay = (r[0] - px * r[6]) / depth, (r[1] - px * r[7]) / depth
+    bx, by = (r[3] - py * r[6]) / depth, (r[4] - py * r[7]) / depth
+    return True, px, py, xx * ax + xy * bx, xx * ay + xy * by, xy * ax + yy * bx, xy * ay + yy * by
+
+
+@kernel
 def _normal_k(
     points: FloatArray,
     pixels: FloatArray,
@@ -285,30 +306,20 @@ def _normal_k(
     chi2 = 0.0
     for i in range(n):
         camera = cameras[origin[i, 0]]
-        r = camera[ROTATION : ROTATION + 9]
         gain_x, gain_y = camera[FX] / camera[SIGMA], camera[FY] / camera[SIGMA]
         for k in range(4):
             qx, qy = points[i, k, 0] - centre_x, points[i, k, 1] - centre_y
             turned_x, turned_y = c * qx - s * qy, s * qx + c * qy
-            dx, dy = turned_x + x - camera[TX], turned_y + y - camera[TY]
-            dz = points[i, k, 2] - camera[TZ]
-            depth = r[6] * dx + r[7] * dy + r[8] * dz
-            if not depth > NEAR:
-                return math.inf
-            px = (r[0] * dx + r[1] * dy + r[2] * dz) / depth
-            py = (r[3] * dx + r[4] * dy + r[5] * dz) / depth
-            if px * px + py * py > camera[RADIUS2_MAX]:
+            found, px, py, ax, ay, bx, by = _sight_k(camera, turned_x + x, turned_y + y, points[i, k, 2])
+            if not found:
                 return math.inf
             xd, yd = distort_k(camera, px, py)
-            xx, xy, yy = distort_slope_k(camera, px, py)
             error_x = (pixels[i, k, 0] - camera[CX]) / camera[SIGMA] - gain_x * xd
             error_y = (pixels[i, k, 1] - camera[CY]) / camera[SIGMA] - gain_y * yd
             chi2 += error_x * error_x + error_y * error_y
-            # Derivatives of (px, py) along x and y of the body, then of the bent ray along x, y and yaw.
-            ax, ay = (r[0] - px * r[6]) / depth, (r[1] - px * r[7]) / depth
-            bx, by = (r[3] - py * r[6]) / depth, (r[4] - py * r[7]) / depth
-            jx0, jx1 = gain_x * (xx * ax + xy * bx), gain_x * (xx * ay + xy * by)
-            jy0, jy1 = gain_y * (xy * ax + yy * bx), gain_y * (xy * ay + yy * by)
+            # How the bent ray follows x, y and yaw.
+            jx0, jx1 = gain_x * ax, gain_x * ay
+            jy0, jy1 = gain_y * bx, gain_y * by
             jx2 = jx1 * turned_x - jx0 * turned_y
             jy2 = jy1 * turned_x - jy0 * turned_y
             normal[0] += jx0 * jx0 + jy0 * jy0
@@ -664,55 +675,6 @@ def locate_k(
 
 
 @kernel
-def _slopes_k(
-    camera: FloatArray,
-    point: FloatArray,
-    pose: FloatArray,
-    c: float,
-    s: float,
-    ray: FloatArray,
-    by_pose: FloatArray,
-) -> bool:
-    """Find where a point of the target's frame is seen from a pose in it, and how that follows the pose.
-
-    Args:
-        camera: that sees it.
-        point: x, y, z.
-        pose: of the body.
-        c: cosine of its yaw.
-        s: sine of its yaw.
-        ray: where the line of sight crosses the plane at depth 1, filled.
-        by_pose: how the pixel's column and row change with the pose (2, 3), filled.
-
-    Returns:
-        Whether the point has an image.
-    """
-    r = camera[ROTATION : ROTATION + 9]
-    qx, qy = point[0] - pose[0], point[1] - pose[1]
-    bx, by = c * qx + s * qy, c * qy - s * qx
-    dx, dy, dz = bx - camera[TX], by - camera[TY], point[2] - camera[TZ]
-    depth = r[6] * dx + r[7] * dy + r[8] * dz
-    if not depth > NEAR:
-        return False
-    x = (r[0] * dx + r[1] * dy + r[2] * dz) / depth
-    y = (r[3] * dx + r[4] * dy + r[5] * dz) / depth
-    if x * x + y * y > camera[RADIUS2_MAX]:
-        return False
-    ray[0], ray[1] = x, y
-    xx, xy, yy = distort_slope_k(camera, x, y)
-    for axis in range(2):
-        along_x, along_y = (xx, xy) if axis == 0 else (xy, yy)
-        focal = camera[FX + axis]
-        # Along x and y of the body, then of the target: the body moves, not the point.
-        ahead = focal * (along_x * (r[0] - x * r[6]) + along_y * (r[3] - y * r[6])) / depth
-        left = focal * (along_x * (r[1] - x * r[7]) + along_y * (r[4] - y * r[7])) / depth
-        by_pose[axis, 0] = s * left - c * ahead
-        by_pose[axis, 1] = -s * ahead - c * left
-        by_pose[axis, 2] = ahead * by - left * bx
-    return True
-
-
-@kernel
 def lens_effect_k(
     points: FloatArray,
     origin: IntArray,
@@ -739,30 +701,24 @@ def lens_effect_k(
     ways = unsure.shape[1]
     effect[:] = 0.0
     a = np.zeros(6)
-    ray = np.empty(2)
-    # How a pixel's column and row follow the body's pose, and the lens' numbers.
-    by_pose = np.empty((2, 3))
-    by_lens = np.zeros((2, LENS_NUMBERS))
+    by_lens = np.empty((2, LENS_NUMBERS))
     c, s = math.cos(pose[2]), math.sin(pose[2])
     for i in range(n):
         row = origin[i, 0]
         camera = cameras[row]
-        fx, fy = camera[FX], camera[FY]
         weight = 1.0 / (camera[SIGMA] * camera[SIGMA])
         for k in range(4):
-            if not _slopes_k(camera, points[i, k], pose, c, s, ray, by_pose):
+            qx, qy = points[i, k, 0] - pose[0], points[i, k, 1] - pose[1]
+            ahead, left = c * qx + s * qy, c * qy - s * qx
+            found, px, py, ax, ay, bx, by = _sight_k(camera, ahead, left, points[i, k, 2])
+            if not found:
                 return False
-            x, y = ray[0], ray[1]
-            r2 = x * x + y * y
-            by_lens[0, FX], by_lens[1, FY] = distort_k(camera, x, y)
-            by_lens[0, CX] = by_lens[1, CY] = 1.0
-            by_lens[0, K1], by_lens[1, K1] = fx * x * r2, fy * y * r2
-            by_lens[0, K2], by_lens[1, K2] = fx * x * r2 * r2, fy * y * r2 * r2
-            by_lens[0, P1], by_lens[1, P1] = 2.0 * fx * x * y, fy * (r2 + 2.0 * y * y)
-            by_lens[0, P2], by_lens[1, P2] = fx * (r2 + 2.0 * x * x), 2.0 * fy * x * y
-            by_lens[0, K3], by_lens[1, K3] = fx * x * r2 * r2 * r2, fy * y * r2 * r2 * r2
+            lens_slope_k(camera, px, py, by_lens)
             for axis in range(2):
-                j0, j1, j2 = by_pose[axis, 0], by_pose[axis, 1], by_pose[axis, 2]
+                # Along x and y of the body, then of the target: the body moves, not the point.
+                along, across = (ax, ay) if axis == 0 else (bx, by)
+                along, across = camera[FX + axis] * along, camera[FX + axis] * across
+                j0, j1, j2 = s * across - c * along, -s * along - c * across, along * left - across * ahead
                 a[0] += weight * j0 * j0
                 a[1] += weight * j0 * j1
                 a[2] += weight * j0 * j2

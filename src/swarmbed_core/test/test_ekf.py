@@ -67,6 +67,13 @@ class Robot:
         k = round(self.time / CYCLE) if k is None else k
         return self.filter.add_pose(k * CYCLE, self.poses[max(k, 0)] + off, covariance, lens)
 
+    def look(self, cycles, lens):
+        """Stand, and see markers in each cycle."""
+        for _ in range(cycles):
+            self.roll()
+            self.read()
+            self.see(lens=lens)
+
     @property
     def error(self):
         error = self.filter.pose - self.pose
@@ -779,10 +786,7 @@ def test_poses_with_lens_errors_count_in_any_order(order):
 
 def test_a_robot_that_was_carried_away_still_knows_its_lenses():
     robot = Robot(lens_errors=4)
-    for _ in range(50):
-        robot.roll()
-        robot.read()
-        robot.see(lens=LENS)
+    robot.look(50, lens=LENS)
     robot.pose = np.array([2.0, 1.0, 2.0])
     outcomes = set()
     for _ in range(100):
@@ -799,10 +803,7 @@ def test_a_robot_that_was_carried_away_still_knows_its_lenses():
 
 def test_a_compass_that_insists_leaves_the_lens_errors_of_the_place():
     robot = Robot(lens_errors=4)
-    for _ in range(100):
-        robot.roll()
-        robot.read()
-        robot.see(lens=LENS)
+    robot.look(100, lens=LENS)
     for k in range(200):
         robot.roll()
         robot.read()
