@@ -24,6 +24,8 @@ from swarmbed_interfaces.action import FollowPath, Lift
 from swarmbed_robot import wire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from rclpy.action.server import ServerGoalHandle
     from rclpy.callback_groups import CallbackGroup
     from rclpy.node import Node
@@ -34,6 +36,11 @@ FEEDBACK_RATE = 10.0
 """How often a goal's progress is told, in Hz."""
 LIFT_PATIENCE = 2.0
 """A lifter that has not arrived after this many times its travel time is stuck."""
+SETTLING = 2.0
+"""Seconds that goals are given to end when their robot goes."""
+FAREWELL = 0.5
+"""Seconds that those who sent them are given to read how they ended."""
+TURN = 0.01
 RESTING = 0.01
 """Metres or radians a second below which a cancelled robot has come to rest."""
 
@@ -282,3 +289,25 @@ class LiftServer(_Server):
         else:
             goal.handle.abort()
         goal.done.set_result(result)
+
+
+def see_off(apis: Sequence[RobotApi], once: Callable[[float], object], clock: Callable[[], float]) -> None:
+    """End the goals of robots that go, let those who sent them hear of it, and take the APIs away.
+
+    Args:
+        apis: that have been told to leave, or are now.
+        once: waits for something to do for so many seconds at most, and does it.
+        clock: of this machine.
+    """
+    for api in apis:
+        api.leave()
+    end = clock() + SETTLING
+    waited_for = [api for api in apis if not api.settled]
+    while not all(api.settled for api in waited_for) and clock() < end:
+        once(TURN)
+    # Whoever hears that a server is gone before it has read the answer forgets that.
+    end = clock() + FAREWELL
+    while waited_for and (left := end - clock()) > 0:
+        once(min(left, TURN))
+    for api in apis:
+        api.close()

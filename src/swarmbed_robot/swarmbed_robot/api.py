@@ -30,6 +30,7 @@ from dots_interfaces.msg import TagArray
 from swarmbed_interfaces import msg
 from swarmbed_robot import qos, wire
 from swarmbed_robot.actions import LiftServer, PathServer
+from swarmbed_robot.cdr import LITTLE_ENDIAN
 from swarmbed_robot.description import describe, model_of
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.eyes import TAG_STAMP, Eyes
@@ -47,7 +48,7 @@ from swarmbed_robot.templates import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from rclpy.node import Node
     from rclpy.publisher import Publisher
@@ -78,11 +79,6 @@ OPTIONS = (
     ),
 )
 
-SETTLING = 2.0
-"""Seconds that goals are given to end when their robot goes."""
-FAREWELL = 0.5
-"""Seconds that those who sent them are given to read how they ended."""
-TURN = 0.01
 PHASES = 20
 """Cycles over which the robots of a world spread what they publish."""
 
@@ -287,15 +283,15 @@ class RobotApi:
         if spec.imu is not None and self._imu.due(now):
             self._publish_imu()
         if spec.compass is not None and self._compass.due(now) and onboard.heading is not None:
-            self._compass.send(_CDR + struct.pack("<f", onboard.heading))
+            self._compass.send(LITTLE_ENDIAN + struct.pack("<f", onboard.heading))
         if self._zone.due(now):
-            self._zone.send(_CDR + bytes((int(onboard.zone),)))
+            self._zone.send(LITTLE_ENDIAN + bytes((int(onboard.zone),)))
         if self._dropzone.due(now):
-            self._dropzone.send(_CDR + bytes((onboard.zone == Zone.DROP,)))
+            self._dropzone.send(LITTLE_ENDIAN + bytes((onboard.zone == Zone.DROP,)))
         if spec.lifter is not None and self._height.due(now):
             height = onboard.lifter_height
             if height is not None:
-                self._height.send(_CDR + struct.pack("<f", height))
+                self._height.send(LITTLE_ENDIAN + struct.pack("<f", height))
         if spec.battery is not None and self._battery.due(now):
             self._publish_battery()
 
@@ -604,28 +600,6 @@ class RobotApi:
             self._lift_server.close()
 
 
-def see_off(apis: Sequence[RobotApi], once: Callable[[float], object], clock: Callable[[], float]) -> None:
-    """End the goals of robots that go, let those who sent them hear of it, and take the APIs away.
-
-    Args:
-        apis: that have been told to leave, or are now.
-        once: waits for something to do for so many seconds at most, and does it.
-        clock: of this machine.
-    """
-    for api in apis:
-        api.leave()
-    end = clock() + SETTLING
-    waited_for = [api for api in apis if not api.settled]
-    while not all(api.settled for api in waited_for) and clock() < end:
-        once(TURN)
-    # Whoever hears that a server is gone before it has read the answer forgets that.
-    end = clock() + FAREWELL
-    while waited_for and (left := end - clock()) > 0:
-        once(min(left, TURN))
-    for api in apis:
-        api.close()
-
-
 class _Stamp:
     """The time of this cycle, as messages have it."""
 
@@ -639,10 +613,6 @@ class _Stamp:
         """Take the robot's clock."""
         self.time = seconds
         self.now = divmod(max(round((self.epoch + seconds) * 1e9), 0), 1_000_000_000)
-
-
-_CDR = bytes((0, 1, 0, 0))
-"""What CDR begins with; a message of one number follows."""
 
 
 def capacity_ah(battery: Battery) -> float:

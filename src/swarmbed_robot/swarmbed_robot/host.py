@@ -26,8 +26,9 @@ from swarmbed_core.spec import RobotSpec
 from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import qos, wire
+from swarmbed_robot.actions import see_off
 from swarmbed_robot.api import OPTIONS as API_OPTIONS
-from swarmbed_robot.api import RobotApi, see_off
+from swarmbed_robot.api import RobotApi
 from swarmbed_robot.domains import hold, hold_for_world
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.nodes import Spinner

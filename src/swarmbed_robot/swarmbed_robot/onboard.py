@@ -19,8 +19,9 @@ from swarmbed_core.plugins import DEVICES, find_plugin
 from swarmbed_core.spec import RobotSpec
 
 from swarmbed_robot import qos
+from swarmbed_robot.actions import see_off
 from swarmbed_robot.api import OPTIONS as API_OPTIONS
-from swarmbed_robot.api import RobotApi, see_off
+from swarmbed_robot.api import RobotApi
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.nodes import Spinner, check_name, run
 from swarmbed_robot.options import Option

@@ -15,6 +15,8 @@ import numpy as np
 from rosbags.typesys import Stores, get_typestore
 from swarmbed_core.kernel import kernel
 
+from swarmbed_robot.cdr import LITTLE_ENDIAN
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -31,7 +33,7 @@ _STAMP_BYTES = struct.pack("<iI", _SECONDS, _NANOSECONDS)
 _pack_stamp = struct.Struct("<iI").pack_into
 FLAT = 1e-6
 """Variance of what a robot on a floor cannot do, rise, roll and pitch: filters of others take no 0."""
-_HEADER = 4  # bytes of CDR's own before the message; its alignment counts from behind them
+_HEADER = len(LITTLE_ENDIAN)
 
 
 @cache

@@ -16,12 +16,16 @@ pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
 pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; run scripts/setup")
 
 from ament_index_python.packages import get_package_prefix
+from rclpy.action import ActionClient
 from swarmbed_core.arena import Arena
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.memory import MemoryWorld
 from swarmbed_robot.api import OPTIONS, RobotApi
 from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
+
+from swarmbed_interfaces.action import FollowPath
+from swarmbed_interfaces.msg import Waypoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +47,7 @@ class Ros:
     def __init__(self, domain: int) -> None:
         self.spinner = Spinner(domain=domain)
         self.domain = domain
+        self._clients: list[ActionClient] = []
 
     def node(self, name: str, **how):
         return self.spinner.node(name, **how)
@@ -60,6 +65,18 @@ class Ros:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self.spinner.once(min(left, 0.02))
+
+    def far_goal(self, node, robot: str):
+        """Send a robot far away; return the future of how that ends."""
+        client = ActionClient(node, FollowPath, f"/{robot}/follow_path")
+        # As long as the test: without it no answer comes.
+        self._clients.append(client)
+        self.spin_until(client.server_is_ready, "the action")
+        goal = FollowPath.Goal(waypoints=[Waypoint(x=5.0)], max_speed=0.1)
+        goal.header.frame_id = "odom"
+        sent = client.send_goal_async(goal)
+        self.spin_until(sent.done, "acceptance")
+        return sent.result().get_result_async()
 
     def close(self) -> None:
         self.spinner.close()

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 from nav_msgs.msg import Odometry
-from rclpy.action import ActionClient
 from rosgraph_msgs.msg import Clock
 from swarmbed_robot.ros_robot import RosRobot
 from visualization_msgs.msg import MarkerArray
 
 from swarmbed_interfaces import msg
-from swarmbed_interfaces.action import FollowPath
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import qos
 from tf2_msgs.msg import TFMessage
@@ -149,13 +147,7 @@ def test_a_world_that_was_held_up_does_not_take_its_programs_for_dead(swarm, pro
 
 def test_a_reset_ends_goals_and_a_bad_name_ends_nothing(swarm, ros):
     here = swarm("--speed", "1")
-    client = ActionClient(here.node, FollowPath, "/dots1/follow_path")
-    ros.spin_until(client.server_is_ready, "the action")
-    goal = FollowPath.Goal(waypoints=[msg.Waypoint(x=5.0)], max_speed=0.1)
-    goal.header.frame_id = "odom"
-    sent = client.send_goal_async(goal)
-    ros.spin_until(sent.done, "acceptance")
-    result = sent.result().get_result_async()
+    result = ros.far_goal(here.node, "dots1")
     ros.spin_for(0.3)
     assert here.call(Reset, "reset", seed=1).success
     ros.spin_until(result.done, "the goal's end")
@@ -200,14 +192,7 @@ def test_the_onboard_node_is_a_robot(processes, ros, domain):
         assert senses.time > before + 1.0
         assert senses.pose_odom[0] > 0.2
     # Who has sent it somewhere hears that it goes.
-    here = ros.node("outsider")
-    client = ActionClient(here, FollowPath, "/dots7/follow_path")
-    ros.spin_until(client.server_is_ready, "the action")
-    goal = FollowPath.Goal(waypoints=[msg.Waypoint(x=5.0)], max_speed=0.1)
-    goal.header.frame_id = "odom"
-    sent = client.send_goal_async(goal)
-    ros.spin_until(sent.done, "acceptance")
-    result = sent.result().get_result_async()
+    result = ros.far_goal(ros.node("outsider"), "dots7")
     ros.spin_for(0.3)
     node.send(signal.SIGINT)
     ros.spin_until(result.done, "the goal's end")

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from rclpy.action import ActionClient
 from rosgraph_msgs.msg import Clock
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.robot import Command
@@ -19,8 +18,7 @@ from swarmbed_robot.pacing import BEHIND, speed_of
 from swarmbed_robot.ros_robot import RosRobot
 from swarmbed_robot.world import PlainStage
 
-from swarmbed_interfaces.action import FollowPath
-from swarmbed_interfaces.msg import Waypoint, WorldStatus
+from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import domains, qos
 from swarmbed_robot import host as host_module
@@ -442,13 +440,7 @@ def test_a_world_that_cannot_leave_its_results_is_followed_by_the_next(rig, capf
 def test_who_sent_a_goal_hears_of_a_reset_whatever_else_comes_in(rig, ros):
     here = rig(speed="1")
     outsider = ros.node("outsider")
-    client = ActionClient(outsider, FollowPath, "/dots1/follow_path")
-    ros.spin_until(client.server_is_ready, "the action")
-    goal = FollowPath.Goal(waypoints=[Waypoint(x=5.0)], max_speed=0.1)
-    goal.header.frame_id = "odom"
-    sent = client.send_goal_async(goal)
-    ros.spin_until(sent.done, "acceptance")
-    result = sent.result().get_result_async()
+    result = ros.far_goal(outsider, "dots1")
     here.until(0.3)
     others = outsider.create_client(Step, "/world/step")
     ros.spin_until(others.service_is_ready, "the other service")
