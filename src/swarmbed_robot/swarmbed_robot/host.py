@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.duration import Duration
 from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from swarmbed_core.config import names
@@ -69,6 +70,8 @@ IDLE = 0.05
 MOST_DOMAINS = 232
 TURN = 0.002
 """Seconds after which a world whose robots have domains of their own looks into the next of them."""
+ENDING = 0.5
+"""Seconds that listeners are given to hear how the world ended."""
 
 
 class Stage(Protocol):
@@ -290,6 +293,8 @@ class WorldHost:
         while not (self._spinner.stopping or self.over):
             self._once()
         self._tell(force=True)
+        # Another thread sends it; who listens shall have it before the topic goes.
+        self._status.wait_for_all_acked(Duration(seconds=ENDING))
 
     def _once(self) -> None:
         """Do what is next: a cycle if its time has come, else whatever came in."""

@@ -139,6 +139,14 @@ def run(
             faulthandler.cancel_dump_traceback_later()
 
 
+def send_beside() -> None:
+    """Let a thread of its own send what this process publishes: DDS does not hold up a loop that has a pace.
+
+    For `run` to follow; rmw_fastrtps knows it, and who has set its variable is right.
+    """
+    os.environ.setdefault("RMW_FASTRTPS_PUBLICATION_MODE", "ASYNCHRONOUS")
+
+
 def _begin(ros: Sequence[str]) -> Spinner:
     """Return the spinner of a process whose command line says this to ROS.
 

@@ -19,7 +19,7 @@ from swarmbed_core.scene import Scene, make_scene
 
 from swarmbed_robot.host import OPTIONS as HOST_OPTIONS
 from swarmbed_robot.host import WorldHost
-from swarmbed_robot.nodes import Spinner, run
+from swarmbed_robot.nodes import Spinner, run, send_beside
 from swarmbed_robot.options import Option
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
 
 def main() -> int:
     """Run the node."""
+    send_beside()
     return run("world", __doc__, OPTIONS, start)
 
 

@@ -11,7 +11,7 @@ import time
 import pytest
 from std_msgs.msg import String
 from swarmbed_robot.errors import RobotError
-from swarmbed_robot.nodes import BAD_INPUT, Spinner, check_name, program, run
+from swarmbed_robot.nodes import BAD_INPUT, Spinner, check_name, program, run, send_beside
 from swarmbed_robot.options import Option
 
 OPTIONS = (Option("robot", "dots1", "who", positional=True), Option("rate", 10.0, "how often", 0.1, 100.0))
@@ -219,3 +219,15 @@ def test_nothing_leaves_the_machine_unless_somebody_says_so(monkeypatch, domain,
     spinner.close()
     assert os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] == taken
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "ASYNCHRONOUS"), ("SYNCHRONOUS", "SYNCHRONOUS")])
+def test_who_says_how_to_send_is_right(before, after, monkeypatch):
+    name = "RMW_FASTRTPS_PUBLICATION_MODE"
+    monkeypatch.setenv(name, "")
+    if before is None:
+        monkeypatch.delenv(name)
+    else:
+        monkeypatch.setenv(name, before)
+    send_beside()
+    assert os.environ[name] == after
