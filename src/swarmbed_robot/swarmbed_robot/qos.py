@@ -26,7 +26,7 @@ OUTPUT = _profile(10)
 TF = _profile(100)
 LATCHED = _profile(1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """Who comes later gets the last message at once."""
-IMAGE = _profile(2)
+IMAGE = _profile(5)
 """Of images: who is slow gets the newest."""
 INPUT = _profile(10, ReliabilityPolicy.BEST_EFFORT)
 COMMAND = _profile(10)
