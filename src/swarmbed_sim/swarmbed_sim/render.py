@@ -32,6 +32,8 @@ NEAR, FAR = 0.004, 60.0
 """Metres before and behind which nothing is drawn: a tray is 30 mm above the camera below it."""
 MOST = (704, 528)
 """Pixels of the largest image that can be drawn, see `looks`."""
+NEARLY = 0.8
+"""Share of that from which an image is drawn as large as can be: to clear a part of it is slower than all."""
 LENSES = 128
 """Lenses that are kept, 3 MB each: those of more than thirty robots."""
 BLURRED = 5
@@ -55,7 +57,7 @@ class _Lens:
         top: likewise.
         size: width and height of the pinhole's image, in pixels.
         maps: from where in it each pixel comes; None if that is its own place.
-        shade: how bright each pixel is, of 256; None for no vignetting.
+        shade: how bright each pixel is, of 255; None for no vignetting.
     """
 
     left: float
@@ -63,8 +65,8 @@ class _Lens:
     bottom: float
     top: float
     size: tuple[int, int]
-    maps: tuple[NDArray[Any], NDArray[Any]] | None
-    shade: NDArray[np.uint16] | None
+    maps: tuple[NDArray[np.float32], NDArray[np.float32]] | None
+    shade: ByteArray | None
 
 
 def _open_gl() -> Any:
@@ -111,6 +113,7 @@ class Renderer:
             self._drawn = mujoco.MjrContext(looks.model, mujoco.mjtFontScale.mjFONTSCALE_100)
         except Exception as error:  # noqa: BLE001 - whatever a driver says: there is no picture
             raise SimError(NO_GL.format(why=str(error).splitlines()[0])) from None
+        self._draw_on_grey()
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._drawn)
         self._scene = mujoco.MjvScene(looks.model, maxgeom=looks.model.ngeom + 100)
         for flag in ("SHADOW", "REFLECTION", "SKYBOX", "HAZE", "CULL_FACE"):
@@ -120,6 +123,21 @@ class Renderer:
         self._lenses: dict[bytes, _Lens] = {}
         self._rng = np.random.default_rng(seed)
         self._grain: NDArray[np.int8] | None = None
+
+    def _draw_on_grey(self) -> None:
+        """Draw on a byte a pixel and no stencil, if the driver can: twice as fast as on MuJoCo's colours."""
+        gl, drawn, depth = self._gl, self._drawn, self._gl.glGenRenderbuffers(1)
+        gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, drawn.offFBO)
+        for buffer, kind in ((drawn.offColor, gl.GL_R8), (depth, gl.GL_DEPTH_COMPONENT32F)):
+            gl.glBindRenderbuffer(gl.GL_RENDERBUFFER, buffer)
+            gl.glRenderbufferStorage(gl.GL_RENDERBUFFER, kind, *MOST)
+        for place, buffer in ((gl.GL_DEPTH_STENCIL_ATTACHMENT, 0), (gl.GL_DEPTH_ATTACHMENT, depth)):
+            gl.glFramebufferRenderbuffer(gl.GL_FRAMEBUFFER, place, gl.GL_RENDERBUFFER, buffer)
+        if gl.glCheckFramebufferStatus(gl.GL_FRAMEBUFFER) != gl.GL_FRAMEBUFFER_COMPLETE:
+            gl.glBindRenderbuffer(gl.GL_RENDERBUFFER, drawn.offColor)
+            gl.glRenderbufferStorage(gl.GL_RENDERBUFFER, gl.GL_RGBA8, *MOST)
+            place, buffer = gl.GL_DEPTH_STENCIL_ATTACHMENT, drawn.offDepthStencil
+            gl.glFramebufferRenderbuffer(gl.GL_FRAMEBUFFER, place, gl.GL_RENDERBUFFER, buffer)
 
     def update(self) -> None:
         """Take over where everything is now; until another renderer does, this one draws."""
@@ -181,7 +199,7 @@ class Renderer:
         if imaging.blur > 0:
             image = cv2.GaussianBlur(image, (0, 0) if imaging.blur > 1 else (5, 5), imaging.blur)
         if lens.shade is not None:
-            image = cv2.multiply(image, lens.shade, scale=1 / 256, dtype=cv2.CV_8U)
+            image = cv2.multiply(image, lens.shade, scale=1 / 255)
         return self._noisy(image, rng) if imaging.noise > 0 else _bytes(image)
 
     def _noisy(self, image: Any, rng: np.random.Generator) -> ByteArray:
@@ -230,7 +248,7 @@ class Renderer:
         if self._imaging.vignetting > 0:
             v, u = np.mgrid[:height, :width]
             off = np.hypot(u - cx, v - cy) / math.hypot(width / 2, height / 2)
-            shade = np.rint(256 * np.maximum(1 - self._imaging.vignetting * off**2, 0)).astype(np.uint16)
+            shade = np.rint(255 * np.maximum(1 - self._imaging.vignetting * off**2, 0)).astype(np.uint8)
         if not numbers[K1 : K3 + 1].any():
             left, right = (-0.5 - cx) / fx, (width - 0.5 - cx) / fx
             bottom, top = -(height - 0.5 - cy) / fy, (0.5 + cy) / fy
@@ -245,10 +263,12 @@ class Renderer:
         bottom, top = -y.max() - EDGE / fy, -y.min() + EDGE / fy
         wide = min(math.ceil((right - left) * fx), MOST[0])
         high = min(math.ceil((top - bottom) * fy), MOST[1])
+        if wide * high > NEARLY * MOST[0] * MOST[1]:
+            wide, high = MOST
         # What is drawn has its first row at the bottom.
         from_u = (x - left) / (right - left) * wide - 0.5
         from_v = (-y - bottom) / (top - bottom) * high - 0.5
-        maps = cv2.convertMaps(from_u.astype(np.float32), from_v.astype(np.float32), cv2.CV_16SC2)
+        maps = from_u.astype(np.float32), from_v.astype(np.float32)
         return _Lens(left, right, bottom, top, (wide, high), maps, shade)
 
     def close(self) -> None:
