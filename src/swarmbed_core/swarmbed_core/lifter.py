@@ -60,8 +60,7 @@ class LifterControl:
         self.lifter = lifter
         self.health = Health() if health is None else health
         start = lifter.lowered if height is None or not math.isfinite(height) else height
-        start = min(max(start, lifter.lowered), lifter.raised)
-        self._ramp = _Ramp(start, (lifter.raised - lifter.lowered) / lifter.travel_time)
+        self._ramp = _Ramp(self._begin_at(start), (lifter.raised - lifter.lowered) / lifter.travel_time)
         self._target: float | None = None
         self._measured: float | None = None
 
@@ -146,13 +145,21 @@ class LifterControl:
             return
         if self._ramp.latest is None:
             # It may have been left anywhere: the ramp begins there, or its first set-point is a step.
-            self._ramp.height = min(max(height, self.lifter.lowered), self.lifter.raised)
+            self._ramp.height = self._begin_at(height)
         self._measured = height
 
+    def _begin_at(self, height: float) -> float:
+        """Return the set-point for a platform that is found at a height: at an end if it is there."""
+        lowered, raised = self.lifter.lowered, self.lifter.raised
+        end = next((end for end in (lowered, raised) if self._is_close(height, end)), height)
+        return min(max(end, lowered), raised)
+
+    def _is_close(self, height: float, end: float) -> bool:
+        return abs(height - end) <= ARRIVED * (self.lifter.raised - self.lifter.lowered)
+
     def _is_at(self, end: float) -> bool:
-        close = ARRIVED * (self.lifter.raised - self.lifter.lowered)
         measured = self._ramp.height if self._measured is None else self._measured
-        return self._ramp.height == end and abs(measured - end) <= close
+        return self._ramp.height == end and self._is_close(measured, end)
 
 
 class LifterModel:

@@ -142,6 +142,16 @@ def test_a_measured_height_is_believed(lifter: Lifter) -> None:
     assert control.at_top
 
 
+@pytest.mark.parametrize("off", [-4e-4, 4e-14, 4e-4])
+def test_a_platform_found_at_an_end_is_there_as_well_as_it_measures(lifter: Lifter, off: float) -> None:
+    for end, there in ((lifter.lowered, "at_bottom"), (lifter.raised, "at_top")):
+        told, measured = LifterControl(lifter, end + off), LifterControl(lifter)
+        measured.update(0.0, end + off)
+        assert getattr(told, there)
+        assert getattr(measured, there)
+        assert told.set_point == measured.set_point == end
+
+
 def test_a_platform_that_was_told_to_leave_an_end_is_not_there(lifter: Lifter) -> None:
     control = LifterControl(lifter, lifter.raised)
     control.update(0.0, lifter.raised)
