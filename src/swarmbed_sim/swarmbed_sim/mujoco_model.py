@@ -23,6 +23,19 @@ from swarmbed_core.scene import legs_of
 from swarmbed_core.spec import DiscBody
 
 from swarmbed_sim.mjcf import add
+from swarmbed_sim.solid import (
+    GRIP_BODY,
+    GRIP_FLOOR,
+    GRIP_PLATFORM,
+    INNER_WALL,
+    LEG_SHARE,
+    PAYLOAD_HEIGHT,
+    PLATFORM_MASS,
+    WALL,
+    joined,
+    middle,
+    yaw_inertia,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,12 +55,6 @@ SKIN: Final = 0.001
 
 A contact is found up to a step late: without a skin bodies that close in at 0.5 m/s overlap by 2.5 mm, with
 one on each by 0.4 mm."""
-WALL: Final = 0.2
-"""Thickness in metres of the outer walls, outwards."""
-INNER_WALL: Final = 0.01
-"""Thickness in metres of the arena's other walls, about the line that is given."""
-PLATFORM_MASS: Final = 0.2
-"""Kilograms of a robot's mass that its lifting platform has: assumed."""
 LIFTER_STIFFNESS: Final = 1e5
 """N/m: a platform sags by 0.2 mm under 2 kg, as a screw would."""
 LIFTER_DAMPING: Final = 2e3
@@ -58,14 +65,6 @@ PAD: Final = 0.01
 """Radius in metres of the spheres on a platform."""
 PADS: Final = 0.7
 """How far out on a platform they are, as a share of the radius of the robot's body."""
-LEG_SHARE: Final = 0.1
-"""Share of a carrier's mass that one leg has: assumed."""
-PAYLOAD_HEIGHT: Final = 0.1
-"""Height in metres of what lies on a tray: assumed."""
-GRIP_FLOOR: Final = 0.5
-GRIP_PLATFORM: Final = 1.0
-GRIP_BODY: Final = 0.2
-"""Friction of feet on the floor, of a platform under a tray, of robots' bodies on all they touch: assumed."""
 FRICTION: Final = (0.005, 0.0001)
 """MuJoCo's own of twisting and rolling, which no contact here has."""
 
@@ -140,20 +139,6 @@ class SceneModel:
 def compile_scene(scene: Scene, boxes: Sequence[StandingBox] = ()) -> SceneModel:
     """Build the model of a scene, with further boxes on its floor."""
     return _Builder(scene, boxes).build()
-
-
-def yaw_inertia(robot: spec.RobotSpec) -> float:
-    """Return the moment of inertia of a kind of robot about its middle, all of it of one density."""
-    body = robot.body
-    if isinstance(body, DiscBody):
-        return 0.5 * body.mass * body.radius**2
-    return body.mass * (body.length**2 + body.width**2) / 12
-
-
-def middle(carriers: Sequence[CarrierPlacement]) -> tuple[float, float, float]:
-    """Return the middle of joined carriers, and which way they look."""
-    x, y = np.mean([placement.pose[:2] for placement in carriers], axis=0).tolist()
-    return x, y, carriers[0].pose[2]
 
 
 def _upright(yaw: float) -> tuple[float, float, float, float]:
@@ -302,24 +287,17 @@ class _Builder:
 
     def _carriers(self) -> tuple[IntArray, FloatArray]:
         """Add the carriers, those that are joined as one body, and return whose they are and where in it."""
-        groups: dict[int, list[int]] = {}
-        for row, placement in enumerate(self.scene.carriers):
-            groups.setdefault(placement.body, []).append(row)
-        body_of = np.zeros(len(self.scene.carriers), dtype=np.int64)
-        offsets = np.zeros((len(self.scene.carriers), 2))
+        carriers = self.scene.carriers
+        body_of, offsets = joined(carriers)
         first = len(self.names)
-        self.names.extend(placement.name for placement in self.scene.carriers)
-        for number, rows in enumerate(groups.values()):
-            placements = [self.scene.carriers[row] for row in rows]
-            x, y, yaw = middle(placements)
+        self.names.extend(placement.name for placement in carriers)
+        for number in range(int(body_of.max(initial=-1)) + 1):
+            rows = np.flatnonzero(body_of == number).tolist()
+            x, y, yaw = middle([carriers[row] for row in rows])
             body = add(self.world, "body", name=f"carriers{number}", pos=(x, y, 0), quat=_upright(yaw))
             add(body, "freejoint", name=f"carriers{number}")
-            c, s = math.cos(yaw), math.sin(yaw)
-            for row, placement in zip(rows, placements, strict=True):
-                dx, dy = placement.pose[0] - x, placement.pose[1] - y
-                body_of[row] = number
-                offsets[row] = c * dx + s * dy, c * dy - s * dx
-                self._carrier(body, placement, first + row, *offsets[row].tolist())
+            for row in rows:
+                self._carrier(body, carriers[row], first + row, *offsets[row].tolist())
         return body_of, offsets
 
     def _carrier(self, body: ET.Element, placement: CarrierPlacement, thing: int, x: float, y: float) -> None:

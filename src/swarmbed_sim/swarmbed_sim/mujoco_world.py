@@ -14,43 +14,40 @@ from typing import TYPE_CHECKING, Final
 
 import mujoco
 import numpy as np
-from swarmbed_core.geometry import wrap
 from swarmbed_core.kernel import kernel
 from swarmbed_core.raycast import box_segments
-from swarmbed_core.scene import legs_of
 
 from swarmbed_sim.errors import SimError
-from swarmbed_sim.mujoco_model import SUBSTEP, StandingBox, compile_scene, yaw_inertia
+from swarmbed_sim.mujoco_model import SUBSTEP, StandingBox, compile_scene
 from swarmbed_sim.sim_world import SimWorld
+from swarmbed_sim.solid import (
+    ACCELERATION,
+    APART,
+    DRIVE_TIME,
+    FLAT,
+    HOLONOMIC,
+    INERTIA,
+    LOWERED,
+    MASS,
+    QUIET,
+    RAISED,
+    SIDE_GRIP,
+    YAW_ACCELERATION,
+    carrier_numbers,
+    constants_of,
+    read_k,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import RobotPlacement, Scene
-    from swarmbed_core.spec import RobotSpec
 
     from swarmbed_sim.physics import BoolArray, IntArray
 
 TIMESTEP: Final = 0.01
 SUBSTEPS: Final = round(TIMESTEP / SUBSTEP)
-DRIVE_TIME: Final = 0.02
-"""Seconds in which a robot's velocity comes within 37% of what is asked: assumed of its motors' control."""
-SIDE_GRIP: Final = 8.0
-"""m/s² at which the wheels of a differential robot slip sideways: rubber's 0.8 g, assumed."""
-QUIET: Final = 0.5
-"""Seconds without touching after which a contact begins anew."""
-APART: Final = 0.05
-"""Seconds without touching after which a contact that comes in faster than what was told is told again."""
-LIFTED: Final = 0.002
-"""Metres of all feet above the floor that make a carrier lifted."""
-NEAR: Final = 0.004
-"""Metres between a platform and the tray that it carries, at most: both tilt and give a little."""
-FLAT: Final = 0.7
-"""A platform touches a tray from below if the contact's normal is this steep, else it hits its side."""
-
-# Columns of the robots' constants.
-_MASS, _INERTIA, _ACCELERATION, _YAW_ACCELERATION, _LOWERED, _RAISED, _HOLONOMIC = range(7)
 # What a `MujocoPhysics` has a row of for each robot.
 _ROWS = ("poses", "twists", "pushes", "heights", "_lifting", "_constants")
 
@@ -96,8 +93,8 @@ def drive_k(
         next_left = want_left + keep * (ch * left + sh * ahead - want_left)
         push_ahead = (ch * next_ahead - sh * next_left - ahead) / SUBSTEP
         push_left = (ch * next_left + sh * next_ahead - left) / SUBSTEP
-        most = constants[i, _ACCELERATION]
-        if constants[i, _HOLONOMIC] > 0.0:
+        most = constants[i, ACCELERATION]
+        if constants[i, HOLONOMIC] > 0.0:
             size = math.sqrt(push_ahead * push_ahead + push_left * push_left)
             if size > most:
                 push_ahead *= most / size
@@ -109,85 +106,15 @@ def drive_k(
             # Of what holds it sideways only the share that its own way round takes is its drive's.
             across = ahead * omega
         pushes[i] += math.sqrt(push_ahead * push_ahead + across * across) / SUBSTEPS
-        most = constants[i, _YAW_ACCELERATION]
+        most = constants[i, YAW_ACCELERATION]
         turn = min(max((1.0 - keep) * (want_omega - omega) / SUBSTEP, -most), most)
-        mass = constants[i, _MASS]
+        mass = constants[i, MASS]
         force[at] = mass * (c * push_ahead - s * push_left)
         force[at + 1] = mass * (s * push_ahead + c * push_left)
-        force[at + 2] = constants[i, _INERTIA] * turn
+        force[at + 2] = constants[i, INERTIA] * turn
         if lifters[i] >= 0 and math.isfinite(platforms[i]):
-            height = min(max(platforms[i], constants[i, _LOWERED]), constants[i, _RAISED])
-            ctrl[lifters[i]] = height - constants[i, _LOWERED]
-
-
-@kernel
-def read_k(
-    qpos: FloatArray,
-    qvel: FloatArray,
-    robots: IntArray,
-    constants: FloatArray,
-    bodies: IntArray,
-    body_of: IntArray,
-    carriers: FloatArray,
-    poses: FloatArray,
-    twists: FloatArray,
-    heights: FloatArray,
-    carrier_poses: FloatArray,
-    carrier_lifts: FloatArray,
-    carried_by: IntArray,
-    lifting: IntArray,
-) -> bool:
-    """Write what the physics tells of robots and carriers, and return whether all of it is finite.
-
-    A row of `carriers` is a carrier's x, y in its body, its half length and width, how far its feet are from
-    its middle along both, and its clearance. `lifting` is the body that each robot lifts, -1 for none.
-    """
-    for i in range(robots.shape[0]):
-        at = robots[i]
-        poses[i, 0], poses[i, 1], poses[i, 2] = qpos[at], qpos[at + 1], wrap(qpos[at + 2])
-        c, s = math.cos(qpos[at + 2]), math.sin(qpos[at + 2])
-        twists[i, 0] = c * qvel[at] + s * qvel[at + 1]
-        twists[i, 1] = c * qvel[at + 1] - s * qvel[at]
-        twists[i, 2] = qvel[at + 2]
-        if constants[i, _RAISED] > 0.0:
-            heights[i] = constants[i, _LOWERED] + qpos[at + 3]
-        lifting[i] = -1
-    for j in range(carriers.shape[0]):
-        at = bodies[body_of[j], 0]
-        x, y, z = qpos[at], qpos[at + 1], qpos[at + 2]
-        qw, qx, qy, qz = qpos[at + 3], qpos[at + 4], qpos[at + 5], qpos[at + 6]
-        # The body's axes in the world: x axis, y axis, and the height of each.
-        xx, xy, xz = 1.0 - 2.0 * (qy * qy + qz * qz), 2.0 * (qx * qy + qw * qz), 2.0 * (qx * qz - qw * qy)
-        yx, yy, yz = 2.0 * (qx * qy - qw * qz), 1.0 - 2.0 * (qx * qx + qz * qz), 2.0 * (qy * qz + qw * qx)
-        dx, dy = carriers[j, 0], carriers[j, 1]
-        carrier_poses[j, 0] = x + xx * dx + yx * dy
-        carrier_poses[j, 1] = y + xy * dx + yy * dy
-        carrier_poses[j, 2] = math.atan2(xy, xx)
-        z += xz * dx + yz * dy
-        carrier_lifts[j] = z - abs(xz) * carriers[j, 4] - abs(yz) * carriers[j, 5]
-        carried_by[j] = -1
-        if carrier_lifts[j] < LIFTED:
-            continue
-        under = z + carriers[j, 6] * (xx * yy - xy * yx)
-        for i in range(robots.shape[0]):
-            if abs(heights[i] - under) > NEAR + 0.5 * carriers[j, 2] * (abs(xz) + abs(yz)):
-                continue
-            ex, ey = poses[i, 0] - carrier_poses[j, 0], poses[i, 1] - carrier_poses[j, 1]
-            if abs(ex * xx + ey * xy) < carriers[j, 2] and abs(ex * yx + ey * yy) < carriers[j, 3]:
-                lifting[i] = body_of[j]
-                if carried_by[j] < 0:
-                    carried_by[j] = i
-    for j in range(carriers.shape[0]):
-        if carrier_lifts[j] >= LIFTED and carried_by[j] < 0:
-            # It is joined to carriers that others lift.
-            for i in range(robots.shape[0]):
-                if lifting[i] == body_of[j]:
-                    carried_by[j] = i
-                    break
-    total = 0.0
-    for k in range(qpos.shape[0]):
-        total += qpos[k]
-    return math.isfinite(total)
+            height = min(max(platforms[i], constants[i, LOWERED]), constants[i, RAISED])
+            ctrl[lifters[i]] = height - constants[i, LOWERED]
 
 
 @kernel
@@ -303,19 +230,8 @@ class MujocoPhysics:
         self._found: list[tuple[str, str, float]] = []
         self._begun = np.zeros((64, 3))
         self._lifting = np.full(len(robots), -1, dtype=np.int64)
-        self._constants = np.array([_constants_of(placement.spec) for placement in robots])
-        self._carriers = np.array(
-            [
-                (
-                    *offset,
-                    placement.carrier.length / 2,
-                    placement.carrier.width / 2,
-                    *legs_of(placement.carrier)[0],
-                    placement.carrier.clearance,
-                )
-                for placement, offset in zip(carriers, self._indices.offsets, strict=True)
-            ]
-        ).reshape(-1, 7)
+        self._constants = np.array([constants_of(placement.spec) for placement in robots])
+        self._carriers = carrier_numbers(carriers, self._indices.offsets)
         for row, placement in enumerate(robots):
             at = self._indices.robots[row]
             self._qpos[at : at + 3] = placement.pose
@@ -384,7 +300,7 @@ class MujocoPhysics:
             raise SimError(message) from error
         for name in _ROWS:
             setattr(self, name, np.insert(getattr(self, name), row, 0, axis=0))
-        self._constants[row] = _constants_of(placement.spec)
+        self._constants[row] = constants_of(placement.spec)
         at = self._indices.robots[row]
         self._qpos[at : at + 3] = placement.pose
         self._read()
@@ -509,19 +425,6 @@ class MujocoPhysics:
         if not finite:
             message = f"mujoco: the bodies' state is not finite after {self._time:.2f} s"
             raise SimError(message)
-
-
-def _constants_of(spec: RobotSpec) -> tuple[float, ...]:
-    """Return the row of a robot of a kind."""
-    return (
-        spec.body.mass,
-        yaw_inertia(spec),
-        spec.limits.acceleration,
-        spec.limits.yaw_acceleration,
-        spec.lifter.lowered if spec.lifter else 0.0,
-        spec.lifter.raised if spec.lifter else 0.0,
-        float(spec.holonomic),
-    )
 
 
 def make(scene: Scene, seed: np.random.SeedSequence) -> SimWorld:

@@ -16,7 +16,8 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import RobotPlacement, make_scene
 from swarmbed_core.spec import RobotSpec
 from swarmbed_sim.errors import SimError
-from swarmbed_sim.mujoco_world import DRIVE_TIME, LIFTED, QUIET, MujocoPhysics
+from swarmbed_sim.mujoco_world import MujocoPhysics
+from swarmbed_sim.solid import DRIVE_TIME, LIFTED, QUIET
 
 DOTS = RobotSpec.load("dots")
 RADIUS = DOTS.body.radius

@@ -1,0 +1,187 @@
+"""What bodies in three dimensions have in common, whatever engine moves them: masses, grips, lifting.
+
+What is assumed here of robots and carriers is the same in every world, so that they differ in nothing but how
+they solve it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from swarmbed_core.geometry import wrap
+from swarmbed_core.kernel import kernel
+from swarmbed_core.scene import legs_of
+from swarmbed_core.spec import DiscBody
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scene import CarrierPlacement
+    from swarmbed_core.spec import RobotSpec
+
+    from swarmbed_sim.physics import IntArray
+
+WALL: Final = 0.2
+"""Thickness in metres of the outer walls, outwards."""
+INNER_WALL: Final = 0.01
+"""Thickness in metres of the arena's other walls, about the line that is given."""
+PLATFORM_MASS: Final = 0.2
+"""Kilograms of a robot's mass that its lifting platform has: assumed."""
+LEG_SHARE: Final = 0.1
+"""Share of a carrier's mass that one leg has: assumed."""
+PAYLOAD_HEIGHT: Final = 0.1
+"""Height in metres of what lies on a tray: assumed."""
+GRIP_FLOOR: Final = 0.5
+GRIP_PLATFORM: Final = 1.0
+GRIP_BODY: Final = 0.2
+"""Friction of feet on the floor, of a platform under a tray, of robots' bodies on all they touch: assumed."""
+DRIVE_TIME: Final = 0.02
+"""Seconds in which a robot's velocity comes within 37% of what is asked: assumed of its motors' control."""
+SIDE_GRIP: Final = 8.0
+"""m/s² at which the wheels of a differential robot slip sideways: rubber's 0.8 g, assumed."""
+QUIET: Final = 0.5
+"""Seconds without touching after which a contact begins anew."""
+APART: Final = 0.05
+"""Seconds without touching after which a contact that comes in faster than what was told is told again."""
+LIFTED: Final = 0.002
+"""Metres of all feet above the floor that make a carrier lifted."""
+NEAR: Final = 0.004
+"""Metres between a platform and the tray that it carries, at most: both tilt and give a little."""
+FLAT: Final = 0.7
+"""A platform touches a tray from below if the contact's normal is this steep, else it hits its side."""
+
+# Columns of the robots' constants.
+MASS, INERTIA, ACCELERATION, YAW_ACCELERATION, LOWERED, RAISED, HOLONOMIC = range(7)
+
+
+def yaw_inertia(robot: RobotSpec) -> float:
+    """Return the moment of inertia of a kind of robot about its middle, all of it of one density."""
+    body = robot.body
+    if isinstance(body, DiscBody):
+        return 0.5 * body.mass * body.radius**2
+    return body.mass * (body.length**2 + body.width**2) / 12
+
+
+def constants_of(spec: RobotSpec) -> tuple[float, ...]:
+    """Return the row of a robot of a kind."""
+    return (
+        spec.body.mass,
+        yaw_inertia(spec),
+        spec.limits.acceleration,
+        spec.limits.yaw_acceleration,
+        spec.lifter.lowered if spec.lifter else 0.0,
+        spec.lifter.raised if spec.lifter else 0.0,
+        float(spec.holonomic),
+    )
+
+
+def middle(carriers: Sequence[CarrierPlacement]) -> tuple[float, float, float]:
+    """Return the middle of joined carriers, and which way they look."""
+    x, y = np.mean([placement.pose[:2] for placement in carriers], axis=0).tolist()
+    return x, y, carriers[0].pose[2]
+
+
+def joined(carriers: Sequence[CarrierPlacement]) -> tuple[IntArray, FloatArray]:
+    """Return for each carrier the body that it is of, with those joined to it, and its x, y in that."""
+    groups: dict[int, list[int]] = {}
+    for row, placement in enumerate(carriers):
+        groups.setdefault(placement.body, []).append(row)
+    body_of = np.zeros(len(carriers), dtype=np.int64)
+    offsets = np.zeros((len(carriers), 2))
+    for number, rows in enumerate(groups.values()):
+        x, y, yaw = middle([carriers[row] for row in rows])
+        c, s = math.cos(yaw), math.sin(yaw)
+        for row in rows:
+            dx, dy = carriers[row].pose[0] - x, carriers[row].pose[1] - y
+            body_of[row] = number
+            offsets[row] = c * dx + s * dy, c * dy - s * dx
+    return body_of, offsets
+
+
+def carrier_numbers(carriers: Sequence[CarrierPlacement], offsets: FloatArray) -> FloatArray:
+    """Return the rows that `read_k` takes of carriers with their places in their bodies."""
+    return np.array(
+        [
+            (
+                *offset,
+                placement.carrier.length / 2,
+                placement.carrier.width / 2,
+                *legs_of(placement.carrier)[0],
+                placement.carrier.clearance,
+            )
+            for placement, offset in zip(carriers, offsets, strict=True)
+        ]
+    ).reshape(-1, 7)
+
+
+@kernel
+def read_k(
+    qpos: FloatArray,
+    qvel: FloatArray,
+    robots: IntArray,
+    constants: FloatArray,
+    bodies: IntArray,
+    body_of: IntArray,
+    carriers: FloatArray,
+    poses: FloatArray,
+    twists: FloatArray,
+    heights: FloatArray,
+    carrier_poses: FloatArray,
+    carrier_lifts: FloatArray,
+    carried_by: IntArray,
+    lifting: IntArray,
+) -> bool:
+    """Write what the physics tells of robots and carriers, and return whether all of it is finite.
+
+    A row of `carriers` is a carrier's x, y in its body, its half length and width, how far its feet are from
+    its middle along both, and its clearance. `lifting` is the body that each robot lifts, -1 for none.
+    """
+    for i in range(robots.shape[0]):
+        at = robots[i]
+        poses[i, 0], poses[i, 1], poses[i, 2] = qpos[at], qpos[at + 1], wrap(qpos[at + 2])
+        c, s = math.cos(qpos[at + 2]), math.sin(qpos[at + 2])
+        twists[i, 0] = c * qvel[at] + s * qvel[at + 1]
+        twists[i, 1] = c * qvel[at + 1] - s * qvel[at]
+        twists[i, 2] = qvel[at + 2]
+        if constants[i, RAISED] > 0.0:
+            heights[i] = constants[i, LOWERED] + qpos[at + 3]
+        lifting[i] = -1
+    for j in range(carriers.shape[0]):
+        at = bodies[body_of[j], 0]
+        x, y, z = qpos[at], qpos[at + 1], qpos[at + 2]
+        qw, qx, qy, qz = qpos[at + 3], qpos[at + 4], qpos[at + 5], qpos[at + 6]
+        # The body's axes in the world: x axis, y axis, and the height of each.
+        xx, xy, xz = 1.0 - 2.0 * (qy * qy + qz * qz), 2.0 * (qx * qy + qw * qz), 2.0 * (qx * qz - qw * qy)
+        yx, yy, yz = 2.0 * (qx * qy - qw * qz), 1.0 - 2.0 * (qx * qx + qz * qz), 2.0 * (qy * qz + qw * qx)
+        dx, dy = carriers[j, 0], carriers[j, 1]
+        carrier_poses[j, 0] = x + xx * dx + yx * dy
+        carrier_poses[j, 1] = y + xy * dx + yy * dy
+        carrier_poses[j, 2] = math.atan2(xy, xx)
+        z += xz * dx + yz * dy
+        carrier_lifts[j] = z - abs(xz) * carriers[j, 4] - abs(yz) * carriers[j, 5]
+        carried_by[j] = -1
+        if carrier_lifts[j] < LIFTED:
+            continue
+        under = z + carriers[j, 6] * (xx * yy - xy * yx)
+        for i in range(robots.shape[0]):
+            if abs(heights[i] - under) > NEAR + 0.5 * carriers[j, 2] * (abs(xz) + abs(yz)):
+                continue
+            ex, ey = poses[i, 0] - carrier_poses[j, 0], poses[i, 1] - carrier_poses[j, 1]
+            if abs(ex * xx + ey * xy) < carriers[j, 2] and abs(ex * yx + ey * yy) < carriers[j, 3]:
+                lifting[i] = body_of[j]
+                if carried_by[j] < 0:
+                    carried_by[j] = i
+    for j in range(carriers.shape[0]):
+        if carrier_lifts[j] >= LIFTED and carried_by[j] < 0:
+            # It is joined to carriers that others lift.
+            for i in range(robots.shape[0]):
+                if lifting[i] == body_of[j]:
+                    carried_by[j] = i
+                    break
+    total = 0.0
+    for k in range(qpos.shape[0]):
+        total += qpos[k]
+    return math.isfinite(total)
