@@ -10,10 +10,11 @@ import pytest
 
 SRC = Path(__file__).resolve().parents[2]
 
-# core <- behaviours, sim, gazebo, hardware, bridges <- robot <- reality <- experiments <- portal
+# core <- behaviours, sim, hardware, bridges <- gazebo <- robot <- reality <- experiments <- portal
 LAYERS = [
     {"swarmbed_core"},
-    {"swarmbed_behaviours", "swarmbed_sim", "swarmbed_gazebo", "swarmbed_hardware", "swarmbed_bridges"},
+    {"swarmbed_behaviours", "swarmbed_sim", "swarmbed_hardware", "swarmbed_bridges"},
+    {"swarmbed_gazebo"},
     {"swarmbed_robot"},
     {"swarmbed_reality"},
     {"swarmbed_experiments"},
@@ -59,7 +60,7 @@ def python_files():
 
 
 def test_every_package_of_ours_has_its_place():
-    known = set(RANK) | {"swarmbed_interfaces", "swarmbed_bringup"}
+    known = set(RANK) | {"swarmbed_interfaces", "swarmbed_bringup", "swarmbed_gazebo_plugin"}
     found = {
         path.parent.name for path in SRC.glob("*/package.xml") if path.parent.name.startswith("swarmbed")
     }

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 SEEDS = 2**32
 CONFIDENCE = 0.95
 PERCENTILES = (5, 25, 50, 75, 95)
-PACKAGES = ("swarmbed_core", "swarmbed_sim", "swarmbed_behaviours", "swarmbed_experiments")
+PACKAGES = ("swarmbed_core", "swarmbed_sim", "swarmbed_gazebo", "swarmbed_behaviours", "swarmbed_experiments")
 """What a run is computed by ..."""
 DEPENDENCIES = ("numpy", "numba", "mujoco", "ruckig", "scipy", "py_trees")
 """... and with."""

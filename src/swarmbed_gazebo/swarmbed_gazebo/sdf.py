@@ -1,0 +1,380 @@
+"""World files for Gazebo, SDF 1.7, made from a scene: what moves, what stands, and what all of it looks like.
+
+Shapes and numbers are those of the scene and the robots' files. Robots are discs or boxes that slide without
+friction: their drives are forces, which the plugin applies. Whoever opens such a file by hand sees everything
+in its place.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+import numpy as np
+from swarmbed_core.scenario import BoxObstacle
+from swarmbed_core.scene import legs_of
+from swarmbed_core.spec import DiscBody
+from swarmbed_sim.solid import (
+    GRIP_BODY,
+    GRIP_FLOOR,
+    GRIP_PLATFORM,
+    INNER_WALL,
+    LEG_SHARE,
+    PAYLOAD_HEIGHT,
+    PLATFORM_MASS,
+    WALL,
+    joined,
+    middle,
+    yaw_inertia,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scene import CarrierPlacement, RobotPlacement, Scene
+
+_Mass = tuple[float, tuple[float, float, float], tuple[float, float, float]]
+"""Kilograms, where they are, and the sides of the box in which they are."""
+
+PLUGIN: Final = "libswarmbed_gazebo11.so"
+SUBSTEP: Final = 0.002
+"""Seconds of one step of the physics."""
+ITERATIONS: Final = 50
+PLATE: Final = 0.01
+"""Thickness in metres of a robot's lifting platform."""
+GAP: Final = 0.002
+"""Metres by which a robot's body ends below its platform, and above the floor."""
+STIFF: Final = 1e6
+DAMPED: Final = 1e3
+"""N/m and Ns/m of contacts."""
+
+
+def _numbers(values: Sequence[float]) -> str:
+    """Write numbers so that none of their digits is lost, and 0 as such."""
+    return " ".join(repr(float(value) + 0.0) for value in values)
+
+
+def _add(
+    parent: ET.Element, tag: str, text: str | float | Sequence[float] = "", **attributes: str
+) -> ET.Element:
+    """Add an element with a text or numbers."""
+    made = ET.SubElement(parent, tag, attributes)
+    if isinstance(text, (int, float)):
+        text = _numbers([text])
+    made.text = text if isinstance(text, str) else _numbers(text)
+    if not made.text:
+        made.text = None
+    return made
+
+
+def _pose(parent: ET.Element, x: float, y: float, z: float = 0.0, yaw: float = 0.0) -> None:
+    if any((x, y, z, yaw)):
+        _add(parent, "pose", (x, y, z, 0.0, 0.0, yaw))
+
+
+def _shape(parent: ET.Element, kind: str, size: Sequence[float]) -> None:
+    geometry = _add(parent, "geometry")
+    shape = _add(geometry, kind)
+    if kind == "box":
+        _add(shape, "size", size)
+    elif kind == "sphere":
+        _add(shape, "radius", size[0])
+    else:
+        _add(shape, "radius", size[0])
+        _add(shape, "length", size[1])
+
+
+def _inertial(link: ET.Element, mass: float, inertia: Sequence[float], z: float = 0.0) -> None:
+    inertial = _add(link, "inertial")
+    _pose(inertial, 0, 0, z)
+    _add(inertial, "mass", mass)
+    table = _add(inertial, "inertia")
+    for name, value in zip(("ixx", "iyy", "izz"), inertia, strict=True):
+        _add(table, name, value)
+    for name in ("ixy", "ixz", "iyz"):
+        _add(table, name, 0.0)
+
+
+class _Builder:
+    """Writes one world."""
+
+    def __init__(self, scene: Scene, socket: str) -> None:
+        self.scene = scene
+        self.plugin = ET.Element("plugin", name="swarmbed", filename=PLUGIN)
+        _add(self.plugin, "socket", socket)
+        self.root = ET.Element("sdf", version="1.7")
+        self.world = _add(self.root, "world", name="swarmbed")
+
+    def build(self) -> str:
+        """Return the file's text."""
+        world = self.world
+        physics = _add(world, "physics", name="swarmbed", type="ode", default="true")
+        _add(physics, "max_step_size", SUBSTEP)
+        _add(physics, "real_time_factor", 0.0)
+        _add(physics, "real_time_update_rate", 0.0)
+        solver = _add(_add(physics, "ode"), "solver")
+        _add(solver, "type", "quick")
+        _add(solver, "iters", str(ITERATIONS))
+        light = _add(world, "light", name="lamps", type="directional")
+        _pose(light, 0, 0, 10)
+        _add(light, "diffuse", (0.4, 0.4, 0.4, 1.0))
+        _add(light, "direction", (0.1, 0.2, -1.0))
+        _add(light, "cast_shadows", "false")
+        look = _add(world, "scene")
+        _add(look, "ambient", (0.75, 0.75, 0.75, 1.0))
+        _add(look, "background", (0.7, 0.7, 0.7, 1.0))
+        _add(look, "shadows", "false")
+        self._floor()
+        self._statics()
+        for robot in self.scene.robots:
+            world.append(robot_model(robot))
+        body_of, offsets = joined(self.scene.carriers)
+        for number in range(int(body_of.max(initial=-1)) + 1):
+            self._carriers(number, np.flatnonzero(body_of == number).tolist(), offsets)
+        world.append(self._plugin())
+        ET.indent(self.root)
+        return '<?xml version="1.0"?>\n' + ET.tostring(self.root, encoding="unicode") + "\n"
+
+    def _floor(self) -> None:
+        link = self._static("floor")
+        for tag in ("collision", "visual"):
+            part = _add(link, tag, name="floor")
+            plane = _add(_add(part, "geometry"), "plane")
+            _add(plane, "normal", (0, 0, 1))
+            _add(plane, "size", (40, 40))
+            if tag == "collision":
+                _surface(part, GRIP_FLOOR)
+            else:
+                _light(part, 0.45)
+
+    def _static(self, name: str, pose: tuple[float, float, float] = (0, 0, 0), z: float = 0.0) -> ET.Element:
+        model = _add(self.world, "model", name=name)
+        _add(model, "static", "true")
+        _pose(model, *pose[:2], z, pose[2])
+        return _add(model, "link", name="link")
+
+    def _standing(
+        self,
+        link: ET.Element,
+        name: str,
+        kind: str,
+        size: Sequence[float],
+        place: Sequence[float],
+        light: float,
+    ) -> None:
+        """Add a shape that stands fast."""
+        for tag in ("collision", "visual"):
+            part = _add(link, tag, name=name)
+            _pose(part, *place)
+            _shape(part, kind, size)
+            if tag == "collision":
+                _surface(part, GRIP_BODY)
+            else:
+                _light(part, light)
+
+    def _statics(self) -> None:
+        arena = self.scene.arena
+        height = arena.wall_height
+        walls = self._static("wall")
+        if arena.size is not None:
+            length, width = arena.size
+            out_x, out_y = (length + WALL) / 2, (width + WALL) / 2
+            for sign, side in ((1, "plus"), (-1, "minus")):
+                across, along = (WALL, width + 2 * WALL, height), (length, WALL, height)
+                self._standing(walls, f"x_{side}", "box", across, (sign * out_x, 0, height / 2), 0.75)
+                self._standing(walls, f"y_{side}", "box", along, (0, sign * out_y, height / 2), 0.75)
+        for i, (x1, y1, x2, y2) in enumerate(arena.walls):
+            place = ((x1 + x2) / 2, (y1 + y2) / 2, height / 2, math.atan2(y2 - y1, x2 - x1))
+            size = (math.hypot(x2 - x1, y2 - y1), INNER_WALL, height)
+            self._standing(walls, f"inner{i}", "box", size, place, 0.75)
+        for i, item in enumerate(self.scene.obstacles, start=1):
+            link = self._static(f"obstacle{i}", item.pose, item.height / 2)
+            if isinstance(item, BoxObstacle):
+                self._standing(link, "box", "box", (*item.size, item.height), (0, 0, 0), 0.6)
+            else:
+                self._standing(link, "pillar", "cylinder", (item.radius, item.height), (0, 0, 0), 0.6)
+
+    def _carriers(self, number: int, rows: Sequence[int], offsets: FloatArray) -> None:
+        """Add carriers that are joined, as one model."""
+        carriers = [self.scene.carriers[row] for row in rows]
+        x, y, yaw = middle(carriers)
+        model = _mobile(f"carriers{number}", (x, y, yaw))
+        self.world.append(model)
+        link = _add(model, "link", name="link")
+        thick = self.scene.markers.sides.rise + self.scene.markers.sides.size / 2
+        masses: list[_Mass] = []
+        for row, placement in zip(rows, carriers, strict=True):
+            masses += _carrier(link, placement, thick, *offsets[row].tolist())
+        _weigh(link, masses)
+        _add(_add(self.plugin, "carriers"), "model", f"carriers{number}")
+        for row, placement in zip(rows, carriers, strict=True):
+            self._thing(len(self.scene.robots) + row, f"carriers{number}", f"{placement.name}_")
+
+    def _thing(self, number: int, model: str, collisions: str = "") -> None:
+        """Tell the plugin that the collisions of a model whose names begin so are of a thing."""
+        thing = _add(self.plugin, "thing")
+        for tag, text in (("model", model), ("collisions", collisions), ("number", str(number))):
+            _add(thing, tag, text)
+
+    def _plugin(self) -> ET.Element:
+        """Return the plugin, which knows all by name that the proxy knows by number."""
+        first = len(self.scene.robots) + len(self.scene.carriers)
+        for row, robot in enumerate(self.scene.robots):
+            _add(_add(self.plugin, "robot"), "model", robot.name)
+            self._thing(row, robot.name)
+        self._thing(first, "wall")
+        for i in range(1, len(self.scene.obstacles) + 1):
+            self._thing(first + i, f"obstacle{i}")
+        return self.plugin
+
+
+def _surface(part: ET.Element, grip: float) -> None:
+    surface = _add(part, "surface")
+    friction = _add(_add(surface, "friction"), "ode")
+    _add(friction, "mu", grip)
+    _add(friction, "mu2", grip)
+    contact = _add(_add(surface, "contact"), "ode")
+    _add(contact, "kp", STIFF)
+    _add(contact, "kd", DAMPED)
+    _add(contact, "max_vel", 0.1)
+    _add(contact, "min_depth", 0.0002)
+
+
+def _light(part: ET.Element, light: float) -> None:
+    material = _add(part, "material")
+    for kind in ("ambient", "diffuse"):
+        _add(material, kind, (light, light, light, 1.0))
+    _add(material, "specular", (0, 0, 0, 1))
+
+
+def _part(
+    link: ET.Element,
+    name: str,
+    kind: str,
+    size: Sequence[float],
+    place: Sequence[float],
+    grip: float,
+    light: float,
+) -> None:
+    """Add a shape that touches and is seen."""
+    for tag in ("collision", "visual"):
+        part = _add(link, tag, name=name)
+        _pose(part, *place)
+        _shape(part, kind, size)
+        if tag == "collision":
+            _surface(part, grip)
+        else:
+            _light(part, light)
+
+
+def _mobile(name: str, pose: tuple[float, float, float]) -> ET.Element:
+    """Return the model of what moves, standing on the floor."""
+    model = ET.Element("model", name=name)
+    x, y, yaw = pose
+    _pose(model, x, y, 0, yaw)
+    # What sleeps is held fast by the engine, also on a platform that drives away below it.
+    _add(model, "allow_auto_disable", "false")
+    return model
+
+
+def robot_model(placement: RobotPlacement) -> ET.Element:
+    """Return a robot as a model: its body, and its lifting platform on a joint."""
+    spec, body = placement.spec, placement.spec.body
+    model = _mobile(placement.name, placement.pose)
+    link = _add(model, "link", name="body")
+    height = body.height - (PLATE + GAP if spec.lifter else 0.0) - GAP
+    mass = body.mass - (PLATFORM_MASS if spec.lifter else 0.0)
+    turn = yaw_inertia(spec)
+    _inertial(link, mass, (0.5 * turn, 0.5 * turn, turn), height / 4)
+    kind = "cylinder" if isinstance(body, DiscBody) else "box"
+    size = (body.radius, height) if isinstance(body, DiscBody) else (body.length, body.width, height)
+    # On the floor without friction: its drives hold and push it.
+    _part(link, "body", kind, size, (0, 0, height / 2), 0.0, 0.25)
+    if spec.lifter:
+        radius = 0.7 * (body.radius if isinstance(body, DiscBody) else min(body.length, body.width) / 2)
+        platform = _add(model, "link", name="platform")
+        _pose(platform, 0, 0, spec.lifter.lowered - PLATE / 2)
+        small = PLATFORM_MASS * radius**2
+        _inertial(platform, PLATFORM_MASS, (small, small, small))
+        _part(platform, "plate", "cylinder", (radius, PLATE), (0, 0, 0), GRIP_PLATFORM, 0.6)
+        joint = _add(model, "joint", name="lift", type="prismatic")
+        _add(joint, "parent", "body")
+        _add(joint, "child", "platform")
+        axis = _add(joint, "axis")
+        _add(axis, "xyz", (0, 0, 1))
+        limit = _add(axis, "limit")
+        _add(limit, "lower", -0.001)
+        _add(limit, "upper", spec.lifter.raised - spec.lifter.lowered + 0.001)
+    return model
+
+
+def _carrier(link: ET.Element, placement: CarrierPlacement, thick: float, x: float, y: float) -> list[_Mass]:
+    """Add a carrier's tray, legs and payload; return their masses, where they are and how large."""
+    name, carrier = placement.name, placement.carrier
+    tray = (carrier.length, carrier.width, thick)
+    at = (x, y, carrier.clearance + thick / 2)
+    _part(link, f"{name}_tray", "box", tray, at, GRIP_PLATFORM, 0.6)
+    masses = [(carrier.mass * (1 - 4 * LEG_SHARE), at, tray)]
+    for i, (ahead, left) in enumerate(legs_of(carrier).tolist()):
+        place = (x + ahead, y + left, carrier.clearance / 2)
+        _part(
+            link,
+            f"{name}_leg{i}",
+            "cylinder",
+            (carrier.leg_radius, carrier.clearance),
+            place,
+            GRIP_FLOOR,
+            0.35,
+        )
+        masses.append((carrier.mass * LEG_SHARE, place, (0.0, 0.0, carrier.clearance)))
+    if placement.payload > 0:
+        size = (carrier.length / 3, carrier.width / 3, PAYLOAD_HEIGHT)
+        place = (x, y, carrier.clearance + thick + PAYLOAD_HEIGHT / 2)
+        visual = _add(link, "visual", name=f"{name}_payload")
+        _pose(visual, *place)
+        _shape(visual, "box", size)
+        _light(visual, 0.35)
+        masses.append((placement.payload, place, size))
+    return masses
+
+
+def _weigh(
+    link: ET.Element,
+    masses: Sequence[_Mass],
+) -> None:
+    """Give a link the mass and the inertia of boxes of some sizes in their places."""
+    total = sum(mass for mass, _, _ in masses)
+    centre = [sum(mass * at[i] for mass, at, _ in masses) / total for i in range(3)]
+    inertia = [0.0, 0.0, 0.0]
+    for mass, at, size in masses:
+        for i in range(3):
+            j, k = (i + 1) % 3, (i + 2) % 3
+            inertia[i] += mass * (
+                (size[j] ** 2 + size[k] ** 2) / 12 + (at[j] - centre[j]) ** 2 + (at[k] - centre[k]) ** 2
+            )
+    inertial = _add(link, "inertial")
+    _pose(inertial, *centre)
+    _add(inertial, "mass", total)
+    table = _add(inertial, "inertia")
+    for name, value in zip(("ixx", "iyy", "izz"), inertia, strict=True):
+        _add(table, name, value)
+    for name in ("ixy", "ixz", "iyz"):
+        _add(table, name, 0.0)
+
+
+def world_text(scene: Scene, socket: str = "") -> str:
+    """Return the world file of a scene.
+
+    Args:
+        scene: what is in it.
+        socket: where the proxy listens; without one the world stands as it is made, for people to look at.
+    """
+    return _Builder(scene, socket).build()
+
+
+def things_of(scene: Scene) -> tuple[str, ...]:
+    """Return the names of the things in the order in which the plugin numbers them."""
+    robots, carriers = ([item.name for item in items] for items in (scene.robots, scene.carriers))
+    return (*robots, *carriers, "wall", *(f"obstacle{i}" for i in range(1, len(scene.obstacles) + 1)))

@@ -1,0 +1,183 @@
+"""One gzserver: started, waited for, asked and answered in lock-step, and ended with whoever started it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from swarmbed_gazebo.errors import GazeboError
+from swarmbed_gazebo.place import find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+START: Final = 120.0
+"""Seconds that a server is given to start: it takes two, but machines may be busy."""
+ANSWER: Final = 60.0
+"""Seconds that it is given to answer; it takes milliseconds."""
+END: Final = 5.0
+"""Seconds that it is given to end."""
+LOOK: Final = 0.1
+TRIES: Final = 3
+"""Starts that are tried if another program takes the port in between."""
+LAST_WORDS: Final = 4
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+CHATTER = re.compile(
+    r"\[(Msg|Wrn)\]|ALSA|^AL lib|OpenAL|audio|open display|^(Gazebo multi|Copyright|Released|http)"
+)
+"""What every server without a screen and a loudspeaker says."""
+FATAL = re.compile(r"Error (parsing|Code)|Error: +Could not|Unable to read|Failed to load plugin")
+_SIZE = struct.Struct("<I")
+
+
+class Server:
+    """A gzserver with one world, which moves only when it is asked to."""
+
+    def __init__(self, world: Callable[[str], str], seed: int) -> None:
+        """Start it and wait until it has made the world.
+
+        Args:
+            world: makes the text of the world file from the path at which the proxy listens.
+            seed: of Gazebo's own chance.
+
+        Raises:
+            GazeboError: it does not start.
+        """
+        self._folder = tempfile.TemporaryDirectory(prefix="swarmbed-gazebo-")
+        folder = Path(self._folder.name)
+        self._log = folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line: socket.socket | None = None
+        try:
+            place = find()
+            path = folder / "socket"
+            file = folder / "swarmbed.world"
+            file.write_text(world(str(path)), encoding="utf-8")
+            with socket.socket(socket.AF_UNIX) as door:
+                door.bind(str(path))
+                door.listen(1)
+                door.settimeout(LOOK)
+                for left in range(TRIES - 1, -1, -1):
+                    with self._log.open("wb") as log:
+                        self._process = subprocess.Popen(  # noqa: S603 - the path is ours
+                            [place.server, "--verbose", "--minimal_comms", "--seed", str(seed), str(file)],
+                            env=place.environment(_free_port()),
+                            stdin=subprocess.DEVNULL,
+                            stdout=log,
+                            stderr=subprocess.STDOUT,
+                            # Ctrl-C is for whoever started it.
+                            start_new_session=True,
+                        )
+                    self._line = self._wait(door, again=left > 0)
+                    if self._line is not None:
+                        break
+        except OSError as error:
+            self.close()
+            message = f"gzserver does not start: {error}"
+            raise GazeboError(message) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _wait(self, door: socket.socket, *, again: bool) -> socket.socket | None:
+        """Wait until the world is made; return the line to it, None to try again."""
+        end = time.monotonic() + START
+        while time.monotonic() < end:
+            with contextlib.suppress(TimeoutError):
+                line, _ = door.accept()
+                line.settimeout(ANSWER)
+                return line
+            if self._process is not None and self._process.poll() is not None:
+                if again and "address already in use" in self._said().lower():
+                    return None
+                raise GazeboError(self._how_it_ended("did not start"))
+            if FATAL.search(said := self._said()):
+                # It would go on with an empty world.
+                message = f"gzserver does not take the world; it says: {said}"
+                raise GazeboError(message)
+        message = f"gzserver has not made the world within {START:.0f} s; its last words: {self._said()}"
+        raise GazeboError(message)
+
+    def ask(self, request: bytes) -> bytes:
+        """Return the answer to a request.
+
+        Raises:
+            GazeboError: the server has died.
+        """
+        line = self._line
+        if line is None:
+            message = "gzserver was closed"
+            raise GazeboError(message)
+        try:
+            line.sendall(_SIZE.pack(len(request)) + request)
+            (size,) = _SIZE.unpack(_receive(line, _SIZE.size))
+            return _receive(line, size)
+        except TimeoutError:
+            message = f"gzserver has not answered within {ANSWER:.0f} s"
+            raise GazeboError(message) from None
+        except OSError:
+            if self._process is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(END)
+            raise GazeboError(self._how_it_ended("is gone")) from None
+
+    def _how_it_ended(self, what: str) -> str:
+        status = None if self._process is None else self._process.poll()
+        how = "its line is cut" if status is None else f"exit status {status}"
+        if status is not None and status < 0:
+            with contextlib.suppress(ValueError):
+                how = signal.Signals(-status).name
+        return f"gzserver {what} ({how}); its last words: {self._said()}"
+
+    def _said(self) -> str:
+        """Return the last lines of its log that matter, without colours."""
+        text = self._log.read_bytes()[-8000:].decode(errors="replace") if self._log.is_file() else ""
+        lines = [line.strip() for line in COLOUR.sub("", text).splitlines()]
+        return (
+            " / ".join([line for line in lines if line and not CHATTER.search(line)][-LAST_WORDS:]) or "none"
+        )
+
+    def close(self) -> None:
+        """End it; whatever it does it is gone then."""
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                # Without its line the plugin ends it.
+                process.wait(END if line is not None else 0.0)
+            process.kill()
+            process.wait()
+        self._folder.cleanup()
+
+
+def _receive(line: socket.socket, size: int) -> bytes:
+    """Return so many bytes.
+
+    Raises:
+        ConnectionError: there are no more.
+    """
+    parts: list[bytes] = []
+    while size:
+        part = line.recv(size)
+        if not part:
+            raise ConnectionError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _free_port() -> int:
+    """Return a port that nobody has; whoever takes it first has it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,245 @@
+"""Gazebo as a world: it drives, lifts, tells contacts, repeats itself, and dies with a word."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import make_scene
+from swarmbed_gazebo import server as server_module
+from swarmbed_gazebo.errors import GazeboError
+from swarmbed_gazebo.place import find
+from swarmbed_gazebo.sdf import world_text
+from swarmbed_gazebo.server import Server
+from swarmbed_gazebo.world import GazeboPhysics
+from swarmbed_sim.mujoco_world import MujocoPhysics
+
+try:
+    find()
+    MISSING = ""
+except GazeboError as error:
+    MISSING = str(error)
+needs_gazebo = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+
+def scene_of(robots, carriers=(), **changes):
+    data = {
+        "version": 1,
+        "title": "test",
+        "time_limit": 10,
+        "robots": [{"place": {"poses": robots}}],
+        "carriers": [{"place": {"poses": carriers}}] if carriers else [],
+        "controller": {"name": "random_walk"},
+    }
+    return make_scene(Scenario.model_validate(data | changes))
+
+
+@contextlib.contextmanager
+def bodies(robots, carriers=(), kind=GazeboPhysics, **changes):
+    made = kind(scene_of(robots, carriers, **changes))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def go(physics, seconds, velocity=(0.0, 0.0, 0.0), platform=0.145):
+    """Drive all robots alike; return the first one's velocities over time."""
+    count = len(physics.poses)
+    told = []
+    for _ in range(round(seconds / physics.timestep)):
+        wanted = np.tile(np.array(velocity, dtype=float), (count, 1))
+        physics.advance(wanted, np.ones(count, dtype=np.bool_), np.full(count, platform))
+        told.append(physics.twists[0].copy())
+    return np.array(told)
+
+
+@needs_gazebo
+@pytest.mark.parametrize("velocity", [(0.5, 0.0, 0.0), (0.0, -0.3, 0.0), (0.0, 0.0, 1.5), (0.3, 0.2, -1.0)])
+def test_it_follows_a_velocity_as_mujoco_does(velocity):
+    runs = []
+    for kind in (GazeboPhysics, MujocoPhysics):
+        with bodies([[0.0, 0.0, 0.7]], kind=kind) as physics:
+            runs.append((go(physics, 0.6, velocity), go(physics, 0.4), physics.poses[0].copy()))
+    (up, down, end), (up_there, _, end_there) = runs
+    for axis in np.flatnonzero(velocity):
+        wanted = velocity[axis]
+        rises = [int(np.argmax(np.abs(run[:, axis]) > 0.9 * abs(wanted))) for run in (up, up_there)]
+        assert abs(rises[0] - rises[1]) <= max(0.1 * rises[1], 1)
+        assert up[-1, axis] == pytest.approx(wanted, rel=0.02)
+    assert np.abs(down[-1]).max() < 0.01
+    assert end == pytest.approx(end_there, abs=0.02)
+    assert np.abs(up - up_there).max() < 0.1
+
+
+@needs_gazebo
+def test_it_lifts_and_carries_and_puts_down():
+    with bodies([[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.3]]) as physics:
+        go(physics, 0.2)
+        assert physics.carried_by.tolist() == [-1]
+        assert abs(physics.carrier_lifts[0]) < 0.001
+        for height in np.linspace(0.145, 0.197, 100):
+            go(physics, 0.01, platform=height)
+        go(physics, 0.5, platform=0.197)
+        assert physics.heights[0] == pytest.approx(0.197, abs=5e-4)
+        assert physics.carried_by.tolist() == [0]
+        assert physics.carrier_lifts[0] == pytest.approx(0.197 - 0.175, abs=1e-3)
+        before = physics.carrier_poses[0, :2] - physics.poses[0, :2]
+        go(physics, 2.0, (0.3, 0.0, 0.0), 0.197)
+        go(physics, 0.5, platform=0.197)
+        assert physics.poses[0, 0] > 0.5
+        assert physics.carrier_poses[0, :2] - physics.poses[0, :2] == pytest.approx(before, abs=0.003)
+        for height in np.linspace(0.197, 0.145, 100):
+            go(physics, 0.01, platform=height)
+        go(physics, 0.3)
+        assert physics.carried_by.tolist() == [-1]
+        # Platform under tray is no contact.
+        assert physics.contacts() == []
+
+
+@needs_gazebo
+def test_contacts_are_told_once_with_how_fast_they_closed_in():
+    with bodies([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.6, 1.0, 3.0]]) as physics:
+        go(physics, 0.5)
+        assert physics.contacts() == []
+        count = 150
+        for _ in range(count):
+            wanted = np.array([[0.4, 0.0, 0.0], [0.3, 0.0, 0.0], [0.0, 0.0, 0.0]])
+            physics.advance(wanted, np.ones(3, dtype=np.bool_), np.full(3, 0.145))
+        told = physics.contacts()
+        assert [item[:2] for item in told] == [("dots1", "wall"), ("dots2", "dots3")]
+        assert [item[2] for item in told] == pytest.approx([0.4, 0.3], abs=0.03)
+        assert physics.poses[0, 0] == pytest.approx(2.5 - 0.125, abs=0.005)
+
+
+@needs_gazebo
+def test_hands_put_things_elsewhere():
+    with bodies([[0.0, 0.0, 0.0]], [[1.0, 1.0, 0.0]]) as physics:
+        go(physics, 0.3, (0.5, 0.0, 0.0))
+        physics.move_robot(0, (-1.0, -1.0, 2.0))
+        physics.move_carrier(0, (-1.0, 1.0, 1.0))
+        assert physics.poses[0] == pytest.approx([-1.0, -1.0, 2.0])
+        assert physics.twists[0] == pytest.approx([0.0, 0.0, 0.0])
+        assert physics.carrier_poses[0] == pytest.approx([-1.0, 1.0, 1.0])
+        go(physics, 0.3)
+        assert physics.carrier_poses[0] == pytest.approx([-1.0, 1.0, 1.0], abs=1e-3)
+
+
+def trace(seed):
+    """Return a digest of a run with collisions and lifting."""
+    rng = np.random.default_rng(7)
+    digest = hashlib.sha256()
+    scene = scene_of(
+        [[-1.0, -1.0, 0.0], [0.0, -1.0, 1.0], [1.0, -1.0, 2.0]], [[-1.0, -1.0, 0.0], [0.0, 0.3, 0.0]]
+    )
+    physics = GazeboPhysics(scene, seed)
+    try:
+        for k in range(100):
+            if k % 10 == 0:
+                wanted = rng.normal(0.0, 0.7, (3, 3))
+            physics.advance(wanted, np.ones(3, dtype=np.bool_), np.full(3, 0.145 + 0.0005 * k))
+            for array in (physics.poses, physics.twists, physics.carrier_poses, physics.carrier_lifts):
+                digest.update(array.tobytes())
+    finally:
+        physics.close()
+    return digest.hexdigest()
+
+
+@needs_gazebo
+def test_runs_repeat_bit_by_bit():
+    assert trace(3) == trace(3)
+
+
+@needs_gazebo
+def test_a_server_that_is_killed_is_told_of_at_once():
+    with bodies([[0.0, 0.0, 0.0]]) as physics:
+        go(physics, 0.1)
+        physics._server._process.send_signal(signal.SIGKILL)
+        began = time.monotonic()
+        with pytest.raises(GazeboError, match=r"gzserver is gone \(SIGKILL\)"):
+            go(physics, 10.0)
+        assert time.monotonic() - began < 5.0
+
+
+def servers(folder="swarmbed-gazebo-"):
+    return [
+        int(path.name)
+        for path in Path("/proc").iterdir()
+        if path.name.isdigit() and folder.encode() in _command(path)
+    ]
+
+
+def _command(process):
+    try:
+        command = (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+    return command if b"gzserver" in command else b""
+
+
+@needs_gazebo
+def test_a_server_goes_with_whoever_started_it():
+    here = str(Path(__file__).parent)
+    code = (
+        f"import sys, time; sys.path.insert(0, {here!r}); import test_gazebo as t\n"
+        "p = t.GazeboPhysics(t.scene_of([[0.0, 0.0, 0.0]]))\n"
+        "print(p._server._process.pid, p._server._folder.name, flush=True)\n"
+        "time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    server, _folder = process.stdout.readline().split()
+    assert int(server) in servers()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    end = time.monotonic() + 10.0
+    while time.monotonic() < end and int(server) in servers():
+        time.sleep(0.05)
+    assert int(server) not in servers()
+
+
+@needs_gazebo
+def test_what_gazebo_does_not_take_is_told(monkeypatch):
+    scene = scene_of([[0.0, 0.0, 0.0]])
+    monkeypatch.setattr(server_module, "START", 60.0)
+    began = time.monotonic()
+    for broken in ("<sdf version='1.7'><world", "<sdf version='1.7'><world name='x'><model/></world></sdf>"):
+        with pytest.raises(GazeboError, match=r"gzserver does not take the world; it says: .*Error"):
+            Server(lambda _, broken=broken: broken, 1)
+    assert time.monotonic() - began < 40.0
+    with pytest.raises(GazeboError, match="no model 'dots1'"):
+        Server(
+            lambda socket: world_text(scene, socket).replace('<model name="dots1">', '<model name="x">'), 1
+        )
+
+
+def test_without_gazebo_it_says_what_to_do(monkeypatch):
+    monkeypatch.setenv("AMENT_PREFIX_PATH", "")
+    with pytest.raises(GazeboError, match="scripts/setup --gazebo"):
+        GazeboPhysics(scene_of([[0.0, 0.0, 0.0]]))
+
+
+@needs_gazebo
+def test_a_prefix_that_was_taken_away_is_told_of(monkeypatch, tmp_path):
+    share, lib = tmp_path / "share" / "swarmbed_gazebo_plugin", tmp_path / "lib"
+    share.mkdir(parents=True)
+    lib.mkdir()
+    (lib / "libswarmbed_gazebo11.so").touch()
+    (share / "gazebo11.prefix").write_text("/nowhere", encoding="utf-8")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
+    with pytest.raises(GazeboError, match="there is no /nowhere/usr/bin/gzserver any more"):
+        find()
+
+
+@needs_gazebo
+def test_what_it_cannot_do_it_refuses():
+    with bodies([[0.0, 0.0, 0.0]]) as physics, pytest.raises(GazeboError, match="mujoco can"):
+        physics.add_box("crate", (1.0, 1.0, 0.0), (0.2, 0.2))

@@ -1,0 +1,97 @@
+"""World files: what is in a scene is in them, where it is and as heavy as it is."""
+
+from __future__ import annotations
+
+import math
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import make_scene
+from swarmbed_gazebo.sdf import things_of, world_text
+
+
+def scene_of(**changes):
+    data = {
+        "version": 1,
+        "title": "test",
+        "time_limit": 10,
+        "robots": [{"place": {"poses": [[0.5, -0.5, 1.0], [-1.0, 0.0, 0.0]]}}],
+        "carriers": [{"payload": 1.5, "place": {"poses": [[1.0, 1.0, 0.5]]}}],
+        "obstacles": [
+            {"shape": "box", "size": [0.2, 0.3], "pose": [-1.5, 1.0, 0.3]},
+            {"shape": "cylinder", "radius": 0.1, "pose": [-1.5, -1.0, 0.0]},
+        ],
+        "controller": {"name": "random_walk"},
+    }
+    return make_scene(Scenario.model_validate(data | changes))
+
+
+def models(text):
+    return {model.get("name"): model for model in ET.fromstring(text).iterfind("world/model")}
+
+
+def pose(element):
+    found = element.find("pose")
+    return [0.0] * 6 if found is None else [float(word) for word in found.text.split()]
+
+
+def test_all_that_is_in_a_scene_is_in_its_place():
+    scene = scene_of()
+    there = models(world_text(scene))
+    assert set(there) == {"floor", "wall", "obstacle1", "obstacle2", "carriers0"} | {
+        robot.name for robot in scene.robots
+    }
+    for robot in scene.robots:
+        x, y, _, _, _, yaw = pose(there[robot.name])
+        assert (x, y, yaw) == robot.pose
+    x, y, z, _, _, yaw = pose(there["carriers0"])
+    assert (x, y, z, yaw) == (1.0, 1.0, 0.0, 0.5)
+    assert pose(there["obstacle1"])[:2] == [-1.5, 1.0]
+
+
+def test_masses_are_those_of_the_scene():
+    scene = scene_of()
+    there = models(world_text(scene))
+    for name, mass in ((scene.robots[0].name, 3.0), ("carriers0", 1.5 + scene.carriers[0].carrier.mass)):
+        told = sum(float(found.text) for found in there[name].iter("mass"))
+        assert told == pytest.approx(scene.robots[0].spec.body.mass if mass == 3.0 else mass)
+
+
+@pytest.mark.parametrize("turn", [0.0, 2.0])
+def test_joined_carriers_are_one_model(turn):
+    carriers = [{"joined": [[0, 0], [1, 0]], "place": {"poses": [[0.2, 0.3, turn]]}}]
+    scene = scene_of(carriers=carriers, obstacles=[])
+    there = models(world_text(scene))
+    assert "carriers1" not in there
+    legs = [part for part in there["carriers0"].iter("collision") if "_leg" in part.get("name")]
+    assert len(legs) == 8
+    # They stand where the carriers' own do.
+    x, y, _, _, _, yaw = pose(there["carriers0"])
+    c, s = math.cos(yaw), math.sin(yaw)
+    feet = np.array([pose(leg)[:2] for leg in legs]) @ np.array([[c, s], [-s, c]]) + [x, y]
+    for row, carrier in enumerate(scene.carriers):
+        assert feet[4 * row : 4 * row + 4].mean(axis=0) == pytest.approx(carrier.pose[:2])
+
+
+def test_the_plugin_knows_all_that_can_touch_by_number():
+    scene = scene_of()
+    root = ET.fromstring(world_text(scene, "/tmp/socket"))  # noqa: S108 - nobody goes there
+    plugin = root.find("world/plugin")
+    assert plugin.findtext("socket") == "/tmp/socket"  # noqa: S108
+    assert [robot.findtext("model") for robot in plugin.iter("robot")] == [r.name for r in scene.robots]
+    names = things_of(scene)
+    told = {int(thing.findtext("number")): thing for thing in plugin.iter("thing")}
+    assert sorted(told) == list(range(len(names)))
+    there = models(world_text(scene))
+    for number, thing in told.items():
+        model, begin = there[thing.findtext("model")], thing.findtext("collisions") or ""
+        collisions = [part.get("name") for part in model.iter("collision")]
+        assert any(name.startswith(begin) for name in collisions), names[number]
+
+
+def test_no_digit_is_lost():
+    third = 1 / 3
+    there = models(world_text(scene_of(robots=[{"place": {"poses": [[third, -third, third]]}}])))
+    assert pose(there["dots1"])[0] == third

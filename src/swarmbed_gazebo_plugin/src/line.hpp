@@ -1,0 +1,113 @@
+// The line to the proxy: a Unix-domain socket on which requests come and answers go, both as a length and so
+// many bytes. Whoever is at the other end may die at any time: then this process ends too.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace swarmbed {
+
+constexpr uint32_t kLongest = 1u << 26;  // bytes of a message
+
+// The bytes of a request, read from front to back.
+class Request {
+ public:
+  explicit Request(std::vector<char> bytes) : bytes_(std::move(bytes)) {}
+
+  // Whether there was still one; what is missing stays as it was.
+  template <typename T>
+  bool Take(T* value) {
+    if (bytes_.size() - at_ < sizeof(T)) return false;
+    std::memcpy(value, bytes_.data() + at_, sizeof(T));
+    at_ += sizeof(T);
+    return true;
+  }
+
+  bool AtEnd() const { return at_ == bytes_.size(); }
+
+ private:
+  std::vector<char> bytes_;
+  size_t at_ = 0;
+};
+
+// The bytes of an answer.
+class Answer {
+ public:
+  template <typename T>
+  void Put(const T& value) {
+    const auto* from = reinterpret_cast<const char*>(&value);
+    bytes_.insert(bytes_.end(), from, from + sizeof(T));
+  }
+  void Clear() { bytes_.clear(); }
+  const std::vector<char>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<char> bytes_;
+};
+
+class Line {
+ public:
+  ~Line() {
+    if (socket_ >= 0) ::close(socket_);
+  }
+
+  // Whether somebody listens at the path.
+  bool Open(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof(address.sun_path)) return false;
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return socket_ >= 0 && ::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+
+  void Take(int socket) { socket_ = socket; }
+
+  // The next request; false when the other end is gone or says what is none.
+  bool Read(std::vector<char>* bytes) {
+    uint32_t size = 0;
+    if (!ReadAll(&size, sizeof size) || size > kLongest) return false;
+    bytes->resize(size);
+    return ReadAll(bytes->data(), size);
+  }
+
+  bool Write(const std::vector<char>& bytes) {
+    const auto size = static_cast<uint32_t>(bytes.size());
+    return WriteAll(&size, sizeof size) && WriteAll(bytes.data(), bytes.size());
+  }
+
+ private:
+  bool ReadAll(void* to, size_t size) {
+    for (auto at = static_cast<char*>(to); size > 0;) {
+      const auto got = ::recv(socket_, at, size, 0);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      at += got;
+      size -= static_cast<size_t>(got);
+    }
+    return true;
+  }
+
+  bool WriteAll(const void* from, size_t size) {
+    for (auto at = static_cast<const char*>(from); size > 0;) {
+      const auto put = ::send(socket_, at, size, MSG_NOSIGNAL);
+      if (put < 0 && errno == EINTR) continue;
+      if (put <= 0) return false;
+      at += put;
+      size -= static_cast<size_t>(put);
+    }
+    return true;
+  }
+
+  int socket_ = -1;
+};
+
+}  // namespace swarmbed

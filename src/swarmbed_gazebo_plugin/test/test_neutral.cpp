@@ -1,0 +1,113 @@
+// What the plugin does without a simulator: drives, contacts, the line to the proxy.
+#include <sys/socket.h>
+
+#include <cmath>
+#include <cstdio>
+#include <thread>
+
+#include "drive.hpp"
+#include "line.hpp"
+#include "touches.hpp"
+
+using namespace swarmbed;
+
+static int failed = 0;
+#define CHECK(what)                                             \
+  do {                                                          \
+    if (!(what)) {                                              \
+      std::printf("line %d does not hold: %s\n", __LINE__, #what); \
+      ++failed;                                                 \
+    }                                                           \
+  } while (false)
+
+static bool Near(double a, double b, double most = 1e-9) { return std::abs(a - b) <= most; }
+
+static const Kind kDisc{3.0, 0.02, 2.0, 20.0, 0.145, 0.197, 1.0, 40.0};
+
+static void Drives() {
+  const double dt = 0.002;
+  // Within its force it gets there exponentially, beyond it with all it has, whichever way it looks.
+  for (double yaw : {0.0, 1.0, -2.5}) {
+    auto push = Drive(kDisc, {0.001, 0.0, 0.0, 1.0, 0.145}, yaw, 0.0, 0.0, 0.0, dt);
+    const double want = 0.001 * (1 - std::exp(-dt / kDriveTime)) / dt;
+    CHECK(Near(push.fx, 3.0 * want * std::cos(yaw)) && Near(push.fy, 3.0 * want * std::sin(yaw)));
+    CHECK(Near(push.size, want));
+    push = Drive(kDisc, {3.0, 4.0, 0.0, 1.0, 0.145}, yaw, 0.0, 0.0, 0.0, dt);
+    CHECK(Near(std::hypot(push.fx, push.fy), 6.0) && Near(push.size, 2.0));
+  }
+  // Whoever has no power, or hears nonsense, brakes.
+  for (const Want& want : {Want{1.0, 0.0, 0.0, 0.0, 0.145}, Want{NAN, 0.0, 0.0, 1.0, 0.145}}) {
+    const auto push = Drive(kDisc, want, 0.0, 0.5, 0.0, 0.0, dt);
+    CHECK(Near(push.fx, -6.0) && Near(push.fy, 0.0));
+  }
+  CHECK(Near(Drive(kDisc, {0.0, 0.0, 100.0, 1.0, 0.145}, 0.0, 0.0, 0.0, 0.0, dt).torque, 0.02 * 20.0));
+  // A differential robot does not slip sideways by itself, and its drive does not hold it there.
+  Kind car = kDisc;
+  car.holonomic = 0.0;
+  const auto push = Drive(car, {0.0, 1.0, 0.0, 1.0, 0.0}, 0.0, 0.0, 0.0, 0.0, dt);
+  CHECK(Near(push.fy, 3.0 * kSideGrip) && Near(push.size, 0.0));
+}
+
+static void Lifts() {
+  CHECK(Near(Lift(kDisc, 0.15, 0.149), 0.05));
+  CHECK(Near(Lift(kDisc, 9.0, 0.145), kLiftSpeed) && Near(Lift(kDisc, -9.0, 0.197), -kLiftSpeed));
+  CHECK(Near(Lift(kDisc, 9.0, 0.197), 0.0) && Near(Lift(kDisc, NAN, 0.15), 0.0));
+}
+
+static void Meetings() {
+  Touches touches;
+  const Motion fast{0.0, 0.0, 1.0, 0.0, 0.0}, still{1.0, 0.0, 0.0, 0.0, 0.0}, turning{1.0, 0.0, 0.0, 0.0, 2.0};
+  // The normal points to the first: it comes from where the normal points away.
+  touches.Add(3, 1, fast, still, 0.5, 0.0, -1.0, 0.0, 0.0);
+  touches.Add(1, 3, still, fast, 0.5, 0.0, 1.0, 0.0, 0.0);
+  CHECK(touches.found().size() == 1 && Near(touches.found().at({1, 3}), 1.0));
+  // What parts does not close in; what turns does with its edge; floors and lids are nothing.
+  touches.Clear();
+  touches.Add(1, 2, still, fast, 0.5, 0.0, -1.0, 0.0, 0.0);
+  CHECK(Near(touches.found().at({1, 2}), 0.0));
+  touches.Add(1, 2, turning, Motion{}, 1.0, 0.5, 1.0, 0.0, 0.0);
+  CHECK(Near(touches.found().at({1, 2}), 1.0));
+  touches.Add(-1, 2, fast, still, 0.0, 0.0, 1.0, 0.0, 0.0);
+  touches.Add(1, 5, fast, still, 0.0, 0.0, 0.0, 0.0, 1.0);
+  CHECK(touches.found().size() == 1);
+}
+
+static void Talks() {
+  int ends[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  Line here, there;
+  here.Take(ends[0]);
+  std::vector<char> bytes;
+  Answer answer;
+  answer.Put(uint32_t{7});
+  answer.Put(2.5);
+  // More than a socket holds at a time.
+  for (int i = 0; i < 1 << 20; ++i) answer.Put(uint8_t{1});
+  std::thread other([&] {
+    there.Take(ends[1]);
+    CHECK(there.Write(answer.bytes()));
+  });
+  CHECK(here.Read(&bytes));
+  other.join();
+  Request request(bytes);
+  uint32_t number = 0;
+  double value = 0.0;
+  CHECK(request.Take(&number) && number == 7 && request.Take(&value) && Near(value, 2.5) && !request.AtEnd());
+  Request empty{{}};
+  CHECK(empty.AtEnd() && !empty.Take(&value) && Near(value, 2.5));
+  // A message that is too long is none, and neither is one that is cut off.
+  const uint32_t huge = 0xffffffff;
+  CHECK(::send(ends[1], &huge, sizeof huge, 0) == sizeof huge && !here.Read(&bytes));
+  CHECK(::send(ends[1], &number, 2, 0) == 2 && ::shutdown(ends[1], SHUT_WR) == 0 && !here.Read(&bytes));
+  Line nobody;
+  CHECK(!nobody.Open("/nowhere/socket") && !nobody.Open(std::string(500, 'x')));
+}
+
+int main() {
+  Drives();
+  Lifts();
+  Meetings();
+  Talks();
+  std::printf("%d failed\n", failed);
+  return failed ? 1 : 0;
+}
