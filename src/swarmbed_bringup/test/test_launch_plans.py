@@ -271,7 +271,7 @@ def test_a_robot_with_a_program_and_without_a_relay(programs, root, plans, tmp_p
     ("name", "arguments", "said"),
     [
         ("world", {"scenario": "dance"}, "'dance' is not in config/scenarios: there are aggregation,"),
-        ("world", {"world": "flat"}, "no world 'flat': there are mujoco, planar"),
+        ("world", {"world": "flat"}, "no world 'flat': there are gazebo, gazebo11, mujoco, planar"),
         ("world", {"robots": "three"}, "robots is 'three': a whole number such as 3 is right"),
         ("world", {"robots": "-1"}, "robots.0.count: Input should be greater than or equal to 0, found -1"),
         ("world", {"speed": "fast"}, "speed is 'fast': max, or a number above 0"),

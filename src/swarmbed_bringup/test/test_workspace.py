@@ -41,8 +41,12 @@ def test_all_packages_have_one_version():
 )
 def test_tests_are_announced_to_colcon(path):
     """Else `colcon test` would run none of them, and say that all is well."""
+    cmake, tests = path.with_name("CMakeLists.txt"), path.with_name("test")
+    for test in tests.glob("test_*.cpp"):
+        assert f"add_test(NAME {test.stem.removeprefix('test_')} COMMAND {test.stem})" in cmake.read_text()
+    if not any(tests.glob("test_*.py")):
+        return
     assert ET.parse(path).findtext("test_depend[.='python3-pytest']")
-    cmake = path.with_name("CMakeLists.txt")
     if cmake.exists():
         assert "ament_add_pytest_test" in cmake.read_text()
     else:

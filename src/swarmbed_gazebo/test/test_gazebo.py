@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
-from swarmbed_gazebo import server as server_module
 from swarmbed_gazebo.errors import GazeboError
 from swarmbed_gazebo.place import find
 from swarmbed_gazebo.sdf import world_text
 from swarmbed_gazebo.server import Server
 from swarmbed_gazebo.world import GazeboPhysics
 from swarmbed_sim.mujoco_world import MujocoPhysics
+
+from swarmbed_gazebo import server as server_module
 
 try:
     find()

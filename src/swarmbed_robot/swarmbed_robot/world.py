@@ -34,7 +34,7 @@ OPTIONS = (
         "a name from config/scenarios, or a .yaml file",
         positional=True,
     ),
-    Option("world", "", "instead of the scenario's world: mujoco, planar"),
+    Option("world", "", "instead of the scenario's world: mujoco, planar, gazebo"),
     Option("robots", 0, "how many, instead of the scenario's first group", 0, 1000),
     Option("seed", -1, "of all chance, instead of the scenario's", -1, 2**32 - 1),
     *HOST_OPTIONS,
