@@ -30,7 +30,8 @@ ScenarioName = Annotated[
     str, typer.Argument(help="A name that [bold]swarmbed scenarios[/bold] lists, or a .yaml file.")
 ]
 WorldName = Annotated[
-    str | None, typer.Option(help="Instead of the scenario's world: mujoco (3-D), planar (many robots), gazebo.")
+    str | None,
+    typer.Option(help="Instead of the scenario's world: mujoco (3-D), planar (many robots), gazebo."),
 ]
 Sets = Annotated[
     list[str] | None,

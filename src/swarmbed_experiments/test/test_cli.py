@@ -105,7 +105,10 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_writes_the_summary(tmp_path):
         (["run", "nowhere"], "'nowhere' is not in config/scenarios: there are"),
         (["run", "moon.yaml"], "moon.yaml: no such file"),
         (["run", "[red]x[/nope]"], "[red]x[/nope]: no such file"),
-        (["run", "--world", "atlantis"], "world: no world 'atlantis': there are gazebo, gazebo11, mujoco, planar"),
+        (
+            ["run", "--world", "atlantis"],
+            "world: no world 'atlantis': there are gazebo, gazebo11, mujoco, planar",
+        ),
         (
             ["run", "--set", "robots.0.kind=r2d2"],
             "robots.0.kind: 'r2d2' is not in config/robots: there are convoy_car, dots",

@@ -30,14 +30,16 @@ class Place:
         """Return the program that simulates."""
         return "gzserver" if self.prefix is None else str(self.prefix / "usr/bin/gzserver")
 
-    def environment(self, port: int) -> dict[str, str]:
+    def environment(self, port: int, home: Path) -> dict[str, str]:
         """Return what a server's environment is.
 
         Args:
             port: on which its own topics are, on this machine only.
+            home: where it may leave its logs.
         """
         made = dict(os.environ)
         made |= {
+            "HOME": str(home),
             "GAZEBO_MASTER_URI": f"http://127.0.0.1:{port}",
             # Nothing is asked for on the network, and nobody there hears of it.
             "GAZEBO_MODEL_DATABASE_URI": "",

@@ -69,7 +69,7 @@ class Server:
                     with self._log.open("wb") as log:
                         self._process = subprocess.Popen(  # noqa: S603 - the path is ours
                             [place.server, "--verbose", "--minimal_comms", "--seed", str(seed), str(file)],
-                            env=place.environment(_free_port()),
+                            env=place.environment(_free_port(), folder),
                             stdin=subprocess.DEVNULL,
                             stdout=log,
                             stderr=subprocess.STDOUT,

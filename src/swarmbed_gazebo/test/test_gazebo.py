@@ -160,6 +160,18 @@ def test_runs_repeat_bit_by_bit():
 
 
 @needs_gazebo
+def test_it_leaves_nothing_behind(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with bodies([[0.0, 0.0, 0.0]]) as physics:
+        go(physics, 0.1)
+        folder, server = Path(physics._server._folder.name), physics._server._process.pid
+        assert server in servers()
+    assert not list(tmp_path.iterdir())
+    assert not folder.exists()
+    assert server not in servers()
+
+
+@needs_gazebo
 def test_a_server_that_is_killed_is_told_of_at_once():
     with bodies([[0.0, 0.0, 0.0]]) as physics:
         go(physics, 0.1)
