@@ -36,7 +36,7 @@ from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import write_json, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.console import Console
     from swarmbed_core.spec import Battery
@@ -58,7 +58,7 @@ class Row:
     at_least: float | None = None
     note: str = ""
     point: dict[str, Any] | None = None
-    """What a plot shows of it: of growing cost, or of Figure 6."""
+    """What a plot shows of it: of growing cost, of Figure 6, or of worlds side by side."""
 
     @property
     def holds(self) -> bool | None:
@@ -268,8 +268,8 @@ GROUPS: Sequence[tuple[str, Callable[[bool], Iterator[Row]]]] = (
 )
 
 
-def all_groups() -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
-    """Return all groups, those that are whole runs last: they take minutes."""
+def all_groups(*, gazebo: bool = False) -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
+    """Return all groups, those that are whole runs last: they take minutes; Gazebo's only if asked for."""
     from swarmbed_experiments import bench_eyes as eyes
     from swarmbed_experiments import bench_ros as ros
     from swarmbed_experiments import bench_runs as runs
@@ -291,7 +291,12 @@ def all_groups() -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
         ("pixels", eyes.pixels),
         ("calibration", eyes.calibration),
     )
-    return [*GROUPS, *on_images, *whole, *on_ros]
+    groups = [*GROUPS, *on_images, *whole, *on_ros]
+    if gazebo:
+        from swarmbed_experiments import bench_gazebo
+
+        groups.append(("gazebo", bench_gazebo.gazebo))
+    return groups
 
 
 def main(
@@ -301,13 +306,14 @@ def main(
     markdown_file: FilePath | None,
     only: Sequence[str],
     quick: bool,
+    gazebo: bool = False,
 ) -> None:
     """Measure, print the table, and write the files that were asked for.
 
     Raises:
         RunError: no group is called what was asked for, or a file cannot be written.
     """
-    known_groups = all_groups()
+    known_groups = all_groups(gazebo=gazebo)
     groups = [
         group for group in known_groups if not only or any(part.lower() in group[0].lower() for part in only)
     ]
@@ -334,20 +340,22 @@ def main(
         write_json(json_file, data)
         console.print(f"written: {json_file}")
     if markdown_file is not None:
-        from swarmbed_experiments.plots import draw_cost, draw_figure6
+        from swarmbed_experiments import plots
 
-        points = [row.point for row in rows if row.point is not None]
-        costs, drives = ([point for point in points if key in point] for key in ("robots", "drives"))
-        plot = markdown_file.with_name("cost.png") if costs else None
-        square = markdown_file.with_name("figure6.png") if drives else None
-        write_text(markdown_file, as_markdown(rows, plot, square))
+        drawn = (
+            ("robots", "cost.png", "How cost grows with the number of robots", plots.draw_cost),
+            ("drives", "figure6.png", "The square of Figure 6 with rendered images", plots.draw_figure6),
+            ("steps", "steps.png", "One robot's velocities in each world", plots.draw_steps),
+        )
+        pictures: dict[str, str] = {}
+        for key, name, title, draw in drawn:
+            points = [row.point for row in rows if row.point is not None and key in row.point]
+            if points:
+                pictures[title] = name
+                draw(markdown_file.with_name(name), points)
+                console.print(f"written: {markdown_file.with_name(name)}")
+        write_text(markdown_file, as_markdown(rows, pictures))
         console.print(f"written: {markdown_file}")
-        if plot is not None:
-            draw_cost(plot, costs)
-            console.print(f"written: {plot}")
-        if square is not None:
-            draw_figure6(square, drives)
-            console.print(f"written: {square}")
 
 
 def as_table(rows: Sequence[Row], width: int) -> Table:
@@ -361,8 +369,8 @@ def as_table(rows: Sequence[Row], width: int) -> Table:
     return table
 
 
-def as_markdown(rows: Sequence[Row], plot: FilePath | None = None, square: FilePath | None = None) -> str:
-    """Return the page docs/benchmarks.md."""
+def as_markdown(rows: Sequence[Row], pictures: Mapping[str, str]) -> str:
+    """Return the page docs/benchmarks.md, with pictures by their titles."""
     about = machine()
     lines = [
         "# Benchmarks",
@@ -378,10 +386,8 @@ def as_markdown(rows: Sequence[Row], plot: FilePath | None = None, square: FileP
     for row in rows:
         mark = {True: "holds", False: "**missed**", None: ""}[row.holds]
         lines.append(f"| {row.name} | {row.value:.4g} {row.unit} | {row.bound} | {mark} | {row.note} |")
-    if plot is not None:
-        lines += ["", f"![How cost grows with the number of robots]({plot.name})"]
-    if square is not None:
-        lines += ["", f"![The square of Figure 6 with rendered images]({square.name})"]
+    for title, name in pictures.items():
+        lines += ["", f"![{title}]({name})"]
     return "\n".join(lines) + "\n"
 
 

@@ -105,13 +105,12 @@ def speed(quick: bool) -> Iterator[Row]:
             note="median of whole runs; 50 is the goal" if not quick else "10 s",
         )
     seconds = 5 if quick else 60
-    factor = _factor("intralogistics_20", seconds, [])
-    yield Row("20 robots + 20 carriers, mujoco", factor, "x real time", at_least=5, note=f"first {seconds} s")
+    times = factor("intralogistics_20", seconds, [])
+    yield Row("20 robots + 20 carriers, mujoco", times, "x real time", at_least=5, note=f"first {seconds} s")
     for count, seconds in ((1000, 2 if quick else 20), (10000, 1 if quick else 5)):
-        factor = _factor(f"random_walk_{count}", seconds, [])
         yield Row(
             f"{count:,} robots walk at random, planar",
-            factor,
+            factor(f"random_walk_{count}", seconds, []),
             "x real time",
             at_least=5 if count == 1000 else None,
             note="16 ranges each at 50 Hz, collision avoidance",
@@ -191,7 +190,7 @@ def _run(name: str, *, seed: int, sets: Sequence[str]) -> dict[str, Any]:
     return summary
 
 
-def _factor(name: str, seconds: float, sets: Sequence[str]) -> float:
+def factor(name: str, seconds: float, sets: Sequence[str]) -> float:
     """Return how much faster than real time the beginning of a run is."""
     scenario, source = load_scenario(name, sets, seed=SEED)
     warm_up(scenario, source)

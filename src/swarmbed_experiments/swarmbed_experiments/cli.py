@@ -477,11 +477,16 @@ def bench(
         list[str] | None, typer.Option(help="Only rows whose name contains this; repeatable.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions: to see that it works.")] = False,
+    gazebo: Annotated[
+        bool, typer.Option("--gazebo", help="Measure Gazebo too, beside the other worlds.")
+    ] = False,
 ) -> None:
     """Measure this machine: the benchmark table, each row beside the number that must hold."""
     from swarmbed_experiments import bench as benchmarks
 
-    benchmarks.main(Console(), json_file=json, markdown_file=markdown, only=only or [], quick=quick)
+    benchmarks.main(
+        Console(), json_file=json, markdown_file=markdown, only=only or [], quick=quick, gazebo=gazebo
+    )
 
 
 @app.command()

@@ -200,6 +200,30 @@ def draw_figure6(file: Path, drives: Sequence[Mapping[str, Any]]) -> None:
     _save(figure, file)
 
 
+def draw_steps(file: Path, told: Sequence[Mapping[str, Any]]) -> None:
+    """Draw how a robot comes up to velocities and brakes, in several worlds.
+
+    Args:
+        file: PNG to write.
+        told: one mapping whose `steps` has for each world, and each step, rows of time and velocity.
+
+    Raises:
+        RunError: the picture cannot be written.
+    """
+    worlds = told[0]["steps"]
+    names = list(next(iter(worlds.values())))
+    figure = Figure(figsize=(4.2 * len(names), 3.4), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        for k, (world, steps) in enumerate(worlds.items()):
+            rows = np.asarray(steps[name])
+            axes.plot(rows[:, 0], rows[:, 1], color=PALETTE[k], linewidth=3.2 - k, label=world)
+        axes.set_title(name)
+        axes.set_xlabel("time (s)")
+        _plain(axes)
+    figure.axes[0].legend(frameon=False)
+    _save(figure, file)
+
+
 def draw_cost(file: Path, rows: Sequence[Mapping[str, Any]], title: str = "What a robot costs") -> None:
     """Draw how the cost of a simulation grows with the number of robots.
 

@@ -22,18 +22,21 @@ def test_bounds_decide():
 IMAGES = {"eyes", "carrier", "docking", "figure 6", "localisation", "pixels", "calibration"}
 
 
-@pytest.mark.parametrize("name", [name for name, _ in bench.all_groups()])
+@pytest.mark.parametrize("name", [name for name, _ in bench.all_groups(gazebo=True)])
 def test_every_group_measures(name, tmp_path):
     if name in IMAGES and ctypes.util.find_library("EGL") is None:
         pytest.skip("no EGL here, and scripts/setup may not install it: apt-get install libegl1 libgl1")
+    if name == "gazebo" and (missing := _without_gazebo()):
+        pytest.skip(missing)
     out = io.StringIO()
     files = {"json_file": tmp_path / "b.json", "markdown_file": tmp_path / "b.md"}
-    bench.main(Console(file=out, width=200), **files, only=[name], quick=True)
+    bench.main(Console(file=out, width=200), **files, only=[name], quick=True, gazebo=name == "gazebo")
     data = json.loads((tmp_path / "b.json").read_text())
     assert data["machine"]["cores"] >= 1
     assert data["rows"]
     page = (tmp_path / "b.md").read_text()
-    assert (tmp_path / "cost.png").exists() == (name == "cost") == ("(cost.png)" in page)
+    for picture, group in (("cost.png", "cost"), ("figure6.png", "figure 6"), ("steps.png", "gazebo")):
+        assert (tmp_path / picture).exists() == (name == group) == (f"({picture})" in page)
     for row in data["rows"]:
         assert row["value"] is not None
         assert row["name"] in page
@@ -42,6 +45,18 @@ def test_every_group_measures(name, tmp_path):
         live = row["name"].startswith("ROS")
         if not live and row["unit"] not in {"us", "ms", "1/s", "x real time"} and row["holds"] is not None:
             assert row["holds"], row
+
+
+def _without_gazebo() -> str:
+    """Return why there is no Gazebo here, if there is none."""
+    from swarmbed_gazebo.errors import GazeboError
+    from swarmbed_gazebo.place import find
+
+    try:
+        find()
+    except GazeboError as error:
+        return str(error)
+    return ""
 
 
 def test_a_median_of_blocks():

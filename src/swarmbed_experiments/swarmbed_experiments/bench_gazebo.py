@@ -1,0 +1,153 @@
+"""The benchmark rows of the world gazebo, beside the other worlds on the same seeds.
+
+How fast whole runs go, how long the task takes, and how one robot's body follows a velocity.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import ks_2samp, mannwhitneyu
+from swarmbed_core.local import LocalSwarm
+from swarmbed_core.plugins import WORLDS as WORLD_PLUGINS
+from swarmbed_core.plugins import find_plugin
+from swarmbed_core.robot import Command
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import make_scene
+
+from swarmbed_experiments.bench import SEED, Row
+from swarmbed_experiments.bench_runs import factor
+from swarmbed_experiments.sweep import sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from swarmbed_core.geometry import FloatArray
+
+TASK = "intralogistics_cooperative"
+WORLDS = ("gazebo", "mujoco", "planar")
+STEPS = {"forward 0.5 m/s": (0, 0.5), "sideways 0.5 m/s": (1, 0.5), "turning 2 rad/s": (2, 2.0)}
+ALONE: dict[str, Any] = {
+    "version": 1,
+    "title": "steps",
+    "time_limit": 10,
+    "noise": False,
+    "robots": [{"place": {"poses": [[0.0, 0.0, 0.7]]}}],
+    "controller": {"name": "random_walk"},
+}
+"""One robot, whose wheels and sensors do not err."""
+PUSHED = 0.6
+"""Seconds for which a robot is asked for a velocity; for as long it brakes."""
+RISEN = 0.9
+"""Share of the velocity at which it has come up, and of what is lost at which it has braked."""
+
+
+def gazebo(quick: bool) -> Iterator[Row]:
+    """Measure Gazebo beside the other worlds."""
+    yield from _speeds(quick)
+    yield from _steps()
+    yield from _task(quick)
+
+
+def _speeds(quick: bool) -> Iterator[Row]:
+    """Time the beginning of runs with 5 and 20 robots, all that they carry included."""
+    seconds = 2 if quick else 20
+    for name, robots, least in ((TASK, 5, 8), ("intralogistics_20", 20, None)):
+        factors = {world: factor(name, seconds, [f"world={world}"]) for world in WORLDS}
+        for world, value in factors.items():
+            note = f"whole stack, first {seconds} s; {value / factors['mujoco']:.2g} of mujoco"
+            bound = least if world == "gazebo" else None
+            yield Row(f"gazebo: {robots} robots in {world}", value, "x real time", at_least=bound, note=note)
+
+
+def _steps() -> Iterator[Row]:
+    """Let a robot come up to velocities and brake, in each world."""
+    told = {world: _responses(world) for world in WORLDS}
+    measured = {world: _rises(rows) for world, rows in told.items()}
+    for world in ("gazebo", "planar"):
+        off = np.abs(measured[world] / measured["mujoco"] - 1.0).max(axis=0)
+        for what, value in zip(("rise", "braking", "steady velocity"), off.tolist(), strict=True):
+            note = f"worst of {', '.join(STEPS)}; beside mujoco's"
+            # The drives of planar are ideal as yet: they have no lag.
+            most = 10 if world == "gazebo" else None
+            yield Row(f"gazebo: {what}, {world}", 100 * value, "% off", at_most=most, note=note)
+    yield Row(
+        "gazebo: worlds side by side",
+        len(WORLDS),
+        "",
+        point={"steps": told},
+        note=f"one robot, {PUSHED:g} s each",
+    )
+
+
+def _responses(world: str) -> dict[str, FloatArray]:
+    """Return for each step rows of time and true velocity, of a robot that a program drives."""
+    told = {}
+    for name, (axis, wanted) in STEPS.items():
+        scene = make_scene(Scenario.model_validate(ALONE | {"world": world}))
+        made = find_plugin(WORLD_PLUGINS, world)(scene, np.random.SeedSequence(SEED))
+        swarm = LocalSwarm.of_scene(scene, made)
+        rows = []
+        try:
+            # Its senses have come to rest.
+            swarm.run(0.5)
+            began = made.time
+            for share in (1.0, 0.0):
+                velocity = [0.0, 0.0, 0.0]
+                velocity[axis] = share * wanted
+                for _ in range(round(PUSHED / 0.1)):
+                    swarm.robots[0].act(Command(velocity_body=(velocity[0], velocity[1], velocity[2])))
+                    for _ in range(round(0.1 / made.timestep)):
+                        swarm.step()
+                        rows.append([made.time - began, made.truth()[0, 3 + axis]])
+        finally:
+            made.close()
+        told[name] = np.array(rows)
+    return told
+
+
+def _rises(told: dict[str, FloatArray]) -> FloatArray:
+    """Return for each step the seconds of coming up and of braking, and the velocity that was reached."""
+    found = []
+    for name, rows in told.items():
+        wanted = STEPS[name][1]
+        up, down = rows[rows[:, 0] <= PUSHED + 1e-9], rows[rows[:, 0] > PUSHED + 1e-9]
+        rise = _crossing(up, RISEN * wanted)
+        braked = _crossing(down * [1.0, -1.0], -(1.0 - RISEN) * wanted) - PUSHED
+        found.append([rise, braked, up[-1, 1]])
+    return np.array(found)
+
+
+def _crossing(rows: FloatArray, level: float) -> float:
+    """Return when a velocity reaches a level, between the rows."""
+    k = int(np.argmax(rows[:, 1] >= level))
+    if k == 0:
+        return float(rows[0, 0])
+    return float(np.interp(level, rows[k - 1 : k + 1, 1], rows[k - 1 : k + 1, 0]))
+
+
+def _task(quick: bool) -> Iterator[Row]:
+    """Do the task in Gazebo and in MuJoCo, the same seeds."""
+    seeds = 1 if quick else 10
+    times: dict[str, list[float]] = {}
+    for world in ("gazebo", "mujoco"):
+        sets = [f"world={world}", *(["time_limit=1"] if quick else [])]
+        with tempfile.TemporaryDirectory() as out:
+            rows = sweep(TASK, seeds=seeds, first_seed=SEED, out=Path(out), sets=sets).rows
+        times[world] = [float(row["completion_seconds"]) for row in rows if row["verdict"] == "accepted"]
+    if quick:
+        # Nobody is done within a second.
+        return
+    done = len(times["gazebo"])
+    note = f"{done} of {seeds} seeds; mujoco {len(times['mujoco'])}"
+    yield Row("gazebo: 5 of 5 carriers", 100 * done / seeds, "%", at_least=100, note=note)
+    for world, some in times.items():
+        spread = f"{min(some):.0f}-{max(some):.0f} s" if some else ""
+        yield Row(f"gazebo: completion of the task in {world}, mean", float(np.mean(some)), "s", note=spread)
+    for name, test in (("Mann-Whitney", mannwhitneyu), ("Kolmogorov-Smirnov", ks_2samp)):
+        chance = float(test(times["gazebo"], times["mujoco"]).pvalue)
+        note = "p; below 0.05 the two would differ"
+        yield Row(f"gazebo: completion against mujoco, {name}", chance, "", note=note)
