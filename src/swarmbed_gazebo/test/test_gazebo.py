@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -232,6 +233,18 @@ def test_what_gazebo_does_not_take_is_told(monkeypatch):
         Server(
             lambda socket: world_text(scene, socket).replace('<model name="dots1">', '<model name="x">'), 1
         )
+
+
+@needs_gazebo
+def test_a_port_that_somebody_took_in_between_is_not_the_end(monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        ports = iter([taken.getsockname()[1], server_module._free_port(), server_module._free_port()])
+        monkeypatch.setattr(server_module, "_free_port", lambda: next(ports))
+        with bodies([[0.0, 0.0, 0.0]]) as physics:
+            go(physics, 0.1)
+        assert len(list(ports)) == 1
 
 
 def test_without_gazebo_it_says_what_to_do(monkeypatch):
