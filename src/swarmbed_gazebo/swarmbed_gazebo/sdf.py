@@ -150,29 +150,9 @@ class _Builder:
                 _light(part, 0.45)
 
     def _static(self, name: str, pose: tuple[float, float, float] = (0, 0, 0), z: float = 0.0) -> ET.Element:
-        model = _add(self.world, "model", name=name)
-        _add(model, "static", "true")
-        _pose(model, *pose[:2], z, pose[2])
-        return _add(model, "link", name="link")
-
-    def _standing(
-        self,
-        link: ET.Element,
-        name: str,
-        kind: str,
-        size: Sequence[float],
-        place: Sequence[float],
-        light: float,
-    ) -> None:
-        """Add a shape that stands fast."""
-        for tag in ("collision", "visual"):
-            part = _add(link, tag, name=name)
-            _pose(part, *place)
-            _shape(part, kind, size)
-            if tag == "collision":
-                _surface(part, GRIP_BODY)
-            else:
-                _light(part, light)
+        model, link = _standing_model(name, pose, z)
+        self.world.append(model)
+        return link
 
     def _statics(self) -> None:
         arena = self.scene.arena
@@ -183,18 +163,18 @@ class _Builder:
             out_x, out_y = (length + WALL) / 2, (width + WALL) / 2
             for sign, side in ((1, "plus"), (-1, "minus")):
                 across, along = (WALL, width + 2 * WALL, height), (length, WALL, height)
-                self._standing(walls, f"x_{side}", "box", across, (sign * out_x, 0, height / 2), 0.75)
-                self._standing(walls, f"y_{side}", "box", along, (0, sign * out_y, height / 2), 0.75)
+                _standing(walls, f"x_{side}", "box", across, (sign * out_x, 0, height / 2), 0.75)
+                _standing(walls, f"y_{side}", "box", along, (0, sign * out_y, height / 2), 0.75)
         for i, (x1, y1, x2, y2) in enumerate(arena.walls):
             place = ((x1 + x2) / 2, (y1 + y2) / 2, height / 2, math.atan2(y2 - y1, x2 - x1))
             size = (math.hypot(x2 - x1, y2 - y1), INNER_WALL, height)
-            self._standing(walls, f"inner{i}", "box", size, place, 0.75)
+            _standing(walls, f"inner{i}", "box", size, place, 0.75)
         for i, item in enumerate(self.scene.obstacles, start=1):
             link = self._static(f"obstacle{i}", item.pose, item.height / 2)
             if isinstance(item, BoxObstacle):
-                self._standing(link, "box", "box", (*item.size, item.height), (0, 0, 0), 0.6)
+                _standing(link, "box", "box", (*item.size, item.height), (0, 0, 0), 0.6)
             else:
-                self._standing(link, "pillar", "cylinder", (item.radius, item.height), (0, 0, 0), 0.6)
+                _standing(link, "pillar", "cylinder", (item.radius, item.height), (0, 0, 0), 0.6)
 
     def _carriers(self, number: int, rows: Sequence[int], offsets: FloatArray) -> None:
         """Add carriers that are joined, as one model."""
@@ -228,6 +208,35 @@ class _Builder:
         for i in range(1, len(self.scene.obstacles) + 1):
             self._thing(first + i, f"obstacle{i}")
         return self.plugin
+
+
+def _standing_model(
+    name: str, pose: tuple[float, float, float] = (0, 0, 0), z: float = 0.0
+) -> tuple[ET.Element, ET.Element]:
+    """Return the model of what stands fast, and its link."""
+    model = ET.Element("model", name=name)
+    _add(model, "static", "true")
+    _pose(model, *pose[:2], z, pose[2])
+    return model, _add(model, "link", name="link")
+
+
+def _standing(
+    link: ET.Element,
+    name: str,
+    kind: str,
+    size: Sequence[float],
+    place: Sequence[float],
+    light: float,
+) -> None:
+    """Add a shape that stands fast."""
+    for tag in ("collision", "visual"):
+        part = _add(link, tag, name=name)
+        _pose(part, *place)
+        _shape(part, kind, size)
+        if tag == "collision":
+            _surface(part, GRIP_BODY)
+        else:
+            _light(part, light)
 
 
 def _surface(part: ET.Element, grip: float) -> None:
@@ -372,6 +381,24 @@ def world_text(scene: Scene, socket: str = "") -> str:
         socket: where the proxy listens; without one the world stands as it is made, for people to look at.
     """
     return _Builder(scene, socket).build()
+
+
+def box_text(name: str, pose: tuple[float, float, float], size: tuple[float, float, float]) -> str:
+    """Return a file with a box that stands fast."""
+    model, link = _standing_model(name, pose, size[2] / 2)
+    _standing(link, "box", "box", size, (0, 0, 0), 0.6)
+    return _alone(model)
+
+
+def robot_text(placement: RobotPlacement) -> str:
+    """Return a file with a robot."""
+    return _alone(robot_model(placement))
+
+
+def _alone(model: ET.Element) -> str:
+    root = ET.Element("sdf", version="1.7")
+    root.append(model)
+    return ET.tostring(root, encoding="unicode")
 
 
 def things_of(scene: Scene) -> tuple[str, ...]:

@@ -1,9 +1,11 @@
 """Bodies in Gazebo: the `Physics` of a scene in a gzserver that runs in lock-step.
 
-A request is a number, 1 to let steps pass, 2 to move a robot and 3 to move carriers, and what belongs to it:
+A request is a number, and what belongs to it:
 
-- 1: how many steps, and for each robot its constants and what its parts ask for (`_ASKED` doubles);
-- 2 and 3: which one, and x, y, yaw.
+- 1 lets steps pass: how many, and for each robot its constants and what its parts ask for (`_ASKED` doubles);
+- 2 moves a robot and 3 carriers: which one, and x, y, yaw;
+- 4 lets a robot or a box come: whether it is a robot, the number that it has as a thing, its name, its file;
+- 5 lets it go: likewise, without the file.
 
 The answer to each has for each robot x, y, yaw, the velocity in `map`, omega, the platform's height and what
 its drive pushed with (`_TOLD` doubles), for each body of carriers its place and quaternion, and for each two
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from swarmbed_core.memory import GRAVITY
+from swarmbed_core.raycast import box_segments
 from swarmbed_sim.sim_world import SimWorld
 from swarmbed_sim.solid import (
     APART,
@@ -30,7 +33,7 @@ from swarmbed_sim.solid import (
 )
 
 from swarmbed_gazebo.errors import GazeboError
-from swarmbed_gazebo.sdf import SUBSTEP, things_of, world_text
+from swarmbed_gazebo.sdf import SUBSTEP, box_text, robot_text, things_of, world_text
 from swarmbed_gazebo.server import Server
 
 if TYPE_CHECKING:
@@ -43,12 +46,16 @@ if TYPE_CHECKING:
 
 TIMESTEP: Final = 0.01
 SUBSTEPS: Final = round(TIMESTEP / SUBSTEP)
-_STEP, _MOVE_ROBOT, _MOVE_CARRIERS = 1, 2, 3
+_STEP, _MOVE_ROBOT, _MOVE_CARRIERS, _COME, _GO = 1, 2, 3, 4, 5
 _CONSTANTS: Final = 8
 _ASKED: Final = _CONSTANTS + 5
 _TOLD: Final = 8
 _BODY: Final = 7
 _MOVE = struct.Struct("<IIddd")
+_CHANGE = struct.Struct("<IIII")
+_LENGTH = struct.Struct("<I")
+# What a `GazeboPhysics` has a row of for each robot.
+_ROWS = ("poses", "twists", "pushes", "heights", "_constants", "_lifting", "_asked", "_numbers")
 
 
 class GazeboPhysics:
@@ -77,7 +84,11 @@ class GazeboPhysics:
         self.segments = scene.segments()
         self.pillars = scene.pillars()
         self._scene = scene
-        self._names = things_of(scene)
+        # By the number by which the plugin knows them.
+        self._names = dict(enumerate(things_of(scene)))
+        self._numbers = np.arange(count)
+        self._next = len(self._names)
+        self._boxes: dict[str, tuple[int, FloatArray]] = {}
         self._time = 0.0
         self._found: list[tuple[str, str, float]] = []
         # When each two things touched last, and the speed that was told of them.
@@ -86,18 +97,22 @@ class GazeboPhysics:
         self._constants = np.array([constants_of(robot.spec) for robot in robots]).reshape(count, -1)
         self._carriers = carrier_numbers(carriers, self._offsets)
         self._lifting = np.full(count, -1, dtype=np.int64)
-        bodies = int(self._body_of.max(initial=-1)) + 1
         self._asked = np.zeros((count, _ASKED))
-        self._asked[:, :_CONSTANTS] = [(*constants_of(robot.spec), _force(robot.spec)) for robot in robots]
-        # As `read_k` has it: a robot's x, y, yaw and platform, then the bodies' places and quaternions.
-        self._q, self._v = np.zeros(4 * count + 7 * bodies), np.zeros(4 * count + 6 * bodies)
-        self._robot_at = 4 * np.arange(count)
-        self._body_at = np.array([(4 * count + 7 * k, 4 * count + 6 * k) for k in range(bodies)])
-        self._body_at = self._body_at.astype(np.int64).reshape(-1, 2)
+        for row, robot in enumerate(robots):
+            self._asked[row, :_CONSTANTS] = *constants_of(robot.spec), _force(robot.spec)
+        self._lay_out()
         self._server = Server(lambda socket: world_text(scene, socket), seed)
         # Nothing moves, but all is told: where it is put it stays.
         for row, robot in enumerate(robots):
             self.move_robot(row, robot.pose)
+
+    def _lay_out(self) -> None:
+        """Make room for the state as `read_k` has it: robots' poses and platforms, then places of bodies."""
+        count, bodies = len(self.poses), int(self._body_of.max(initial=-1)) + 1
+        self._q, self._v = np.zeros(4 * count + 7 * bodies), np.zeros(4 * count + 6 * bodies)
+        self._robot_at = 4 * np.arange(count)
+        at = [(4 * count + 7 * k, 4 * count + 6 * k) for k in range(bodies)]
+        self._body_at = np.array(at, dtype=np.int64).reshape(-1, 2)
 
     def advance(self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray) -> None:
         """Let one time step pass."""
@@ -144,16 +159,21 @@ class GazeboPhysics:
 
     def _touch(self, one: int, other: int, speed: float) -> None:
         """Note a contact if it began in this step; see `Physics.contacts`."""
-        robots, carriers = len(self._robot_at), len(self._body_of)
+        first, carriers = len(self._scene.robots), len(self._body_of)
         since, told = self._latest.get((one, other), (-math.inf, 0.0))
         since = self._time - since
-        lifted = self._lifting[one] if one < robots <= other < robots + carriers else -1
-        if lifted >= 0 and lifted == self._body_of[other - robots]:
-            self._latest[one, other] = (self._time, 0.0)
-            return
+        # Carriers come before the robots that were not there at the start.
+        robot, carrier = (one, other) if first <= other < first + carriers else (other, one)
+        if first <= carrier < first + carriers and robot in (numbers := self._numbers.tolist()):
+            lifted = self._lifting[numbers.index(robot)]
+            if lifted >= 0 and lifted == self._body_of[carrier - first]:
+                self._latest[one, other] = (self._time, 0.0)
+                return
         new = since > QUIET or (since > APART and speed > told)
         self._latest[one, other] = (self._time, speed if new else told)
         if new:
+            # Robots first.
+            one, other = sorted((one, other), key=lambda number: number not in self._numbers)
             self._found.append((self._names[one], self._names[other], speed))
 
     def contacts(self) -> Sequence[tuple[str, str, float]]:
@@ -173,25 +193,69 @@ class GazeboPhysics:
         self._take(self._server.ask(_MOVE.pack(_MOVE_CARRIERS, int(self._body_of[row]), *place)))
 
     def add_robot(self, placement: RobotPlacement) -> None:
-        """Refuse: a server's robots are those it was started with."""
-        self._refuse(f"add robot {placement.name}")
+        """Put one more robot on the floor, standing, in a row after the others'."""
+        row, number = len(self.poses), self._come(placement.name, robot_text(placement), is_robot=True)
+        for name in _ROWS:
+            setattr(self, name, np.insert(getattr(self, name), row, 0, axis=0))
+        self._numbers[row] = number
+        self._constants[row] = constants_of(placement.spec)
+        self._asked[row, :_CONSTANTS] = *constants_of(placement.spec), _force(placement.spec)
+        self._lay_out()
+        self.move_robot(row, placement.pose)
 
     def remove_robot(self, row: int) -> None:
-        """Refuse, likewise."""
-        self._refuse(f"remove robot {self._scene.robots[row].name}")
+        """Take a robot away: the rows after its own are one less, and what it has lifted falls."""
+        answer = self._go(int(self._numbers[row]), is_robot=True)
+        for name in _ROWS:
+            setattr(self, name, np.delete(getattr(self, name), row, axis=0))
+        self._lay_out()
+        self._take(answer)
 
     def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
-        """Refuse, likewise."""
-        del pose, size
-        self._refuse(f"put box {name}")
+        """Put a box that stands fast on the floor.
+
+        Raises:
+            SimError: there is one of this name.
+        """
+        if name in self._names.values():
+            message = f"box {name!r}: there is already something of this name"
+            raise GazeboError(message)
+        height = self._scene.arena.wall_height
+        number = self._come(name, box_text(name, pose, (*size, height)), is_robot=False)
+        self._boxes[name] = number, box_segments(np.array(pose), *size)
+        self._wall_up()
 
     def remove_box(self, name: str) -> None:
-        """Refuse, likewise."""
-        self._refuse(f"take box {name} away")
+        """Take away a box that `add_box` put there.
 
-    def _refuse(self, what: str) -> None:
-        message = f"{what}: world gazebo cannot do that while it runs as yet; world: mujoco can"
-        raise GazeboError(message)
+        Raises:
+            SimError: there is none.
+        """
+        if name not in self._boxes:
+            there = ", ".join(self._boxes) or "none"
+            message = f"box {name!r}: not there; there are: {there}"
+            raise GazeboError(message)
+        self._go(self._boxes.pop(name)[0], is_robot=False)
+        self._wall_up()
+
+    def _wall_up(self) -> None:
+        self.segments = np.vstack([self._scene.segments(), *(sides for _, sides in self._boxes.values())])
+
+    def _come(self, name: str, text: str, *, is_robot: bool) -> int:
+        """Let something come; return its number."""
+        number, words, file = self._next, name.encode(), text.encode()
+        head = _CHANGE.pack(_COME, is_robot, number, len(words)) + words
+        self._server.ask(head + _LENGTH.pack(len(file)) + file)
+        self._next += 1
+        self._names[number] = name
+        return number
+
+    def _go(self, number: int, *, is_robot: bool) -> bytes:
+        """Let something go; return what the server tells then."""
+        words = self._names.pop(number).encode()
+        answer = self._server.ask(_CHANGE.pack(_GO, is_robot, number, len(words)) + words)
+        self._latest = {pair: what for pair, what in self._latest.items() if number not in pair}
+        return answer
 
     def close(self) -> None:
         """End the server."""

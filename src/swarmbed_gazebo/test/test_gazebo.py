@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import signal
 import socket
@@ -266,6 +267,45 @@ def test_a_prefix_that_was_taken_away_is_told_of(monkeypatch, tmp_path):
 
 
 @needs_gazebo
-def test_what_it_cannot_do_it_refuses():
-    with bodies([[0.0, 0.0, 0.0]]) as physics, pytest.raises(GazeboError, match="mujoco can"):
-        physics.add_box("crate", (1.0, 1.0, 0.0), (0.2, 0.2))
+def test_boxes_come_and_go_and_nothing_else_moves():
+    with bodies([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[-1.0, -1.0, 0.5]]) as physics:
+        go(physics, 0.3, (0.2, 0.0, 0.0))
+        before = np.vstack([physics.poses, physics.twists, physics.carrier_poses])
+        physics.add_box("crate", (0.6, 0.0, 0.3), (0.2, 0.2))
+        assert np.array_equal(np.vstack([physics.poses, physics.twists, physics.carrier_poses]), before)
+        assert len(physics.segments) == 8
+        with pytest.raises(GazeboError, match="already something of this name"):
+            physics.add_box("crate", (1.0, 1.0, 0.0), (0.2, 0.2))
+        go(physics, 2.0, (0.4, 0.0, 0.0))
+        assert physics.poses[0, 0] < 0.45
+        assert [item[:2] for item in physics.contacts()] == [("dots1", "crate")]
+        physics.remove_box("crate")
+        assert len(physics.segments) == 4
+        with pytest.raises(GazeboError, match="there are: none"):
+            physics.remove_box("crate")
+        go(physics, 1.0, (0.4, 0.0, 0.0))
+        assert physics.poses[0, 0] > 0.6
+
+
+@needs_gazebo
+def test_robots_come_and_go():
+    with bodies([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0.0, -1.0, 0.3]]) as physics:
+        go(physics, 0.2)
+        scene = scene_of([[0.0, -1.0, 0.3]])
+        physics.add_robot(dataclasses.replace(scene.robots[0], name="dots9"))
+        assert physics.poses.shape == (3, 3)
+        assert physics.poses[2] == pytest.approx([0.0, -1.0, 0.3])
+        physics.remove_robot(0)
+        assert physics.poses[0] == pytest.approx([0.0, 1.0, 0.0], abs=1e-3)
+        for height in np.linspace(0.145, 0.197, 100):
+            go(physics, 0.01, platform=height)
+        go(physics, 0.3, platform=0.197)
+        # The new one has lifted the carrier, and is in row 1 now.
+        assert physics.carried_by.tolist() == [1]
+        assert physics.contacts() == []
+        go(physics, 1.0, (0.3, 0.0, 0.0), 0.197)
+        assert physics.carried_by.tolist() == [1]
+        physics.remove_robot(1)
+        go(physics, 0.5, platform=0.197)
+        assert physics.carried_by.tolist() == [-1]
+        assert physics.carrier_lifts[0] == pytest.approx(0.0, abs=1e-3)

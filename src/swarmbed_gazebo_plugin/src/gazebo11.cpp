@@ -5,6 +5,9 @@
 #include <gazebo/common/common.hh>
 #include <gazebo/gazebo.hh>
 #include <gazebo/physics/physics.hh>
+#include <gazebo/transport/transport.hh>
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -17,7 +20,7 @@ namespace swarmbed {
 
 namespace physics = gazebo::physics;
 
-constexpr uint32_t kStep = 1, kMoveRobot = 2, kMoveCarriers = 3;
+constexpr uint32_t kStep = 1, kMoveRobot = 2, kMoveCarriers = 3, kCome = 4, kGo = 5;
 
 class Plugin : public gazebo::WorldPlugin {
  public:
@@ -46,6 +49,8 @@ class Plugin : public gazebo::WorldPlugin {
     }
     begin_ = gazebo::event::Events::ConnectWorldUpdateBegin([this](const gazebo::common::UpdateInfo&) { Begin(); });
     end_ = gazebo::event::Events::ConnectWorldUpdateEnd([this] { End(); });
+    node_ = gazebo::transport::NodePtr(new gazebo::transport::Node());
+    node_->Init(world->Name());
   }
 
  private:
@@ -89,6 +94,11 @@ class Plugin : public gazebo::WorldPlugin {
   }
 
   void Begin() {
+    if (!coming_.empty() || !going_.empty()) {
+      if (!ComeAndGo()) return;
+      // All stands as it stood.
+      world_->SetPhysicsEnabled(true);
+    }
     while (left_ == 0) {
       if (asked_) Reply();
       if (!line_.Read(&bytes_)) std::_Exit(0);  // whoever started this is gone
@@ -106,7 +116,11 @@ class Plugin : public gazebo::WorldPlugin {
         if (!whole || !request.AtEnd()) std::_Exit(5);
         left_ = total_ = steps;
         touches_.Clear();
+      } else if (kind == kCome || kind == kGo) {
+        Change(kind, &request);
+        return;
       } else {
+        touches_.Clear();
         Move(kind, &request);
       }
     }
@@ -131,6 +145,48 @@ class Plugin : public gazebo::WorldPlugin {
       const auto v = link->WorldCoGLinearVel();
       motions_[link.get()] = {at.X(), at.Y(), v.X(), v.Y(), link->WorldAngularVel().Z()};
     }
+  }
+
+  // Lets a model come or go. Gazebo does that between its updates, when it likes to: until then nothing moves.
+  void Change(uint32_t kind, Request* request) {
+    uint32_t is_robot = 0, size = 0;
+    std::string name;
+    if (!request->Take(&is_robot) || !request->Take(&number_) || !request->Take(&size) ||
+        !request->Take(&name, size)) {
+      std::_Exit(5);
+    }
+    is_robot_ = is_robot > 0;
+    touches_.Clear();
+    world_->SetPhysicsEnabled(false);
+    if (kind == kCome) {
+      std::string text;
+      if (!request->Take(&size) || !request->Take(&text, size)) std::_Exit(5);
+      coming_ = name;
+      world_->InsertModelString(text);
+    } else {
+      const auto model = Model(name);
+      for (auto part = thing_of_.begin(); part != thing_of_.end();) {
+        part = part->second.link->GetModel() == model ? thing_of_.erase(part) : std::next(part);
+      }
+      motions_.clear();
+      robots_.erase(std::remove_if(robots_.begin(), robots_.end(), [&](const Robot& r) { return r.model == model; }),
+                    robots_.end());
+      going_ = name;
+      gazebo::transport::requestNoReply(node_, "entity_delete", name);
+    }
+  }
+
+  // Whether what was to come or to go has done so.
+  bool ComeAndGo() {
+    const auto& name = coming_.empty() ? going_ : coming_;
+    if ((world_->ModelByName(name) != nullptr) != going_.empty()) return false;
+    if (!coming_.empty()) {
+      if (is_robot_) AddRobot(name);
+      AddThing(name, "", static_cast<int32_t>(number_));
+    }
+    coming_.clear();
+    going_.clear();
+    return true;
   }
 
   void Move(uint32_t kind, Request* request) {
@@ -205,6 +261,10 @@ class Plugin : public gazebo::WorldPlugin {
   std::unordered_map<const physics::Collision*, Part> thing_of_;
   std::unordered_map<const physics::Base*, Motion> motions_;
   Touches touches_;
+  gazebo::transport::NodePtr node_;
+  std::string coming_, going_;
+  uint32_t number_ = 0;
+  bool is_robot_ = false;
   uint32_t left_ = 0, total_ = 1;
   double dt_ = 0.0;
   bool asked_ = false;

@@ -31,6 +31,14 @@ class Request {
     return true;
   }
 
+  // So many bytes as a text.
+  bool Take(std::string* text, uint32_t size) {
+    if (bytes_.size() - at_ < size) return false;
+    text->assign(bytes_.data() + at_, size);
+    at_ += size;
+    return true;
+  }
+
   bool AtEnd() const { return at_ == bytes_.size(); }
 
  private:

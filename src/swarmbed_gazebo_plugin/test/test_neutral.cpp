@@ -93,6 +93,8 @@ static void Talks() {
   uint32_t number = 0;
   double value = 0.0;
   CHECK(request.Take(&number) && number == 7 && request.Take(&value) && Near(value, 2.5) && !request.AtEnd());
+  std::string text = "as it was";
+  CHECK(!request.Take(&text, 1u << 21) && text == "as it was" && request.Take(&text, 3) && text == "\1\1\1");
   Request empty{{}};
   CHECK(empty.AtEnd() && !empty.Take(&value) && Near(value, 2.5));
   // A message that is too long is none, and neither is one that is cut off.
