@@ -38,7 +38,7 @@ LIFT_PATIENCE = 2.0
 """A lifter that has not arrived after this many times its travel time is stuck."""
 SETTLING = 2.0
 """Seconds that goals are given to end when their robot goes."""
-FAREWELL = 0.5
+FAREWELL = 1.0
 """Seconds that those who sent them are given to read how they ended."""
 TURN = 0.01
 RESTING = 0.01
