@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import ctypes.util
 import importlib
+import itertools
 import os
 import re
+import statistics
 import subprocess
 import time
 from pathlib import Path
@@ -308,7 +310,10 @@ def test_images(graph):
         assert {sent.header.frame_id for sent in messages} == {"dots1_cam0_optical_frame"}, name
         stamps = [sent.header.stamp.sec + 1e-9 * sent.header.stamp.nanosec for sent in messages[-20:]]
         if name != "cam0/camera_info":
-            assert stamps[-1] - stamps[0] == pytest.approx(19 / 30, rel=0.25), name
+            # Who is slow loses some: a busy machine's listener has not all of them.
+            steps = [after - before for before, after in itertools.pairwise(stamps)]
+            assert statistics.median(steps) == pytest.approx(1 / 30, rel=0.25), name
+            assert stamps[-1] - stamps[0] < 2.0, name
     frames = {t.child_frame_id for sent in graph.static for t in sent.transforms}
     assert "dots1_cam0_optical_frame" in frames
 
