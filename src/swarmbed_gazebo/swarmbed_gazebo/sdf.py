@@ -7,7 +7,6 @@ in its place.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
@@ -15,17 +14,17 @@ import numpy as np
 from swarmbed_core.scenario import BoxObstacle
 from swarmbed_core.scene import legs_of
 from swarmbed_core.spec import DiscBody
+from swarmbed_sim.looks import FLOOR_LIGHT, LEG_LIGHT, PLATE, ROBOT_LIGHT, TRAY_LIGHT, WALL_LIGHT
 from swarmbed_sim.solid import (
     GRIP_BODY,
     GRIP_FLOOR,
     GRIP_PLATFORM,
-    INNER_WALL,
     LEG_SHARE,
     PAYLOAD_HEIGHT,
     PLATFORM_MASS,
-    WALL,
     joined,
     middle,
+    walls_of,
     yaw_inertia,
 )
 
@@ -42,8 +41,6 @@ PLUGIN: Final = "libswarmbed_gazebo11.so"
 SUBSTEP: Final = 0.002
 """Seconds of one step of the physics."""
 ITERATIONS: Final = 50
-PLATE: Final = 0.01
-"""Thickness in metres of a robot's lifting platform."""
 GAP: Final = 0.002
 """Metres by which a robot's body ends below its platform, and above the floor."""
 STIFF: Final = 1e6
@@ -86,9 +83,11 @@ def _shape(parent: ET.Element, kind: str, size: Sequence[float]) -> None:
         _add(shape, "length", size[1])
 
 
-def _inertial(link: ET.Element, mass: float, inertia: Sequence[float], z: float = 0.0) -> None:
+def _inertial(
+    link: ET.Element, mass: float, inertia: Sequence[float], place: Sequence[float] = (0, 0, 0)
+) -> None:
     inertial = _add(link, "inertial")
-    _pose(inertial, 0, 0, z)
+    _pose(inertial, *place)
     _add(inertial, "mass", mass)
     table = _add(inertial, "inertia")
     for name, value in zip(("ixx", "iyy", "izz"), inertia, strict=True):
@@ -147,7 +146,7 @@ class _Builder:
             if tag == "collision":
                 _surface(part, GRIP_FLOOR)
             else:
-                _light(part, 0.45)
+                _light(part, FLOOR_LIGHT)
 
     def _static(self, name: str, pose: tuple[float, float, float] = (0, 0, 0), z: float = 0.0) -> ET.Element:
         model, link = _standing_model(name, pose, z)
@@ -158,23 +157,16 @@ class _Builder:
         arena = self.scene.arena
         height = arena.wall_height
         walls = self._static("wall")
-        if arena.size is not None:
-            length, width = arena.size
-            out_x, out_y = (length + WALL) / 2, (width + WALL) / 2
-            for sign, side in ((1, "plus"), (-1, "minus")):
-                across, along = (WALL, width + 2 * WALL, height), (length, WALL, height)
-                _standing(walls, f"x_{side}", "box", across, (sign * out_x, 0, height / 2), 0.75)
-                _standing(walls, f"y_{side}", "box", along, (0, sign * out_y, height / 2), 0.75)
-        for i, (x1, y1, x2, y2) in enumerate(arena.walls):
-            place = ((x1 + x2) / 2, (y1 + y2) / 2, height / 2, math.atan2(y2 - y1, x2 - x1))
-            size = (math.hypot(x2 - x1, y2 - y1), INNER_WALL, height)
-            _standing(walls, f"inner{i}", "box", size, place, 0.75)
+        for name, (x, y, yaw), size in walls_of(arena):
+            _part(walls, name, "box", (*size, height), (x, y, height / 2, yaw), GRIP_BODY, WALL_LIGHT)
         for i, item in enumerate(self.scene.obstacles, start=1):
             link = self._static(f"obstacle{i}", item.pose, item.height / 2)
             if isinstance(item, BoxObstacle):
-                _standing(link, "box", "box", (*item.size, item.height), (0, 0, 0), 0.6)
+                _part(link, "box", "box", (*item.size, item.height), (0, 0, 0), GRIP_BODY, TRAY_LIGHT)
             else:
-                _standing(link, "pillar", "cylinder", (item.radius, item.height), (0, 0, 0), 0.6)
+                _part(
+                    link, "pillar", "cylinder", (item.radius, item.height), (0, 0, 0), GRIP_BODY, TRAY_LIGHT
+                )
 
     def _carriers(self, number: int, rows: Sequence[int], offsets: FloatArray) -> None:
         """Add carriers that are joined, as one model."""
@@ -218,25 +210,6 @@ def _standing_model(
     _add(model, "static", "true")
     _pose(model, *pose[:2], z, pose[2])
     return model, _add(model, "link", name="link")
-
-
-def _standing(
-    link: ET.Element,
-    name: str,
-    kind: str,
-    size: Sequence[float],
-    place: Sequence[float],
-    light: float,
-) -> None:
-    """Add a shape that stands fast."""
-    for tag in ("collision", "visual"):
-        part = _add(link, tag, name=name)
-        _pose(part, *place)
-        _shape(part, kind, size)
-        if tag == "collision":
-            _surface(part, GRIP_BODY)
-        else:
-            _light(part, light)
 
 
 def _surface(part: ET.Element, grip: float) -> None:
@@ -296,18 +269,18 @@ def robot_model(placement: RobotPlacement) -> ET.Element:
     height = body.height - (PLATE + GAP if spec.lifter else 0.0) - GAP
     mass = body.mass - (PLATFORM_MASS if spec.lifter else 0.0)
     turn = yaw_inertia(spec)
-    _inertial(link, mass, (0.5 * turn, 0.5 * turn, turn), height / 4)
+    _inertial(link, mass, (0.5 * turn, 0.5 * turn, turn), (0, 0, height / 4))
     kind = "cylinder" if isinstance(body, DiscBody) else "box"
     size = (body.radius, height) if isinstance(body, DiscBody) else (body.length, body.width, height)
     # On the floor without friction: its drives hold and push it.
-    _part(link, "body", kind, size, (0, 0, height / 2), 0.0, 0.25)
+    _part(link, "body", kind, size, (0, 0, height / 2), 0.0, ROBOT_LIGHT)
     if spec.lifter:
         radius = 0.7 * (body.radius if isinstance(body, DiscBody) else min(body.length, body.width) / 2)
         platform = _add(model, "link", name="platform")
         _pose(platform, 0, 0, spec.lifter.lowered - PLATE / 2)
         small = PLATFORM_MASS * radius**2
         _inertial(platform, PLATFORM_MASS, (small, small, small))
-        _part(platform, "plate", "cylinder", (radius, PLATE), (0, 0, 0), GRIP_PLATFORM, 0.6)
+        _part(platform, "plate", "cylinder", (radius, PLATE), (0, 0, 0), GRIP_PLATFORM, TRAY_LIGHT)
         joint = _add(model, "joint", name="lift", type="prismatic")
         _add(joint, "parent", "body")
         _add(joint, "child", "platform")
@@ -324,7 +297,7 @@ def _carrier(link: ET.Element, placement: CarrierPlacement, thick: float, x: flo
     name, carrier = placement.name, placement.carrier
     tray = (carrier.length, carrier.width, thick)
     at = (x, y, carrier.clearance + thick / 2)
-    _part(link, f"{name}_tray", "box", tray, at, GRIP_PLATFORM, 0.6)
+    _part(link, f"{name}_tray", "box", tray, at, GRIP_PLATFORM, TRAY_LIGHT)
     masses = [(carrier.mass * (1 - 4 * LEG_SHARE), at, tray)]
     for i, (ahead, left) in enumerate(legs_of(carrier).tolist()):
         place = (x + ahead, y + left, carrier.clearance / 2)
@@ -335,7 +308,7 @@ def _carrier(link: ET.Element, placement: CarrierPlacement, thick: float, x: flo
             (carrier.leg_radius, carrier.clearance),
             place,
             GRIP_FLOOR,
-            0.35,
+            LEG_LIGHT,
         )
         masses.append((carrier.mass * LEG_SHARE, place, (0.0, 0.0, carrier.clearance)))
     if placement.payload > 0:
@@ -344,15 +317,12 @@ def _carrier(link: ET.Element, placement: CarrierPlacement, thick: float, x: flo
         visual = _add(link, "visual", name=f"{name}_payload")
         _pose(visual, *place)
         _shape(visual, "box", size)
-        _light(visual, 0.35)
+        _light(visual, LEG_LIGHT)
         masses.append((placement.payload, place, size))
     return masses
 
 
-def _weigh(
-    link: ET.Element,
-    masses: Sequence[_Mass],
-) -> None:
+def _weigh(link: ET.Element, masses: Sequence[_Mass]) -> None:
     """Give a link the mass and the inertia of boxes of some sizes in their places."""
     total = sum(mass for mass, _, _ in masses)
     centre = [sum(mass * at[i] for mass, at, _ in masses) / total for i in range(3)]
@@ -363,14 +333,7 @@ def _weigh(
             inertia[i] += mass * (
                 (size[j] ** 2 + size[k] ** 2) / 12 + (at[j] - centre[j]) ** 2 + (at[k] - centre[k]) ** 2
             )
-    inertial = _add(link, "inertial")
-    _pose(inertial, *centre)
-    _add(inertial, "mass", total)
-    table = _add(inertial, "inertia")
-    for name, value in zip(("ixx", "iyy", "izz"), inertia, strict=True):
-        _add(table, name, value)
-    for name in ("ixy", "ixz", "iyz"):
-        _add(table, name, 0.0)
+    _inertial(link, total, inertia, centre)
 
 
 def world_text(scene: Scene, socket: str = "") -> str:
@@ -386,7 +349,7 @@ def world_text(scene: Scene, socket: str = "") -> str:
 def box_text(name: str, pose: tuple[float, float, float], size: tuple[float, float, float]) -> str:
     """Return a file with a box that stands fast."""
     model, link = _standing_model(name, pose, size[2] / 2)
-    _standing(link, "box", "box", size, (0, 0, 0), 0.6)
+    _part(link, "box", "box", size, (0, 0, 0), GRIP_BODY, TRAY_LIGHT)
     return _alone(model)
 
 

@@ -19,17 +19,12 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from swarmbed_core.memory import GRAVITY
-from swarmbed_core.raycast import box_segments
 from swarmbed_sim.sim_world import SimWorld
 from swarmbed_sim.solid import (
-    APART,
     LOWERED,
-    QUIET,
-    carrier_numbers,
-    constants_of,
-    joined,
-    read_k,
+    Solids,
+    begins_k,
+    lift_force,
 )
 
 from swarmbed_gazebo.errors import GazeboError
@@ -37,12 +32,13 @@ from swarmbed_gazebo.sdf import SUBSTEP, box_text, robot_text, things_of, world_
 from swarmbed_gazebo.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import RobotSpec
     from swarmbed_sim.physics import BoolArray
+    from swarmbed_sim.solid import StandingBox
 
 TIMESTEP: Final = 0.01
 SUBSTEPS: Final = round(TIMESTEP / SUBSTEP)
@@ -54,12 +50,14 @@ _BODY: Final = 7
 _MOVE = struct.Struct("<IIddd")
 _CHANGE = struct.Struct("<IIII")
 _LENGTH = struct.Struct("<I")
-# What a `GazeboPhysics` has a row of for each robot.
-_ROWS = ("poses", "twists", "pushes", "heights", "_constants", "_lifting", "_asked", "_numbers")
 
 
-class GazeboPhysics:
+class GazeboPhysics(Solids):
     """The `Physics` of a scene in Gazebo."""
+
+    ENGINE = "gazebo"
+    ERROR = GazeboError
+    ROWS = (*Solids.ROWS, "_asked", "_numbers")
 
     def __init__(self, scene: Scene, seed: int = 0) -> None:
         """Start a server with the scene's bodies.
@@ -71,40 +69,27 @@ class GazeboPhysics:
         Raises:
             GazeboError: there is no Gazebo, or it does not start.
         """
-        robots, carriers = scene.robots, scene.carriers
-        count = len(robots)
-        self.timestep = TIMESTEP
-        self.poses = np.zeros((count, 3))
-        self.twists = np.zeros((count, 3))
-        self.pushes = np.zeros(count)
-        self.heights = np.zeros(count)
-        self.carrier_poses = np.zeros((len(carriers), 3))
-        self.carrier_lifts = np.zeros(len(carriers))
-        self.carried_by = np.full(len(carriers), -1, dtype=np.int64)
-        self.segments = scene.segments()
-        self.pillars = scene.pillars()
+        super().__init__(scene, TIMESTEP)
         self._scene = scene
         # By the number by which the plugin knows them.
         self._names = dict(enumerate(things_of(scene)))
-        self._numbers = np.arange(count)
+        self._numbers = np.arange(len(scene.robots))
         self._next = len(self._names)
-        self._boxes: dict[str, tuple[int, FloatArray]] = {}
-        self._time = 0.0
-        self._found: list[tuple[str, str, float]] = []
         # When each two things touched last, and the speed that was told of them.
         self._latest: dict[tuple[int, int], tuple[float, float]] = {}
-        self._body_of, self._offsets = joined(carriers)
-        self._constants = np.array([constants_of(robot.spec) for robot in robots]).reshape(count, -1)
-        self._carriers = carrier_numbers(carriers, self._offsets)
-        self._lifting = np.full(count, -1, dtype=np.int64)
-        self._asked = np.zeros((count, _ASKED))
-        for row, robot in enumerate(robots):
-            self._asked[row, :_CONSTANTS] = *constants_of(robot.spec), _force(robot.spec)
+        self._asked = np.zeros((len(scene.robots), _ASKED))
+        for row, robot in enumerate(scene.robots):
+            self._introduce(row, robot.spec)
         self._lay_out()
         self._server = Server(lambda socket: world_text(scene, socket), seed)
         # Nothing moves, but all is told: where it is put it stays.
-        for row, robot in enumerate(robots):
+        for row, robot in enumerate(scene.robots):
             self.move_robot(row, robot.pose)
+
+    def _introduce(self, row: int, spec: RobotSpec) -> None:
+        """Let the plugin know a robot by its constants."""
+        force = 0.0 if spec.lifter is None else lift_force(spec.lifter)
+        self._asked[row, :_CONSTANTS] = *self._constants[row], force
 
     def _lay_out(self) -> None:
         """Make room for the state as `read_k` has it: robots' poses and platforms, then places of bodies."""
@@ -135,25 +120,7 @@ class GazeboPhysics:
         speeds[:, :3] = rows[:, 3:6]
         self.pushes[:] = rows[:, 7]
         self._q[4 * count :] = places
-        finite = read_k(
-            self._q,
-            self._v,
-            self._robot_at,
-            self._constants,
-            self._body_at,
-            self._body_of,
-            self._carriers,
-            self.poses,
-            self.twists,
-            self.heights,
-            self.carrier_poses,
-            self.carrier_lifts,
-            self.carried_by,
-            self._lifting,
-        )
-        if not finite:
-            message = f"gazebo: the bodies' state is not finite after {self._time:.2f} s"
-            raise GazeboError(message)
+        self._take_over(self._q, self._v, self._robot_at, self._body_at)
         for one, other, speed in touched.tolist():
             self._touch(int(one), int(other), speed)
 
@@ -169,17 +136,12 @@ class GazeboPhysics:
             if lifted >= 0 and lifted == self._body_of[carrier - first]:
                 self._latest[one, other] = (self._time, 0.0)
                 return
-        new = since > QUIET or (since > APART and speed > told)
+        new = begins_k(since, speed, told)
         self._latest[one, other] = (self._time, speed if new else told)
         if new:
             # Robots first.
             one, other = sorted((one, other), key=lambda number: number not in self._numbers)
             self._found.append((self._names[one], self._names[other], speed))
-
-    def contacts(self) -> Sequence[tuple[str, str, float]]:
-        """Return what began to touch since the last call: two names and the speed of closing in, m/s."""
-        found, self._found = self._found, []
-        return found
 
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
         """Put a robot somewhere else, standing."""
@@ -187,59 +149,34 @@ class GazeboPhysics:
 
     def move_carrier(self, row: int, pose: tuple[float, float, float]) -> None:
         """Put a carrier, with those joined to it, somewhere else, standing on the floor."""
-        (x, y), yaw = self._offsets[row].tolist(), pose[2]
-        c, s = math.cos(yaw), math.sin(yaw)
-        place = pose[0] - c * x + s * y, pose[1] - s * x - c * y, yaw
+        place = self._body_pose(row, pose)
         self._take(self._server.ask(_MOVE.pack(_MOVE_CARRIERS, int(self._body_of[row]), *place)))
 
     def add_robot(self, placement: RobotPlacement) -> None:
         """Put one more robot on the floor, standing, in a row after the others'."""
-        row, number = len(self.poses), self._come(placement.name, robot_text(placement), is_robot=True)
-        for name in _ROWS:
-            setattr(self, name, np.insert(getattr(self, name), row, 0, axis=0))
+        number = self._come(placement.name, robot_text(placement), is_robot=True)
+        row = self._add_row(placement)
         self._numbers[row] = number
-        self._constants[row] = constants_of(placement.spec)
-        self._asked[row, :_CONSTANTS] = *constants_of(placement.spec), _force(placement.spec)
+        self._introduce(row, placement.spec)
         self._lay_out()
         self.move_robot(row, placement.pose)
 
     def remove_robot(self, row: int) -> None:
         """Take a robot away: the rows after its own are one less, and what it has lifted falls."""
         answer = self._go(int(self._numbers[row]), is_robot=True)
-        for name in _ROWS:
-            setattr(self, name, np.delete(getattr(self, name), row, axis=0))
+        self._remove_row(row)
         self._lay_out()
         self._take(answer)
 
-    def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
-        """Put a box that stands fast on the floor.
+    def _taken(self) -> Container[str]:
+        return self._names.values()
 
-        Raises:
-            SimError: there is one of this name.
-        """
-        if name in self._names.values():
-            message = f"box {name!r}: there is already something of this name"
-            raise GazeboError(message)
+    def _put(self, box: StandingBox) -> None:
         height = self._scene.arena.wall_height
-        number = self._come(name, box_text(name, pose, (*size, height)), is_robot=False)
-        self._boxes[name] = number, box_segments(np.array(pose), *size)
-        self._wall_up()
+        self._come(box.name, box_text(box.name, box.pose, (*box.size, height)), is_robot=False)
 
-    def remove_box(self, name: str) -> None:
-        """Take away a box that `add_box` put there.
-
-        Raises:
-            SimError: there is none.
-        """
-        if name not in self._boxes:
-            there = ", ".join(self._boxes) or "none"
-            message = f"box {name!r}: not there; there are: {there}"
-            raise GazeboError(message)
-        self._go(self._boxes.pop(name)[0], is_robot=False)
-        self._wall_up()
-
-    def _wall_up(self) -> None:
-        self.segments = np.vstack([self._scene.segments(), *(sides for _, sides in self._boxes.values())])
+    def _drop(self, name: str) -> None:
+        self._go(next(number for number, there in self._names.items() if there == name), is_robot=False)
 
     def _come(self, name: str, text: str, *, is_robot: bool) -> int:
         """Let something come; return its number."""
@@ -260,11 +197,6 @@ class GazeboPhysics:
     def close(self) -> None:
         """End the server."""
         self._server.close()
-
-
-def _force(spec: RobotSpec) -> float:
-    """Return the N that a lifter's motor has."""
-    return 0.0 if spec.lifter is None else 2 * spec.lifter.max_load * GRAVITY
 
 
 def make(scene: Scene, seed: np.random.SeedSequence) -> SimWorld:

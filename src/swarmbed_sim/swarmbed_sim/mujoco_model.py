@@ -17,7 +17,6 @@ from xml.etree import ElementTree as ET
 
 import mujoco
 import numpy as np
-from swarmbed_core.memory import GRAVITY
 from swarmbed_core.scenario import BoxObstacle
 from swarmbed_core.scene import legs_of
 from swarmbed_core.spec import DiscBody
@@ -27,13 +26,14 @@ from swarmbed_sim.solid import (
     GRIP_BODY,
     GRIP_FLOOR,
     GRIP_PLATFORM,
-    INNER_WALL,
     LEG_SHARE,
     PAYLOAD_HEIGHT,
     PLATFORM_MASS,
-    WALL,
+    StandingBox,
     joined,
+    lift_force,
     middle,
+    walls_of,
     yaw_inertia,
 )
 
@@ -79,15 +79,6 @@ _TOUCHES = {
     _STATIC: _BODY | _LEG | _TRAY,
     _TALL: _TRAY,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class StandingBox:
-    """A box that was put into a scene while it runs."""
-
-    name: str
-    pose: tuple[float, float, float]
-    size: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -274,7 +265,7 @@ class _Builder:
                 pos=(reach * math.cos(angle), reach * math.sin(angle), -PAD),
                 friction=(GRIP_PLATFORM, *FRICTION),
             )
-        force = 2 * lifter.max_load * GRAVITY
+        force = lift_force(lifter)
         add(
             self.actuators,
             "position",
@@ -338,16 +329,8 @@ class _Builder:
         arena = self.scene.arena
         wall, height = len(self.names), arena.wall_height
         self.names.append("wall")
-        if arena.size is not None:
-            length, width = arena.size
-            out_x, out_y = (length + WALL) / 2, (width + WALL) / 2
-            for sign in (1, -1):
-                self._box(f"wall x{sign}", wall, (sign * out_x, 0, 0), (WALL, width + 2 * WALL), height)
-                self._box(f"wall y{sign}", wall, (0, sign * out_y, 0), (length, WALL), height)
-        for i, (x1, y1, x2, y2) in enumerate(arena.walls):
-            pose = ((x1 + x2) / 2, (y1 + y2) / 2, math.atan2(y2 - y1, x2 - x1))
-            size = (math.hypot(x2 - x1, y2 - y1), INNER_WALL)
-            self._box(f"inner wall{i}", wall, pose, size, height)
+        for name, pose, size in walls_of(arena):
+            self._box(name, wall, pose, size, height)
         for i, item in enumerate(self.scene.obstacles, start=1):
             thing, name = len(self.names), f"obstacle{i}"
             self.names.append(name)

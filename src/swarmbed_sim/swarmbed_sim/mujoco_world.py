@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final
 import mujoco
 import numpy as np
 from swarmbed_core.kernel import kernel
-from swarmbed_core.raycast import box_segments
 
 from swarmbed_sim.errors import SimError
-from swarmbed_sim.mujoco_model import SUBSTEP, StandingBox, compile_scene
+from swarmbed_sim.mujoco_model import SUBSTEP, compile_scene
 from swarmbed_sim.sim_world import SimWorld
 from swarmbed_sim.solid import (
     ACCELERATION,
@@ -29,27 +28,24 @@ from swarmbed_sim.solid import (
     INERTIA,
     LOWERED,
     MASS,
-    QUIET,
     RAISED,
     SIDE_GRIP,
     YAW_ACCELERATION,
-    carrier_numbers,
-    constants_of,
-    read_k,
+    Solids,
+    begins_k,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import RobotPlacement, Scene
 
     from swarmbed_sim.physics import BoolArray, IntArray
+    from swarmbed_sim.solid import StandingBox
 
 TIMESTEP: Final = 0.01
 SUBSTEPS: Final = round(TIMESTEP / SUBSTEP)
-# What a `MujocoPhysics` has a row of for each robot.
-_ROWS = ("poses", "twists", "pushes", "heights", "_lifting", "_constants")
 
 
 @kernel
@@ -196,7 +192,7 @@ def touch_k(
         ux, uy = _velocity_k(one, x, y, qpos, before, robots, bodies, body_of)
         wx, wy = _velocity_k(other, x, y, qpos, before, robots, bodies, body_of)
         closing = max(sign * ((ux - wx) * frames[k, 0] + (uy - wy) * frames[k, 1]), 0.0)
-        if since <= QUIET and closing <= latest[one, other, 1]:
+        if not begins_k(since, closing, latest[one, other, 1]):
             continue
         latest[one, other, 1] = closing
         begun[count, 0], begun[count, 1], begun[count, 2] = one, other, closing
@@ -208,31 +204,17 @@ def touch_k(
 mujoco.set_mju_user_warning(lambda _: None)
 
 
-class MujocoPhysics:
+class MujocoPhysics(Solids):
     """The `Physics` of a scene in MuJoCo."""
+
+    ENGINE = "mujoco"
 
     def __init__(self, scene: Scene) -> None:
         """Build the scene's bodies and put them where they start."""
-        self.timestep = TIMESTEP
-        robots, carriers = scene.robots, scene.carriers
-        self.poses = np.zeros((len(robots), 3))
-        self.twists = np.zeros((len(robots), 3))
-        self.pushes = np.zeros(len(robots))
-        self.heights = np.zeros(len(robots))
-        self.carrier_poses = np.zeros((len(carriers), 3))
-        self.carrier_lifts = np.zeros(len(carriers))
-        self.carried_by = np.full(len(carriers), -1, dtype=np.int64)
-        self.segments = scene.segments()
-        self.pillars = scene.pillars()
-        self._boxes: dict[str, StandingBox] = {}
+        super().__init__(scene, TIMESTEP)
         self._build(scene)
-        self._time = 0.0
-        self._found: list[tuple[str, str, float]] = []
         self._begun = np.zeros((64, 3))
-        self._lifting = np.full(len(robots), -1, dtype=np.int64)
-        self._constants = np.array([constants_of(placement.spec) for placement in robots])
-        self._carriers = carrier_numbers(carriers, self._indices.offsets)
-        for row, placement in enumerate(robots):
+        for row, placement in enumerate(scene.robots):
             at = self._indices.robots[row]
             self._qpos[at : at + 3] = placement.pose
         self._read()
@@ -262,11 +244,6 @@ class MujocoPhysics:
                 self._touch()
         self._read()
 
-    def contacts(self) -> Sequence[tuple[str, str, float]]:
-        """Return what began to touch since the last call: two names and the speed of closing in, m/s."""
-        found, self._found = self._found, []
-        return found
-
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
         """Put a robot somewhere else, standing."""
         at = self._indices.robots[row]
@@ -277,11 +254,10 @@ class MujocoPhysics:
 
     def move_carrier(self, row: int, pose: tuple[float, float, float]) -> None:
         """Put a carrier, with those joined to it, somewhere else, standing on the floor."""
-        q, v = self._indices.bodies[self._indices.body_of[row]]
-        x, y = self._indices.offsets[row]
-        c, s = math.cos(pose[2]), math.sin(pose[2])
-        self._qpos[q : q + 3] = pose[0] - c * x + s * y, pose[1] - s * x - c * y, 0.0
-        self._qpos[q + 3 : q + 7] = math.cos(pose[2] / 2), 0.0, 0.0, math.sin(pose[2] / 2)
+        q, v = self._indices.bodies[self._body_of[row]]
+        x, y, yaw = self._body_pose(row, pose)
+        self._qpos[q : q + 3] = x, y, 0.0
+        self._qpos[q + 3 : q + 7] = math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
         self._qvel[v : v + 6] = 0.0
         self._wake()
         self._read()
@@ -292,16 +268,13 @@ class MujocoPhysics:
         Raises:
             SimError: the engine takes no such body.
         """
-        row = len(self.scene.robots)
+        robots = self.scene.robots
         try:
-            self._rebuild(replace(self.scene, robots=(*self.scene.robots, placement)), come=row)
+            self._rebuild(replace(self.scene, robots=(*robots, placement)), come=len(robots))
         except ValueError as error:
             message = f"mujoco: robot {placement.name!r}: a name and a body that it takes are right: {error}"
             raise SimError(message) from error
-        for name in _ROWS:
-            setattr(self, name, np.insert(getattr(self, name), row, 0, axis=0))
-        self._constants[row] = constants_of(placement.spec)
-        at = self._indices.robots[row]
+        at = self._indices.robots[self._add_row(placement)]
         self._qpos[at : at + 3] = placement.pose
         self._read()
 
@@ -309,33 +282,18 @@ class MujocoPhysics:
         """Take a robot away: the rows after its own are one less, and what it has lifted falls."""
         robots = self.scene.robots
         self._rebuild(replace(self.scene, robots=(*robots[:row], *robots[row + 1 :])), gone=row)
-        for name in _ROWS:
-            setattr(self, name, np.delete(getattr(self, name), row, axis=0))
+        self._remove_row(row)
         self._read()
 
-    def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
-        """Put a box that stands fast on the floor.
+    def _taken(self) -> Container[str]:
+        return self._indices.names
 
-        Raises:
-            SimError: there is one of this name.
-        """
-        if name in self._indices.names:
-            message = f"box {name!r}: there is already something of this name"
-            raise SimError(message)
-        self._boxes[name] = StandingBox(name, pose, size)
+    def _put(self, box: StandingBox) -> None:
+        del box
         self._rebuild(self.scene)
 
-    def remove_box(self, name: str) -> None:
-        """Take away a box that `add_box` put there.
-
-        Raises:
-            SimError: there is none.
-        """
-        if name not in self._boxes:
-            there = ", ".join(self._boxes) or "none"
-            message = f"box {name!r}: not there; there are: {there}"
-            raise SimError(message)
-        del self._boxes[name]
+    def _drop(self, name: str) -> None:
+        del name
         self._rebuild(self.scene)
 
     def close(self) -> None:
@@ -375,8 +333,6 @@ class MujocoPhysics:
         kept = [(row, rows[name]) for row, name in enumerate(self._indices.names) if name in rows]
         new, old = np.array(kept).T
         self._latest[np.ix_(new, new)] = latest[np.ix_(old, old)]
-        boxes = [box_segments(np.array(box.pose), *box.size) for box in self._boxes.values()]
-        self.segments = np.vstack([self.scene.segments(), *boxes])
 
     def _touch(self) -> None:
         """Note the contacts that began in this step."""
@@ -405,26 +361,7 @@ class MujocoPhysics:
 
     def _read(self) -> None:
         """Write what the engine knows into the arrays."""
-        indices = self._indices
-        finite = read_k(
-            self._qpos,
-            self._qvel,
-            indices.robots,
-            self._constants,
-            indices.bodies,
-            indices.body_of,
-            self._carriers,
-            self.poses,
-            self.twists,
-            self.heights,
-            self.carrier_poses,
-            self.carrier_lifts,
-            self.carried_by,
-            self._lifting,
-        )
-        if not finite:
-            message = f"mujoco: the bodies' state is not finite after {self._time:.2f} s"
-            raise SimError(message)
+        self._take_over(self._qpos, self._qvel, self._indices.robots, self._indices.bodies)
 
 
 def make(scene: Scene, seed: np.random.SeedSequence) -> SimWorld:

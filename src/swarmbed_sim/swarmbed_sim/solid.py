@@ -7,20 +7,26 @@ they solve it.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 from swarmbed_core.geometry import wrap
 from swarmbed_core.kernel import kernel
+from swarmbed_core.memory import GRAVITY
+from swarmbed_core.raycast import box_segments
 from swarmbed_core.scene import legs_of
 from swarmbed_core.spec import DiscBody
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from swarmbed_sim.errors import SimError
 
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    from swarmbed_core.arena import Arena
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.scene import CarrierPlacement
-    from swarmbed_core.spec import RobotSpec
+    from swarmbed_core.scene import CarrierPlacement, RobotPlacement, Scene
+    from swarmbed_core.spec import Lifter, RobotSpec
 
     from swarmbed_sim.physics import IntArray
 
@@ -76,6 +82,24 @@ def constants_of(spec: RobotSpec) -> tuple[float, ...]:
         spec.lifter.raised if spec.lifter else 0.0,
         float(spec.holonomic),
     )
+
+
+def lift_force(lifter: Lifter) -> float:
+    """Return the N that a lifter's motor has."""
+    return 2 * lifter.max_load * GRAVITY
+
+
+def walls_of(arena: Arena) -> Iterator[tuple[str, tuple[float, float, float], tuple[float, float]]]:
+    """Return the walls as boxes on the floor: names, poses of their middles, lengths and widths."""
+    if arena.size is not None:
+        length, width = arena.size
+        out_x, out_y = (length + WALL) / 2, (width + WALL) / 2
+        for sign in (1, -1):
+            yield f"wall x{sign}", (sign * out_x, 0, 0), (WALL, width + 2 * WALL)
+            yield f"wall y{sign}", (0, sign * out_y, 0), (length, WALL)
+    for i, (x1, y1, x2, y2) in enumerate(arena.walls):
+        pose = ((x1 + x2) / 2, (y1 + y2) / 2, math.atan2(y2 - y1, x2 - x1))
+        yield f"inner wall{i}", pose, (math.hypot(x2 - x1, y2 - y1), INNER_WALL)
 
 
 def middle(carriers: Sequence[CarrierPlacement]) -> tuple[float, float, float]:
@@ -185,3 +209,141 @@ def read_k(
     for k in range(qpos.shape[0]):
         total += qpos[k]
     return math.isfinite(total)
+
+
+@kernel
+def begins_k(since: float, closing: float, told: float) -> bool:
+    """Return whether a contact is a new one, after so many seconds without and what was told of the last."""
+    return since > QUIET or (since > APART and closing > told)
+
+
+@dataclass(frozen=True, slots=True)
+class StandingBox:
+    """A box that was put into a scene while it runs."""
+
+    name: str
+    pose: tuple[float, float, float]
+    size: tuple[float, float]
+
+
+class Solids:
+    """What engines in three dimensions are alike in as a `Physics`: arrays, boxes, contacts that are told."""
+
+    ENGINE: ClassVar[str]
+    ERROR: ClassVar[type[SimError]] = SimError
+    ROWS: ClassVar[tuple[str, ...]] = ("poses", "twists", "pushes", "heights", "_lifting", "_constants")
+    """What there is a row of for each robot."""
+
+    def __init__(self, scene: Scene, timestep: float) -> None:
+        """Make room for what the engine will tell."""
+        count, carriers = len(scene.robots), scene.carriers
+        self.timestep = timestep
+        self.poses = np.zeros((count, 3))
+        self.twists = np.zeros((count, 3))
+        self.pushes = np.zeros(count)
+        self.heights = np.zeros(count)
+        self.carrier_poses = np.zeros((len(carriers), 3))
+        self.carrier_lifts = np.zeros(len(carriers))
+        self.carried_by = np.full(len(carriers), -1, dtype=np.int64)
+        self.segments = scene.segments()
+        self.pillars = scene.pillars()
+        self._walls = scene.segments()
+        self._boxes: dict[str, StandingBox] = {}
+        self._time = 0.0
+        self._found: list[tuple[str, str, float]] = []
+        self._lifting = np.full(count, -1, dtype=np.int64)
+        self._constants = np.array([constants_of(robot.spec) for robot in scene.robots]).reshape(count, -1)
+        self._body_of, self._offsets = joined(carriers)
+        self._carriers = carrier_numbers(carriers, self._offsets)
+
+    def contacts(self) -> Sequence[tuple[str, str, float]]:
+        """Return what began to touch since the last call: two names and the speed of closing in, m/s."""
+        found, self._found = self._found, []
+        return found
+
+    def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
+        """Put a box that stands fast on the floor.
+
+        Raises:
+            SimError: there is one of this name.
+        """
+        if name in self._taken():
+            message = f"box {name!r}: there is already something of this name"
+            raise self.ERROR(message)
+        box = self._boxes[name] = StandingBox(name, pose, size)
+        self._put(box)
+        self._wall_up()
+
+    def remove_box(self, name: str) -> None:
+        """Take away a box that `add_box` put there.
+
+        Raises:
+            SimError: there is none.
+        """
+        if name not in self._boxes:
+            there = ", ".join(self._boxes) or "none"
+            message = f"box {name!r}: not there; there are: {there}"
+            raise self.ERROR(message)
+        del self._boxes[name]
+        self._drop(name)
+        self._wall_up()
+
+    def _wall_up(self) -> None:
+        boxes = [box_segments(np.array(box.pose), *box.size) for box in self._boxes.values()]
+        self.segments = np.vstack([self._walls, *boxes])
+
+    def _taken(self) -> Container[str]:
+        """Return the names of all things."""
+        raise NotImplementedError
+
+    def _put(self, box: StandingBox) -> None:
+        """Let the engine have a box."""
+        raise NotImplementedError
+
+    def _drop(self, name: str) -> None:
+        """Take a box away from the engine."""
+        raise NotImplementedError
+
+    def _add_row(self, placement: RobotPlacement) -> int:
+        """Make room for one more robot; return its row."""
+        row = len(self.poses)
+        for name in self.ROWS:
+            setattr(self, name, np.insert(getattr(self, name), row, 0, axis=0))
+        self._constants[row] = constants_of(placement.spec)
+        return row
+
+    def _remove_row(self, row: int) -> None:
+        for name in self.ROWS:
+            setattr(self, name, np.delete(getattr(self, name), row, axis=0))
+
+    def _body_pose(self, row: int, pose: tuple[float, float, float]) -> tuple[float, float, float]:
+        """Return where the body of a carrier is when the carrier is at a pose."""
+        (x, y), yaw = self._offsets[row].tolist(), pose[2]
+        c, s = math.cos(yaw), math.sin(yaw)
+        return pose[0] - c * x + s * y, pose[1] - s * x - c * y, yaw
+
+    def _take_over(self, qpos: FloatArray, qvel: FloatArray, robots: IntArray, bodies: IntArray) -> None:
+        """Write an engine's state into the arrays; see `read_k`.
+
+        Raises:
+            SimError: it is not finite.
+        """
+        finite = read_k(
+            qpos,
+            qvel,
+            robots,
+            self._constants,
+            bodies,
+            self._body_of,
+            self._carriers,
+            self.poses,
+            self.twists,
+            self.heights,
+            self.carrier_poses,
+            self.carrier_lifts,
+            self.carried_by,
+            self._lifting,
+        )
+        if not finite:
+            message = f"{self.ENGINE}: the bodies' state is not finite after {self._time:.2f} s"
+            raise self.ERROR(message)

@@ -10,8 +10,8 @@ import pytest
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import legs_of, make_scene
 from swarmbed_core.spec import RobotSpec
-from swarmbed_sim.mujoco_model import SUBSTEP, StandingBox, compile_scene
-from swarmbed_sim.solid import middle, yaw_inertia
+from swarmbed_sim.mujoco_model import SUBSTEP, compile_scene
+from swarmbed_sim.solid import StandingBox, middle, yaw_inertia
 
 OBSTACLES = (
     {"shape": "box", "size": [0.4, 0.2], "pose": [1.0, 1.0, 0.3], "height": 0.02},
