@@ -7,6 +7,22 @@ ready=$venv/.ready # written last by setup; its first line says what the environ
 # Puts the header comment of the calling script on the screen.
 usage() { sed -n '2,/^[^#]/{/^[^#]/d;s/^# \{0,1\}//;p}' "$0"; }
 
+# say TEXT: one line on file 3, with the calling script's name and the time since $started, in microseconds.
+say() {
+  local ms=$(((${EPOCHREALTIME/[.,]/} - started) / 1000))
+  printf '[%s %3d.%d s] %s\n' "${0##*/}" $((ms / 1000)) $((ms % 1000 / 100)) "$*" >&3
+}
+
+# go_on NAME [ARGUMENT...]: sets the workspace up if it is not, with Gazebo if an argument asks for it,
+# and goes on as `swarmbed NAME`.
+go_on() {
+  local with=()
+  case " $* " in *" --world gazebo "* | *" --world=gazebo "* | *" --gazebo "*) with=(--gazebo) ;; esac
+  "$root/scripts/setup" --quiet "${with[@]}"
+  . "$root/scripts/env.sh"
+  exec swarmbed "$@"
+}
+
 # Prints the prefix of a full ROS 2 Jazzy, or "wheels" where there is none.
 find_ros() {
   local opt=${SWARMBED_ROS_PREFIX:-/opt/ros/jazzy} ros2

@@ -66,6 +66,11 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def prefixes() -> list[Path]:
+    """Return where packages of the workspace, and those that it stands on, are installed."""
+    return [Path(prefix) for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if prefix]
+
+
 @cache
 def share_dir() -> Path:
     """Return the directory that holds config/, worlds/ and urdf/.
@@ -85,9 +90,9 @@ def share_dir() -> Path:
     for parent in Path(__file__).resolve().parents:
         if (parent / "config" / "robots").is_dir():
             return parent
-    for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
-        share = Path(prefix) / "share" / "swarmbed_bringup"
-        if prefix and (share / "config" / "robots").is_dir():
+    for prefix in prefixes():
+        share = prefix / "share" / "swarmbed_bringup"
+        if (share / "config" / "robots").is_dir():
             return share
     message = "config/robots was not found: source scripts/env.sh, or set SWARMBED_SHARE to a checkout"
     raise ConfigError(message)

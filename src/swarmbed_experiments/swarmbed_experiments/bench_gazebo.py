@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import ks_2samp, mannwhitneyu
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.plugins import WORLDS as WORLD_PLUGINS
 from swarmbed_core.plugins import find_plugin
@@ -19,7 +18,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 
 from swarmbed_experiments.bench import SEED, Row
-from swarmbed_experiments.bench_runs import factor
+from swarmbed_experiments.bench_runs import differ, factor
 from swarmbed_experiments.sweep import sweep
 
 if TYPE_CHECKING:
@@ -147,7 +146,4 @@ def _task(quick: bool) -> Iterator[Row]:
     for world, some in times.items():
         spread = f"{min(some):.0f}-{max(some):.0f} s" if some else ""
         yield Row(f"gazebo: completion of the task in {world}, mean", float(np.mean(some)), "s", note=spread)
-    for name, test in (("Mann-Whitney", mannwhitneyu), ("Kolmogorov-Smirnov", ks_2samp)):
-        chance = float(test(times["gazebo"], times["mujoco"]).pvalue)
-        note = "p; below 0.05 the two would differ"
-        yield Row(f"gazebo: completion against mujoco, {name}", chance, "", note=note)
+    yield from differ("gazebo: completion against mujoco", times["gazebo"], times["mujoco"])

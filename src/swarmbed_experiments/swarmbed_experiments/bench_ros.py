@@ -27,7 +27,6 @@ import yaml
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 from rosgraph_msgs.msg import Clock
-from scipy.stats import ks_2samp, mannwhitneyu
 from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import Bool, Float64
 from swarmbed_core.config import share_dir
@@ -41,6 +40,7 @@ from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
 from swarmbed_experiments.bench import SEED, Row
+from swarmbed_experiments.bench_runs import differ
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import read_json
 from swarmbed_experiments.processes import Process, make_processes
@@ -378,10 +378,7 @@ def same(quick: bool) -> Iterator[Row]:
     note = f"{len(done)} of {seeds} seeds at {PACE} times real time; in one process {np.mean(times):.1f} s"
     yield Row("ROS: completion time of the task, mean", float(np.mean(done)), "s", note=note)
     yield Row("ROS: task done", 100 * len(done) / seeds, "%", note=f"in one process {len(times)} of {seeds}")
-    for name, test in (("Mann-Whitney", mannwhitneyu), ("Kolmogorov-Smirnov", ks_2samp)):
-        chance = float(test(times, done).pvalue)
-        note = "p; below 0.05 the two would differ"
-        yield Row(f"ROS against one process, {name}", chance, "", at_least=0.05, note=note)
+    yield from differ("ROS against one process", times, done, at_least=0.05)
 
 
 def _timed(folder: FilePath, seed: int) -> float:

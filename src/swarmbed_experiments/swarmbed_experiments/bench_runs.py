@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import ks_2samp, mannwhitneyu
 
 from swarmbed_experiments.bench import SEED, Row
 from swarmbed_experiments.runner import Run, warm_up
@@ -88,6 +89,16 @@ def _task_rows(name: str, rows: Sequence[dict[str, Any]]) -> Iterator[Row]:
         "x real time",
         note="all cores at work",
     )
+
+
+def differ(
+    name: str, one: Sequence[float], other: Sequence[float], at_least: float | None = None
+) -> Iterator[Row]:
+    """Say how likely two samples are of one distribution."""
+    for test, measure in (("Mann-Whitney", mannwhitneyu), ("Kolmogorov-Smirnov", ks_2samp)):
+        chance = float(measure(one, other).pvalue)
+        note = "p; below 0.05 the two would differ"
+        yield Row(f"{name}, {test}", chance, "", at_least=at_least, note=note)
 
 
 def speed(quick: bool) -> Iterator[Row]:

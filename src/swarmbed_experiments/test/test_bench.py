@@ -6,6 +6,7 @@ import json
 
 import pytest
 from rich.console import Console
+from swarmbed_gazebo.place import missing
 
 from swarmbed_experiments import bench
 
@@ -26,8 +27,8 @@ IMAGES = {"eyes", "carrier", "docking", "figure 6", "localisation", "pixels", "c
 def test_every_group_measures(name, tmp_path):
     if name in IMAGES and ctypes.util.find_library("EGL") is None:
         pytest.skip("no EGL here, and scripts/setup may not install it: apt-get install libegl1 libgl1")
-    if name == "gazebo" and (missing := _without_gazebo()):
-        pytest.skip(missing)
+    if name == "gazebo" and missing():
+        pytest.skip(missing())
     out = io.StringIO()
     files = {"json_file": tmp_path / "b.json", "markdown_file": tmp_path / "b.md"}
     bench.main(Console(file=out, width=200), **files, only=[name], quick=True, gazebo=name == "gazebo")
@@ -45,18 +46,6 @@ def test_every_group_measures(name, tmp_path):
         live = row["name"].startswith("ROS")
         if not live and row["unit"] not in {"us", "ms", "1/s", "x real time"} and row["holds"] is not None:
             assert row["holds"], row
-
-
-def _without_gazebo() -> str:
-    """Return why there is no Gazebo here, if there is none."""
-    from swarmbed_gazebo.errors import GazeboError
-    from swarmbed_gazebo.place import find
-
-    try:
-        find()
-    except GazeboError as error:
-        return str(error)
-    return ""
 
 
 def test_a_median_of_blocks():

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from swarmbed_core.config import prefixes
+
 from swarmbed_gazebo.errors import GazeboError
 from swarmbed_gazebo.sdf import PLUGIN
 
@@ -71,10 +73,9 @@ def find() -> Place:
     Raises:
         GazeboError: there is none, or no plugin for it.
     """
-    for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
-        said = Path(prefix) / "share" / PACKAGE / "gazebo11.prefix"
-        plugin = Path(prefix) / "lib" / PLUGIN
-        if prefix and said.is_file() and plugin.is_file():
+    for prefix in prefixes():
+        said, plugin = prefix / "share" / PACKAGE / "gazebo11.prefix", prefix / "lib" / PLUGIN
+        if said.is_file() and plugin.is_file():
             where = said.read_text(encoding="utf-8").strip()
             place = Place(plugin.parent, Path(where) if where else None)
             if place.prefix is not None and not Path(place.server).is_file():
@@ -86,3 +87,12 @@ def find() -> Place:
         "which brings both without root, or take world: mujoco"
     )
     raise GazeboError(message)
+
+
+def missing() -> str:
+    """Return why no world can be in Gazebo here; nothing if one can."""
+    try:
+        find()
+    except GazeboError as error:
+        return str(error)
+    return ""

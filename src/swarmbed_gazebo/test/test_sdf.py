@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -10,6 +12,8 @@ import pytest
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_gazebo.sdf import things_of, world_text
+
+from swarmbed_sim import solid
 
 
 def scene_of(**changes):
@@ -95,3 +99,12 @@ def test_no_digit_is_lost():
     third = 1 / 3
     there = models(world_text(scene_of(robots=[{"place": {"poses": [[third, -third, third]]}}])))
     assert pose(there["dots1"])[0] == third
+
+
+def test_the_plugin_drives_by_the_constants_of_the_other_worlds():
+    source = Path(__file__).parents[2] / "swarmbed_gazebo_plugin" / "src"
+    text = "".join(file.read_text(encoding="utf-8") for file in source.glob("*.hpp"))
+    told = {name: float(value) for name, value in re.findall(r"constexpr double k(\w+) = ([\d.]+);", text)}
+    assert told["DriveTime"] == solid.DRIVE_TIME
+    assert told["SideGrip"] == solid.SIDE_GRIP
+    assert told["Flat"] == solid.FLAT
