@@ -7,6 +7,7 @@ ends it with an outcome that says so.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ LIFT_PATIENCE = 2.0
 SETTLING = 2.0
 """Seconds that goals are given to end when their robot goes."""
 FAREWELL = 1.0
-"""Seconds that those who sent them are given to read how they ended."""
+"""Seconds, from the last result on, that those who sent goals are given to read how they ended."""
 TURN = 0.01
 RESTING = 0.01
 """Metres or radians a second below which a cancelled robot has come to rest."""
@@ -72,7 +73,11 @@ class _OwnClock:
 
 
 class _Server:
-    """What both actions share: one goal at a time, a newer one replaces it."""
+    """What both actions share: one goal at a time, a newer one replaces it.
+
+    Attributes:
+        told: when the last result went out, on this machine's clock; minus infinity before the first.
+    """
 
     def __init__(self, api: RobotApi, kind: Any, topic: str, group: CallbackGroup) -> None:
         self._api = api
@@ -80,6 +85,7 @@ class _Server:
         self._goal: _Goal | None = None
         self._results: dict[bytes, Future] = {}
         self._working = 0
+        self.told = -math.inf
         self._feedback = Pace(FEEDBACK_RATE)
         self._server = ActionServer(
             _OwnClock(api.node),
@@ -96,6 +102,7 @@ class _Server:
         result = await self._results.pop(bytes(handle.goal_id.uuid))
         # What follows, up to who asked for it, the executor does in the same turn.
         self._working -= 1
+        self.told = time.monotonic()
         return result
 
     @property
@@ -291,23 +298,21 @@ class LiftServer(_Server):
         goal.done.set_result(result)
 
 
-def see_off(apis: Sequence[RobotApi], once: Callable[[float], object], clock: Callable[[], float]) -> None:
+def see_off(apis: Sequence[RobotApi], once: Callable[[float], object]) -> None:
     """End the goals of robots that go, let those who sent them hear of it, and take the APIs away.
 
     Args:
         apis: that have been told to leave, or are now.
         once: waits for something to do for so many seconds at most, and does it.
-        clock: of this machine.
     """
     for api in apis:
         api.leave()
-    end = clock() + SETTLING
-    waited_for = [api for api in apis if not api.settled]
-    while not all(api.settled for api in waited_for) and clock() < end:
+    end = time.monotonic() + SETTLING
+    while not all(api.settled for api in apis) and time.monotonic() < end:
         once(TURN)
     # Whoever hears that a server is gone before it has read the answer forgets that.
-    end = clock() + FAREWELL
-    while waited_for and (left := end - clock()) > 0:
+    end = max((api.told for api in apis), default=-math.inf) + FAREWELL
+    while (left := end - time.monotonic()) > 0:
         once(min(left, TURN))
     for api in apis:
         api.close()

@@ -258,9 +258,8 @@ class RobotApi:
                 self._publish(now)
             except Exception as error:  # noqa: BLE001 - whatever a part says, the robot's loop goes on
                 self.refuse("api", f"{type(error).__name__}: {error}")
-        self._path_server.cycle(now)
-        if self._lift_server is not None:
-            self._lift_server.cycle(now)
+        for server in self._servers:
+            server.cycle(now)
         self.place.show_path()
 
     def _publish(self, now: float) -> None:
@@ -438,8 +437,8 @@ class RobotApi:
                     kind, f"/{self.name}/{topic}", self._guarded(topic, callback), profile
                 )
             )
-        self._path_server = PathServer(self, self._group)
-        self._lift_server = None if self._spec.lifter is None else LiftServer(self, self._group)
+        kinds = (PathServer,) if self._spec.lifter is None else (PathServer, LiftServer)
+        self._servers: tuple[PathServer | LiftServer, ...] = tuple(kind(self, self._group) for kind in kinds)
 
     def _guarded(self, topic: str, callback: Callable[[Any], None]) -> Callable[[Any], None]:
         """Return a callback that counts what comes, and refuses what cannot be used."""
@@ -573,9 +572,8 @@ class RobotApi:
         """End the goals and take the topics away; `close` follows when who sent the goals has been told."""
         if self._left:
             return
-        self._path_server.leave()
-        if self._lift_server is not None:
-            self._lift_server.leave()
+        for server in self._servers:
+            server.leave()
         for output in self.outputs.values():
             self.node.destroy_publisher(output.publisher)
         for subscription in self._made:
@@ -590,14 +588,19 @@ class RobotApi:
     @property
     def settled(self) -> bool:
         """Return whether all goals have ended and told their results."""
-        return self._path_server.settled and (self._lift_server is None or self._lift_server.settled)
+        return all(server.settled for server in self._servers)
+
+    @property
+    def told(self) -> float:
+        """Return when a goal's result went out last, on this machine's clock."""
+        return max((server.told for server in self._servers), default=-math.inf)
 
     def close(self) -> None:
         """Take the whole API away."""
         self.leave()
-        self._path_server.close()
-        if self._lift_server is not None:
-            self._lift_server.close()
+        for server in self._servers:
+            server.close()
+        self._servers = ()
 
 
 class _Stamp:

@@ -268,7 +268,7 @@ class WorldHost:
                 spinner.once(0.0)
             self._wait(seconds)
 
-        see_off([api for api, _ in leaving], once, time.monotonic)
+        see_off([api for api, _ in leaving], once)
         for spinner in own:
             spinner.close()
 

@@ -106,7 +106,7 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
     finally:
         gc.unfreeze()
         onboard.device.motors.enable(False)
-        see_off([api], spinner.once, time.monotonic)
+        see_off([api], spinner.once)
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from action_msgs.msg import GoalStatus
 from geometry_msgs.msg import Twist
 from rclpy.action import ActionClient
 from std_msgs.msg import Bool
+from swarmbed_robot.actions import FAREWELL, see_off
 
 from swarmbed_interfaces import msg
 from swarmbed_interfaces.action import FollowPath, Lift
@@ -221,3 +223,18 @@ def test_a_cancelled_goal_ends_though_somebody_else_drives_at_once(dots, follow)
         dots.run(0.1)
     assert sent.future.done()
     assert sent.future.result().status == GoalStatus.STATUS_CANCELED
+
+
+def test_who_sent_a_goal_has_time_to_read_its_end_however_soon_that_was_told(dots, follow):
+    sent = follow.send(goal((2.0, 0.0, 0.0)))
+    began = time.monotonic()
+    dots.api.leave()
+    dots.ros.spin_until(lambda: dots.api.settled and sent.future.done(), "the goal's end")
+    see_off([dots.api], dots.ros.spinner.once)
+    assert time.monotonic() - began >= FAREWELL
+
+
+def test_a_robot_without_goals_goes_at_once(dots):
+    began = time.monotonic()
+    see_off([dots.api], dots.ros.spinner.once)
+    assert time.monotonic() - began < FAREWELL
