@@ -21,7 +21,8 @@ setup(
     entry_points={
         "swarmbed.worlds": [
             "gazebo = swarmbed_gazebo.world:make",
-            "gazebo11 = swarmbed_gazebo.world:make",
+            "gazebo11 = swarmbed_gazebo.world:make_gazebo11",
+            "harmonic = swarmbed_gazebo.world:make_harmonic",
         ],
     },
 )

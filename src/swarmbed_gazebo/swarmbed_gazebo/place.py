@@ -1,36 +1,59 @@
-"""Where Gazebo and the plugin are: what `scripts/setup --gazebo` has left."""
+"""Where simulators and their plugins are: what scripts/setup has found or has brought."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from swarmbed_core.config import prefixes
 
 from swarmbed_gazebo.errors import GazeboError
-from swarmbed_gazebo.sdf import PLUGIN
+from swarmbed_gazebo.sdf import GAZEBO11, HARMONIC, PLUGINS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PACKAGE = "swarmbed_gazebo_plugin"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
+NAMES: Final = {GAZEBO11: "Gazebo 11", HARMONIC: "gz-sim 8"}
+ADVICE: Final = {
+    GAZEBO11: "Run scripts/setup --gazebo, which brings both without root",
+    HARMONIC: (
+        "Install Gazebo Harmonic (on Ubuntu 24.04 ros-jazzy-ros-gz brings it), or name the directory of one "
+        "with SWARMBED_HARMONIC, and run scripts/setup"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A Gazebo 11 and the plugin that was built for it.
+    """A simulator and the plugin that was built for it.
 
     Attributes:
+        kind: `GAZEBO11` or `HARMONIC`.
         plugin: the directory that it is in.
-        prefix: of the Gazebo; None for one that the system has.
+        prefix: of the simulator; None for one that the system has.
     """
 
+    kind: str
     plugin: Path
     prefix: Path | None
 
     @property
     def server(self) -> str:
         """Return the program that simulates."""
-        return "gzserver" if self.prefix is None else str(self.prefix / "usr/bin/gzserver")
+        name = "gzserver" if self.kind == GAZEBO11 else "gz"
+        if self.prefix is None:
+            return name
+        return str(self.prefix / ("usr/bin" if self.kind == GAZEBO11 else "bin") / name)
+
+    def command(self, seed: int, file: Path) -> Sequence[str]:
+        """Return how a server is started."""
+        if self.kind == GAZEBO11:
+            return [self.server, "--verbose", "--minimal_comms", "--seed", str(seed), str(file)]
+        return [self.server, "sim", "-s", "-r", "-v", "1", "--seed", str(seed), str(file)]
 
     def environment(self, port: int, home: Path) -> dict[str, str]:
         """Return what a server's environment is.
@@ -39,9 +62,11 @@ class Place:
             port: on which its own topics are, on this machine only.
             home: where it may leave its logs.
         """
-        made = dict(os.environ)
-        made |= {
-            "HOME": str(home),
+        made = dict(os.environ) | {"HOME": str(home)}
+        return made | (self._gazebo11(port) if self.kind == GAZEBO11 else self._harmonic(home))
+
+    def _gazebo11(self, port: int) -> dict[str, str]:
+        made = {
             "GAZEBO_MASTER_URI": f"http://127.0.0.1:{port}",
             # Nothing is asked for on the network, and nobody there hears of it.
             "GAZEBO_MODEL_DATABASE_URI": "",
@@ -66,33 +91,52 @@ class Place:
         made["GAZEBO_PLUGIN_PATH"] = os.pathsep.join(plugins)
         return made
 
+    def _harmonic(self, home: Path) -> dict[str, str]:
+        ours = os.environ.get("VIRTUAL_ENV", "")
+        libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        # What the wheels of ROS bring is for our own programs.
+        libraries = [path for path in libraries if path and not (ours and path.startswith(ours))]
+        if self.prefix is not None:
+            libraries.insert(0, str(self.prefix / "lib"))
+        return {
+            "LD_LIBRARY_PATH": os.pathsep.join(libraries),
+            "GZ_SIM_SYSTEM_PLUGIN_PATH": os.pathsep.join(
+                path for path in (str(self.plugin), os.environ.get("GZ_SIM_SYSTEM_PLUGIN_PATH", "")) if path
+            ),
+            # Its topics are this machine's, and no other server's.
+            "GZ_IP": "127.0.0.1",
+            "GZ_PARTITION": home.name,
+        }
 
-def find() -> Place:
-    """Return where Gazebo is.
+
+def find(kind: str = "") -> Place:
+    """Return where a simulator is; without a kind, any: Gazebo 11 first.
 
     Raises:
         GazeboError: there is none, or no plugin for it.
     """
-    for prefix in prefixes():
-        said, plugin = prefix / "share" / PACKAGE / "gazebo11.prefix", prefix / "lib" / PLUGIN
-        if said.is_file() and plugin.is_file():
-            where = said.read_text(encoding="utf-8").strip()
-            place = Place(plugin.parent, Path(where) if where else None)
-            if place.prefix is not None and not Path(place.server).is_file():
-                message = f"there is no {place.server} any more: run scripts/setup --gazebo"
-                raise GazeboError(message)
-            return place
+    for one in (kind,) if kind else (GAZEBO11, HARMONIC):
+        for prefix in prefixes():
+            said, plugin = prefix / "share" / PACKAGE / f"{one}.prefix", prefix / "lib" / PLUGINS[one]
+            if said.is_file() and plugin.is_file():
+                where = said.read_text(encoding="utf-8").strip()
+                place = Place(one, plugin.parent, Path(where) if where else None)
+                if place.prefix is not None and not Path(place.server).is_file():
+                    message = f"there is no {place.server} any more: run scripts/setup --gazebo"
+                    raise GazeboError(message)
+                return place
+    one = kind or GAZEBO11
     message = (
-        "world gazebo: there is no Gazebo 11 here, or no plugin for it. Run scripts/setup --gazebo, "
-        "which brings both without root, or take world: mujoco"
+        f"world {kind or 'gazebo'}: there is no {NAMES[one]} here, or no plugin for it. {ADVICE[one]}, "
+        "or take world: mujoco"
     )
     raise GazeboError(message)
 
 
-def missing() -> str:
-    """Return why no world can be in Gazebo here; nothing if one can."""
+def missing(kind: str = "") -> str:
+    """Return why no world can be in a simulator here; nothing if one can."""
     try:
-        find()
+        find(kind)
     except GazeboError as error:
         return str(error)
     return ""

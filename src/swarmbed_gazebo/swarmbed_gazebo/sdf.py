@@ -7,6 +7,7 @@ in its place.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
@@ -33,16 +34,34 @@ if TYPE_CHECKING:
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import CarrierPlacement, RobotPlacement, Scene
+    from swarmbed_core.spec import BoxBody
 
 _Mass = tuple[float, tuple[float, float, float], tuple[float, float, float]]
 """Kilograms, where they are, and the sides of the box in which they are."""
 
-PLUGIN: Final = "libswarmbed_gazebo11.so"
-SUBSTEP: Final = 0.002
+GAZEBO11, HARMONIC = "gazebo11", "harmonic"
+"""The simulators: Gazebo 11, and gz-sim 8."""
+PLUGINS: Final = {GAZEBO11: "libswarmbed_gazebo11.so", HARMONIC: "libswarmbed_harmonic.so"}
+SUBSTEP: Final = 0.005
 """Seconds of one step of the physics."""
 ITERATIONS: Final = 50
+SYSTEMS: Final = {
+    "physics": "Physics",
+    "user-commands": "UserCommands",
+    "scene-broadcaster": "SceneBroadcaster",
+}
+"""What gz-sim 8 is made of: the first always, the others for people who look."""
 GAP: Final = 0.002
 """Metres by which a robot's body ends below its platform, and above the floor."""
+STANDS, SIDES = 1, 2
+"""Which shapes touch which: those that share a bit. What stands on the floor does so on small spheres
+with one point each, and its own shape is there for all but the floor: fewer points are less to solve."""
+BALL: Final = 0.01
+"""Radius in metres of the spheres on which a robot slides."""
+UPRIGHT: Final = 0.6
+"""How hard a robot is to tilt, of how hard it is to turn: assumed."""
+SPREAD: Final = 0.9
+"""How far out they are, of the way to its rim."""
 STIFF: Final = 1e6
 DAMPED: Final = 1e3
 """N/m and Ns/m of contacts."""
@@ -99,9 +118,12 @@ def _inertial(
 class _Builder:
     """Writes one world."""
 
-    def __init__(self, scene: Scene, socket: str) -> None:
+    def __init__(self, scene: Scene, socket: str, simulator: str) -> None:
         self.scene = scene
-        self.plugin = ET.Element("plugin", name="swarmbed", filename=PLUGIN)
+        self.simulator = simulator
+        name = "swarmbed" if simulator == GAZEBO11 else "swarmbed::Shell"
+        self.plugin = ET.Element("plugin", name=name, filename=PLUGINS[simulator])
+        self.socket = socket
         _add(self.plugin, "socket", socket)
         self.root = ET.Element("sdf", version="1.7")
         self.world = _add(self.root, "world", name="swarmbed")
@@ -109,13 +131,19 @@ class _Builder:
     def build(self) -> str:
         """Return the file's text."""
         world = self.world
-        physics = _add(world, "physics", name="swarmbed", type="ode", default="true")
+        if self.simulator == GAZEBO11:
+            physics = _add(world, "physics", name="swarmbed", type="ode", default="true")
+            solver = _add(_add(physics, "ode"), "solver")
+            _add(solver, "type", "quick")
+            _add(solver, "iters", str(ITERATIONS))
+        else:
+            physics = _add(world, "physics", name="swarmbed", type="dart", default="true")
+            for system, name in list(SYSTEMS.items())[: 1 if self.socket else None]:
+                _add(world, "plugin", filename=f"gz-sim-{system}-system", name=f"gz::sim::systems::{name}")
         _add(physics, "max_step_size", SUBSTEP)
+        # As fast as it can.
         _add(physics, "real_time_factor", 0.0)
         _add(physics, "real_time_update_rate", 0.0)
-        solver = _add(_add(physics, "ode"), "solver")
-        _add(solver, "type", "quick")
-        _add(solver, "iters", str(ITERATIONS))
         light = _add(world, "light", name="lamps", type="directional")
         _pose(light, 0, 0, 10)
         _add(light, "diffuse", (0.4, 0.4, 0.4, 1.0))
@@ -144,7 +172,7 @@ class _Builder:
             _add(plane, "normal", (0, 0, 1))
             _add(plane, "size", (40, 40))
             if tag == "collision":
-                _surface(part, GRIP_FLOOR)
+                _surface(part, GRIP_FLOOR, STANDS)
             else:
                 _light(part, FLOOR_LIGHT)
 
@@ -195,7 +223,7 @@ class _Builder:
         first = len(self.scene.robots) + len(self.scene.carriers)
         for row, robot in enumerate(self.scene.robots):
             _add(_add(self.plugin, "robot"), "model", robot.name)
-            self._thing(row, robot.name)
+            self._thing(row, robot.name, "body")
         self._thing(first, "wall")
         for i in range(1, len(self.scene.obstacles) + 1):
             self._thing(first + i, f"obstacle{i}")
@@ -212,12 +240,14 @@ def _standing_model(
     return model, _add(model, "link", name="link")
 
 
-def _surface(part: ET.Element, grip: float) -> None:
+def _surface(part: ET.Element, grip: float, touches: int) -> None:
     surface = _add(part, "surface")
     friction = _add(_add(surface, "friction"), "ode")
     _add(friction, "mu", grip)
     _add(friction, "mu2", grip)
-    contact = _add(_add(surface, "contact"), "ode")
+    contact = _add(surface, "contact")
+    _add(contact, "collide_bitmask", str(touches))
+    contact = _add(contact, "ode")
     _add(contact, "kp", STIFF)
     _add(contact, "kd", DAMPED)
     _add(contact, "max_vel", 0.1)
@@ -238,16 +268,17 @@ def _part(
     size: Sequence[float],
     place: Sequence[float],
     grip: float,
-    light: float,
+    light: float | None,
+    touches: int = SIDES,
 ) -> None:
-    """Add a shape that touches and is seen."""
-    for tag in ("collision", "visual"):
+    """Add a shape that touches and, if it has a light, is seen."""
+    for tag in ("collision", "visual") if light is not None else ("collision",):
         part = _add(link, tag, name=name)
         _pose(part, *place)
         _shape(part, kind, size)
         if tag == "collision":
-            _surface(part, grip)
-        else:
+            _surface(part, grip, touches)
+        elif light is not None:
             _light(part, light)
 
 
@@ -267,20 +298,23 @@ def robot_model(placement: RobotPlacement) -> ET.Element:
     model = _mobile(placement.name, placement.pose)
     link = _add(model, "link", name="body")
     height = body.height - (PLATE + GAP if spec.lifter else 0.0) - GAP
-    mass = body.mass - (PLATFORM_MASS if spec.lifter else 0.0)
-    turn = yaw_inertia(spec)
-    _inertial(link, mass, (0.5 * turn, 0.5 * turn, turn), (0, 0, height / 4))
+    mass, turn = body.mass, yaw_inertia(spec)
+    radius = 0.7 * (body.radius if isinstance(body, DiscBody) else min(body.length, body.width) / 2)
+    plate_turn = 0.5 * PLATFORM_MASS * radius**2
+    if spec.lifter:
+        mass, turn = mass - PLATFORM_MASS, turn - plate_turn
+    _inertial(link, mass, (UPRIGHT * turn, UPRIGHT * turn, turn), (0, 0, height / 4))
     kind = "cylinder" if isinstance(body, DiscBody) else "box"
     size = (body.radius, height) if isinstance(body, DiscBody) else (body.length, body.width, height)
+    _part(link, "body", kind, size, (0, 0, GAP + height / 2), GRIP_BODY, ROBOT_LIGHT)
     # On the floor without friction: its drives hold and push it.
-    _part(link, "body", kind, size, (0, 0, height / 2), 0.0, ROBOT_LIGHT)
+    for i, (x, y) in enumerate(_stand(body)):
+        _part(link, f"floor{i}", "sphere", (BALL,), (x, y, BALL), 0.0, None, STANDS)
     if spec.lifter:
-        radius = 0.7 * (body.radius if isinstance(body, DiscBody) else min(body.length, body.width) / 2)
         platform = _add(model, "link", name="platform")
         _pose(platform, 0, 0, spec.lifter.lowered - PLATE / 2)
-        small = PLATFORM_MASS * radius**2
-        _inertial(platform, PLATFORM_MASS, (small, small, small))
-        _part(platform, "plate", "cylinder", (radius, PLATE), (0, 0, 0), GRIP_PLATFORM, TRAY_LIGHT)
+        _inertial(platform, PLATFORM_MASS, (UPRIGHT * plate_turn, UPRIGHT * plate_turn, plate_turn))
+        _part(platform, "body_plate", "cylinder", (radius, PLATE), (0, 0, 0), GRIP_PLATFORM, TRAY_LIGHT)
         joint = _add(model, "joint", name="lift", type="prismatic")
         _add(joint, "parent", "body")
         _add(joint, "child", "platform")
@@ -290,6 +324,16 @@ def robot_model(placement: RobotPlacement) -> ET.Element:
         _add(limit, "lower", -0.001)
         _add(limit, "upper", spec.lifter.raised - spec.lifter.lowered + 0.001)
     return model
+
+
+def _stand(body: DiscBody | BoxBody) -> list[tuple[float, float]]:
+    """Return the four places where a robot stands on the floor."""
+    ahead, left = (
+        (math.sqrt(0.5) * body.radius,) * 2
+        if isinstance(body, DiscBody)
+        else (body.length / 2, body.width / 2)
+    )
+    return [(SPREAD * i * ahead, SPREAD * k * left) for i, k in ((1, 1), (-1, 1), (-1, -1), (1, -1))]
 
 
 def _carrier(link: ET.Element, placement: CarrierPlacement, thick: float, x: float, y: float) -> list[_Mass]:
@@ -310,6 +354,8 @@ def _carrier(link: ET.Element, placement: CarrierPlacement, thick: float, x: flo
             GRIP_FLOOR,
             LEG_LIGHT,
         )
+        at_floor = (*place[:2], carrier.leg_radius)
+        _part(link, f"floor{i}_{name}", "sphere", (carrier.leg_radius,), at_floor, GRIP_FLOOR, None, STANDS)
         masses.append((carrier.mass * LEG_SHARE, place, (0.0, 0.0, carrier.clearance)))
     if placement.payload > 0:
         size = (carrier.length / 3, carrier.width / 3, PAYLOAD_HEIGHT)
@@ -336,14 +382,15 @@ def _weigh(link: ET.Element, masses: Sequence[_Mass]) -> None:
     _inertial(link, total, inertia, centre)
 
 
-def world_text(scene: Scene, socket: str = "") -> str:
+def world_text(scene: Scene, socket: str = "", simulator: str = GAZEBO11) -> str:
     """Return the world file of a scene.
 
     Args:
         scene: what is in it.
         socket: where the proxy listens; without one the world stands as it is made, for people to look at.
+        simulator: that is to take it.
     """
-    return _Builder(scene, socket).build()
+    return _Builder(scene, socket, simulator).build()
 
 
 def box_text(name: str, pose: tuple[float, float, float], size: tuple[float, float, float]) -> str:

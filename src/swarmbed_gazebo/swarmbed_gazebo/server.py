@@ -1,4 +1,4 @@
-"""One gzserver: started, waited for, asked and answered in lock-step, and ended with whoever started it."""
+"""One simulator: started, waited for, asked and answered in lock-step, and ended with whoever started it."""
 
 from __future__ import annotations
 
@@ -39,14 +39,16 @@ _SIZE = struct.Struct("<I")
 
 
 class Server:
-    """A gzserver with one world, which moves only when it is asked to."""
+    """A gzserver or `gz sim` with one world, which moves only when it is asked to."""
 
-    def __init__(self, world: Callable[[str], str], seed: int) -> None:
+    def __init__(self, world: Callable[[str, str], str], seed: int, kind: str = "") -> None:
         """Start it and wait until it has made the world.
 
         Args:
-            world: makes the text of the world file from the path at which the proxy listens.
+            world: makes the text of the world file from the path at which the proxy listens, and which
+                simulator it is.
             seed: of Gazebo's own chance.
+            kind: which simulator; any, if none is said.
 
         Raises:
             GazeboError: it does not start.
@@ -54,13 +56,15 @@ class Server:
         self._folder = tempfile.TemporaryDirectory(prefix="swarmbed-gazebo-")
         folder = Path(self._folder.name)
         self._log = folder / "log"
+        self._program = "the simulator"
         self._process: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
         try:
-            place = find()
+            place = find(kind)
+            self._program = Path(place.server).name
             path = folder / "socket"
             file = folder / "swarmbed.world"
-            file.write_text(world(str(path)), encoding="utf-8")
+            file.write_text(world(str(path), place.kind), encoding="utf-8")
             with socket.socket(socket.AF_UNIX) as door:
                 door.bind(str(path))
                 door.listen(1)
@@ -68,7 +72,7 @@ class Server:
                 for left in range(TRIES - 1, -1, -1):
                     with self._log.open("wb") as log:
                         self._process = subprocess.Popen(  # noqa: S603 - the path is ours
-                            [place.server, "--verbose", "--minimal_comms", "--seed", str(seed), str(file)],
+                            place.command(seed, file),
                             env=place.environment(_free_port(), folder),
                             stdin=subprocess.DEVNULL,
                             stdout=log,
@@ -81,7 +85,7 @@ class Server:
                         break
         except OSError as error:
             self.close()
-            message = f"gzserver does not start: {error}"
+            message = f"{self._program} does not start: {error}"
             raise GazeboError(message) from None
         except BaseException:
             self.close()
@@ -101,9 +105,11 @@ class Server:
                 raise GazeboError(self._how_it_ended("did not start"))
             if FATAL.search(said := self._said()):
                 # It would go on with an empty world.
-                message = f"gzserver does not take the world; it says: {said}"
+                message = f"{self._program} does not take the world; it says: {said}"
                 raise GazeboError(message)
-        message = f"gzserver has not made the world within {START:.0f} s; its last words: {self._said()}"
+        message = (
+            f"{self._program} has not made the world within {START:.0f} s; its last words: {self._said()}"
+        )
         raise GazeboError(message)
 
     def ask(self, request: bytes) -> bytes:
@@ -114,14 +120,14 @@ class Server:
         """
         line = self._line
         if line is None:
-            message = "gzserver was closed"
+            message = f"{self._program} was closed"
             raise GazeboError(message)
         try:
             line.sendall(_SIZE.pack(len(request)) + request)
             (size,) = _SIZE.unpack(_receive(line, _SIZE.size))
             return _receive(line, size)
         except TimeoutError:
-            message = f"gzserver has not answered within {ANSWER:.0f} s"
+            message = f"{self._program} has not answered within {ANSWER:.0f} s"
             raise GazeboError(message) from None
         except OSError:
             if self._process is not None:
@@ -135,7 +141,7 @@ class Server:
         if status is not None and status < 0:
             with contextlib.suppress(ValueError):
                 how = signal.Signals(-status).name
-        return f"gzserver {what} ({how}); its last words: {self._said()}"
+        return f"{self._program} {what} ({how}); its last words: {self._said()}"
 
     def _said(self) -> str:
         """Return the last lines of its log that matter, without colours."""

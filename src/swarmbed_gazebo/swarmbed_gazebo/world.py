@@ -7,28 +7,24 @@ A request is a number, and what belongs to it:
 - 4 lets a robot or a box come: whether it is a robot, the number that it has as a thing, its name, its file;
 - 5 lets it go: likewise, without the file.
 
-The answer to each has for each robot x, y, yaw, the velocity in `map`, omega, the platform's height and what
-its drive pushed with (`_TOLD` doubles), for each body of carriers its place and quaternion, and for each two
-things that touched in the steps their numbers and how fast they closed in.
+The answer to each has for each robot x, y, yaw, the velocity in `map`, omega, how far its platform is above
+its lowest and what its drive pushed with (`_TOLD` doubles), for each body of carriers its place and
+quaternion, and for each two things that touched in the steps their numbers and how fast they closed in.
 """
 
 from __future__ import annotations
 
 import math
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from swarmbed_sim.sim_world import SimWorld
-from swarmbed_sim.solid import (
-    LOWERED,
-    Solids,
-    begins_k,
-    lift_force,
-)
+from swarmbed_sim.solid import Solids, begins_k, lift_force
 
 from swarmbed_gazebo.errors import GazeboError
-from swarmbed_gazebo.sdf import SUBSTEP, box_text, robot_text, things_of, world_text
+from swarmbed_gazebo.sdf import GAZEBO11, HARMONIC, SUBSTEP, box_text, robot_text, things_of, world_text
 from swarmbed_gazebo.server import Server
 
 if TYPE_CHECKING:
@@ -59,12 +55,13 @@ class GazeboPhysics(Solids):
     ERROR = GazeboError
     ROWS = (*Solids.ROWS, "_asked", "_numbers")
 
-    def __init__(self, scene: Scene, seed: int = 0) -> None:
+    def __init__(self, scene: Scene, seed: int = 0, kind: str = "") -> None:
         """Start a server with the scene's bodies.
 
         Args:
             scene: what is in it.
             seed: of Gazebo's own chance.
+            kind: which simulator; any, if none is said.
 
         Raises:
             GazeboError: there is no Gazebo, or it does not start.
@@ -81,7 +78,7 @@ class GazeboPhysics(Solids):
         for row, robot in enumerate(scene.robots):
             self._introduce(row, robot.spec)
         self._lay_out()
-        self._server = Server(lambda socket: world_text(scene, socket), seed)
+        self._server = Server(partial(world_text, scene), seed, kind)
         # Nothing moves, but all is told: where it is put it stays.
         for row, robot in enumerate(scene.robots):
             self.move_robot(row, robot.pose)
@@ -116,7 +113,7 @@ class GazeboPhysics(Solids):
         rows, rest = told[: _TOLD * count].reshape(count, _TOLD), told[_TOLD * count :]
         places, touched = rest[: _BODY * bodies], rest[_BODY * bodies :].reshape(-1, 3)
         states, speeds = self._q[: 4 * count].reshape(count, 4), self._v[: 4 * count].reshape(count, 4)
-        states[:, :3], states[:, 3] = rows[:, :3], rows[:, 6] - self._constants[:, LOWERED]
+        states[:, :3], states[:, 3] = rows[:, :3], rows[:, 6]
         speeds[:, :3] = rows[:, 3:6]
         self.pushes[:] = rows[:, 7]
         self._q[4 * count :] = places
@@ -199,6 +196,16 @@ class GazeboPhysics(Solids):
         self._server.close()
 
 
-def make(scene: Scene, seed: np.random.SeedSequence) -> SimWorld:
-    """Return a scene as a world with bodies in Gazebo."""
-    return SimWorld(scene, GazeboPhysics(scene, int(seed.generate_state(1)[0] >> 1)), seed)
+def make(scene: Scene, seed: np.random.SeedSequence, kind: str = "") -> SimWorld:
+    """Return a scene as a world with bodies in the simulator that there is."""
+    return SimWorld(scene, GazeboPhysics(scene, int(seed.generate_state(1)[0] >> 1), kind), seed)
+
+
+def make_gazebo11(scene: Scene, seed: np.random.SeedSequence) -> SimWorld:
+    """Return a scene as a world with bodies in Gazebo 11."""
+    return make(scene, seed, GAZEBO11)
+
+
+def make_harmonic(scene: Scene, seed: np.random.SeedSequence) -> SimWorld:
+    """Return a scene as a world with bodies in gz-sim 8."""
+    return make(scene, seed, HARMONIC)

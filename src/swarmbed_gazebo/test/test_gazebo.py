@@ -215,12 +215,10 @@ def test_what_gazebo_does_not_take_is_told(monkeypatch):
     began = time.monotonic()
     for broken in ("<sdf version='1.7'><world", "<sdf version='1.7'><world name='x'><model/></world></sdf>"):
         with pytest.raises(GazeboError, match=r"gzserver does not take the world; it says: .*Error"):
-            Server(lambda _, broken=broken: broken, 1)
+            Server(lambda *_, broken=broken: broken, 1)
     assert time.monotonic() - began < 40.0
     with pytest.raises(GazeboError, match="no model 'dots1'"):
-        Server(
-            lambda socket: world_text(scene, socket).replace('<model name="dots1">', '<model name="x">'), 1
-        )
+        Server(lambda *how: world_text(scene, *how).replace('<model name="dots1">', '<model name="x">'), 1)
 
 
 @needs_gazebo

@@ -1,30 +1,29 @@
-// Gazebo 11 as the physics of a Swarmbed world: a thin shell around what drive.hpp, touches.hpp and line.hpp do.
+// Gazebo 11 as the physics of a Swarmbed world: a thin shell around what session.hpp does.
 //
 // It waits in the physics thread for requests and answers each when its steps are over, so that nothing moves
-// that nobody asked for. Requests and answers are described in swarmbed_gazebo/physics.py.
+// that nobody asked for.
+#include <algorithm>
 #include <gazebo/common/common.hh>
 #include <gazebo/gazebo.hh>
 #include <gazebo/physics/physics.hh>
 #include <gazebo/transport/transport.hh>
-#include <algorithm>
 #include <iterator>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "drive.hpp"
-#include "line.hpp"
-#include "touches.hpp"
+#include "session.hpp"
 
 namespace swarmbed {
 
 namespace physics = gazebo::physics;
 
-constexpr uint32_t kStep = 1, kMoveRobot = 2, kMoveCarriers = 3, kCome = 4, kGo = 5;
-
-class Plugin : public gazebo::WorldPlugin {
+class Plugin : public gazebo::WorldPlugin, private Bodies {
  public:
   void Load(physics::WorldPtr world, sdf::ElementPtr sdf) override {
+    const auto path = sdf->Get<std::string>("socket");
+    // By hand, without a proxy, the world stands as it is made.
+    if (path.empty()) return;
     world_ = world;
     dt_ = world->Physics()->GetMaxStepSize();
     contacts_ = world->Physics()->GetContactManager();
@@ -40,12 +39,9 @@ class Plugin : public gazebo::WorldPlugin {
     for (auto carriers = Child(sdf, "carriers"); carriers; carriers = carriers->GetNextElement("carriers")) {
       carriers_.push_back(Model(carriers->Get<std::string>("model"))->GetLink("link"));
     }
-    const auto path = sdf->Get<std::string>("socket");
-    // By hand, without a proxy, the world stands as it is made.
-    if (path.empty()) return;
-    if (!line_.Open(path)) {
+    if (!session_.Open(path)) {
       gzerr << "swarmbed: nobody listens at " << path << "\n";
-      std::_Exit(3);
+      std::_Exit(kNoProxy);
     }
     begin_ = gazebo::event::Events::ConnectWorldUpdateBegin([this](const gazebo::common::UpdateInfo&) { Begin(); });
     end_ = gazebo::event::Events::ConnectWorldUpdateEnd([this] { End(); });
@@ -54,13 +50,16 @@ class Plugin : public gazebo::WorldPlugin {
   }
 
  private:
-  struct Robot {
-    Kind kind{};
-    Want want{};
+  struct Body {
+    Stand stand;
     physics::ModelPtr model;
-    physics::LinkPtr body;
+    physics::LinkPtr link;
     physics::JointPtr lift;
-    double pushed = 0.0;
+  };
+
+  struct Part {
+    int32_t number;
+    physics::LinkPtr link;
   };
 
   static sdf::ElementPtr Child(const sdf::ElementPtr& sdf, const std::string& name) {
@@ -71,15 +70,15 @@ class Plugin : public gazebo::WorldPlugin {
     auto model = world_->ModelByName(name);
     if (!model) {
       gzerr << "swarmbed: the world has no model '" << name << "'\n";
-      std::_Exit(4);
+      std::_Exit(kNoModel);
     }
     return model;
   }
 
   void AddRobot(const std::string& name) {
-    Robot robot;
+    Body robot;
     robot.model = Model(name);
-    robot.body = robot.model->GetLink("body");
+    robot.link = robot.model->GetLink("body");
     robot.lift = robot.model->GetJoint("lift");
     robots_.push_back(robot);
   }
@@ -94,52 +93,7 @@ class Plugin : public gazebo::WorldPlugin {
   }
 
   void Begin() {
-    if (!coming_.empty() || !going_.empty()) {
-      if (!ComeAndGo()) return;
-      // All stands as it stood.
-      world_->SetPhysicsEnabled(true);
-    }
-    while (left_ == 0) {
-      if (asked_) Reply();
-      if (!line_.Read(&bytes_)) std::_Exit(0);  // whoever started this is gone
-      asked_ = true;
-      Request request(bytes_);
-      uint32_t kind = 0;
-      if (!request.Take(&kind)) std::_Exit(5);
-      if (kind == kStep) {
-        uint32_t steps = 0;
-        bool whole = request.Take(&steps) && steps > 0;
-        for (auto& robot : robots_) {
-          whole = whole && request.Take(&robot.kind) && request.Take(&robot.want);
-          robot.pushed = 0.0;
-        }
-        if (!whole || !request.AtEnd()) std::_Exit(5);
-        left_ = total_ = steps;
-        touches_.Clear();
-      } else if (kind == kCome || kind == kGo) {
-        Change(kind, &request);
-        return;
-      } else {
-        touches_.Clear();
-        Move(kind, &request);
-      }
-    }
-    motions_.clear();
-    for (auto& robot : robots_) {
-      const auto pose = robot.body->WorldPose();
-      const auto v = robot.body->WorldLinearVel();
-      const double omega = robot.body->WorldAngularVel().Z();
-      const auto push = Drive(robot.kind, robot.want, pose.Rot().Yaw(), v.X(), v.Y(), omega, dt_);
-      robot.body->AddForce({push.fx, push.fy, 0.0});
-      robot.body->AddTorque({0.0, 0.0, push.torque});
-      robot.pushed += push.size / total_;
-      motions_[robot.body.get()] = {pose.Pos().X(), pose.Pos().Y(), v.X(), v.Y(), omega};
-      if (robot.lift) {
-        motions_[robot.lift->GetChild().get()] = motions_[robot.body.get()];
-        robot.lift->SetParam("fmax", 0, robot.kind.lift_force);
-        robot.lift->SetParam("vel", 0, Lift(robot.kind, robot.want.platform, Height(robot)));
-      }
-    }
+    if (!session_.Begin(dt_)) return;
     for (auto& link : carriers_) {
       const auto at = link->WorldCoGPose().Pos();
       const auto v = link->WorldCoGLinearVel();
@@ -147,127 +101,105 @@ class Plugin : public gazebo::WorldPlugin {
     }
   }
 
-  // Lets a model come or go. Gazebo does that between its updates, when it likes to: until then nothing moves.
-  void Change(uint32_t kind, Request* request) {
-    uint32_t is_robot = 0, size = 0;
-    std::string name;
-    if (!request->Take(&is_robot) || !request->Take(&number_) || !request->Take(&size) ||
-        !request->Take(&name, size)) {
-      std::_Exit(5);
-    }
-    is_robot_ = is_robot > 0;
-    touches_.Clear();
-    world_->SetPhysicsEnabled(false);
-    if (kind == kCome) {
-      std::string text;
-      if (!request->Take(&size) || !request->Take(&text, size)) std::_Exit(5);
-      coming_ = name;
-      world_->InsertModelString(text);
-    } else {
-      const auto model = Model(name);
-      for (auto part = thing_of_.begin(); part != thing_of_.end();) {
-        part = part->second.link->GetModel() == model ? thing_of_.erase(part) : std::next(part);
-      }
-      motions_.clear();
-      robots_.erase(std::remove_if(robots_.begin(), robots_.end(), [&](const Robot& r) { return r.model == model; }),
-                    robots_.end());
-      going_ = name;
-      gazebo::transport::requestNoReply(node_, "entity_delete", name);
-    }
-  }
-
-  // Whether what was to come or to go has done so.
-  bool ComeAndGo() {
-    const auto& name = coming_.empty() ? going_ : coming_;
-    if ((world_->ModelByName(name) != nullptr) != going_.empty()) return false;
-    if (!coming_.empty()) {
-      if (is_robot_) AddRobot(name);
-      AddThing(name, "", static_cast<int32_t>(number_));
-    }
-    coming_.clear();
-    going_.clear();
-    return true;
-  }
-
-  void Move(uint32_t kind, Request* request) {
-    uint32_t row = 0;
-    double x = 0.0, y = 0.0, yaw = 0.0;
-    if (!request->Take(&row) || !request->Take(&x) || !request->Take(&y) || !request->Take(&yaw)) std::_Exit(5);
-    physics::ModelPtr model;
-    if (kind == kMoveRobot && row < robots_.size()) model = robots_[row].model;
-    if (kind == kMoveCarriers && row < carriers_.size()) model = carriers_[row]->GetModel();
-    if (!model) std::_Exit(5);
-    model->SetWorldPose({x, y, 0.0, 0.0, 0.0, yaw});
-    model->ResetPhysicsStates();
-  }
-
   void End() {
-    if (left_ == 0) return;
+    if (session_.left() == 0) return;
     for (unsigned int k = 0; k < contacts_->GetContactCount(); ++k) {
       const auto* contact = contacts_->GetContact(k);
       const auto one = thing_of_.find(contact->collision1), other = thing_of_.find(contact->collision2);
       if (one == thing_of_.end() || other == thing_of_.end()) continue;
       for (int i = 0; i < contact->count; ++i) {
         const auto &at = contact->positions[i], &normal = contact->normals[i];
-        touches_.Add(one->second.number, other->second.number, motions_[one->second.link.get()],
-                     motions_[other->second.link.get()], at.X(), at.Y(), normal.X(), normal.Y(), normal.Z());
+        session_.touches().Add(one->second.number, other->second.number, motions_[one->second.link.get()],
+                               motions_[other->second.link.get()], at.X(), at.Y(), normal.X(), normal.Y(),
+                               normal.Z());
       }
     }
-    --left_;
+    session_.End();
   }
 
-  static double Height(const Robot& robot) {
-    return robot.lift ? robot.kind.lowered + robot.lift->Position(0) : 0.0;
+  size_t Robots() const override { return robots_.size(); }
+  size_t Carriers() const override { return carriers_.size(); }
+
+  Stand Robot(size_t row) override {
+    auto& robot = robots_[row];
+    const auto pose = robot.link->WorldPose();
+    const auto v = robot.link->WorldLinearVel();
+    const double height = robot.lift ? robot.lift->Position(0) : 0.0;
+    const double omega = robot.link->WorldAngularVel().Z();
+    return robot.stand = {pose.Pos().X(), pose.Pos().Y(), pose.Rot().Yaw(), v.X(), v.Y(), omega, height};
   }
 
-  void Reply() {
-    answer_.Clear();
-    for (auto& robot : robots_) {
-      const auto pose = robot.body->WorldPose();
-      const auto v = robot.body->WorldLinearVel();
-      for (double value : {pose.Pos().X(), pose.Pos().Y(), pose.Rot().Yaw(), v.X(), v.Y(),
-                           robot.body->WorldAngularVel().Z(), Height(robot), robot.pushed}) {
-        answer_.Put(value);
-      }
-    }
-    for (auto& link : carriers_) {
-      const auto pose = link->WorldPose();
-      for (double value : {pose.Pos().X(), pose.Pos().Y(), pose.Pos().Z(), pose.Rot().W(), pose.Rot().X(),
-                           pose.Rot().Y(), pose.Rot().Z()}) {
-        answer_.Put(value);
-      }
-    }
-    for (const auto& [pair, speed] : touches_.found()) {
-      answer_.Put(static_cast<double>(pair.first));
-      answer_.Put(static_cast<double>(pair.second));
-      answer_.Put(speed);
-    }
-    if (!line_.Write(answer_.bytes())) std::_Exit(0);
+  Place Carrier(size_t row) override {
+    const auto pose = carriers_[row]->WorldPose();
+    return {pose.Pos().X(), pose.Pos().Y(), pose.Pos().Z(), pose.Rot().W(),
+            pose.Rot().X(), pose.Rot().Y(), pose.Rot().Z()};
   }
 
-  struct Part {
-    int32_t number;
-    physics::LinkPtr link;
-  };
+  void Push(size_t row, const swarmbed::Push& push, double lift_speed, double lift_force) override {
+    auto& robot = robots_[row];
+    robot.link->AddForce({push.fx, push.fy, 0.0});
+    robot.link->AddTorque({0.0, 0.0, push.torque});
+    const auto& s = robot.stand;
+    motions_[robot.link.get()] = {s.x, s.y, s.vx, s.vy, s.omega};
+    if (!robot.lift) return;
+    motions_[robot.lift->GetChild().get()] = motions_[robot.link.get()];
+    robot.lift->SetParam("fmax", 0, lift_force);
+    robot.lift->SetParam("vel", 0, lift_speed);
+  }
+
+  void MoveRobot(size_t row, double x, double y, double yaw) override { Put(robots_[row].model, x, y, yaw); }
+  void MoveCarriers(size_t row, double x, double y, double yaw) override {
+    Put(carriers_[row]->GetModel(), x, y, yaw);
+  }
+
+  static void Put(const physics::ModelPtr& model, double x, double y, double yaw) {
+    model->SetWorldPose({x, y, 0.0, 0.0, 0.0, yaw});
+    model->ResetPhysicsStates();
+  }
+
+  size_t RowOf(const std::string& name) const override {
+    const auto is = [&](const Body& robot) { return robot.model->GetName() == name; };
+    return static_cast<size_t>(std::find_if(robots_.begin(), robots_.end(), is) - robots_.begin());
+  }
+
+  // Gazebo lets models come and go between its updates, when it likes to.
+  void Alter(const Change& change) override {
+    world_->SetPhysicsEnabled(false);
+    if (change.comes) {
+      world_->InsertModelString(change.text);
+      return;
+    }
+    const auto model = Model(change.name);
+    for (auto part = thing_of_.begin(); part != thing_of_.end();) {
+      part = part->second.link->GetModel() == model ? thing_of_.erase(part) : std::next(part);
+    }
+    motions_.clear();
+    const auto row = RowOf(change.name);
+    if (row < robots_.size()) robots_.erase(robots_.begin() + static_cast<std::ptrdiff_t>(row));
+    gazebo::transport::requestNoReply(node_, "entity_delete", change.name);
+  }
+
+  bool Altered(const Change& change) override {
+    if ((world_->ModelByName(change.name) != nullptr) != change.comes) return false;
+    if (change.comes) {
+      if (change.is_robot) AddRobot(change.name);
+      AddThing(change.name, change.is_robot ? kBody : "", change.number);
+    }
+    // All stands as it stood.
+    world_->SetPhysicsEnabled(true);
+    return true;
+  }
 
   physics::WorldPtr world_;
   physics::ContactManager* contacts_ = nullptr;
   gazebo::event::ConnectionPtr begin_, end_;
-  Line line_;
-  std::vector<char> bytes_;
-  Answer answer_;
-  std::vector<Robot> robots_;
+  gazebo::transport::NodePtr node_;
+  std::vector<Body> robots_;
   std::vector<physics::LinkPtr> carriers_;
   std::unordered_map<const physics::Collision*, Part> thing_of_;
   std::unordered_map<const physics::Base*, Motion> motions_;
-  Touches touches_;
-  gazebo::transport::NodePtr node_;
-  std::string coming_, going_;
-  uint32_t number_ = 0;
-  bool is_robot_ = false;
-  uint32_t left_ = 0, total_ = 1;
+  Session session_{this};
   double dt_ = 0.0;
-  bool asked_ = false;
 };
 
 GZ_REGISTER_WORLD_PLUGIN(Plugin)

@@ -3,11 +3,11 @@
 
 #include <cmath>
 #include <cstdio>
+#include <string>
 #include <thread>
+#include <vector>
 
-#include "drive.hpp"
-#include "line.hpp"
-#include "touches.hpp"
+#include "session.hpp"
 
 using namespace swarmbed;
 
@@ -105,7 +105,103 @@ static void Talks() {
   CHECK(!nobody.Open("/nowhere/socket") && !nobody.Open(std::string(500, 'x')));
 }
 
+// Robots that go where they are pushed without friction, and a row of names for who is there.
+class Points : public Bodies {
+ public:
+  struct Point {
+    std::string name;
+    Stand stand;
+  };
+  std::vector<Point> points{{"a", {}}, {"b", {}}};
+  double lift_speed = 0.0;
+  int waits = 0;
+
+  void Step(double dt) {
+    for (auto& [name, s] : points) s.x += dt * s.vx;
+  }
+  size_t Robots() const override { return points.size(); }
+  size_t Carriers() const override { return 1; }
+  Stand Robot(size_t row) override { return points[row].stand; }
+  Place Carrier(size_t) override { return {7.0, 8.0, 9.0, 1.0, 0.0, 0.0, 0.0}; }
+  void Push(size_t row, const swarmbed::Push& push, double speed, double) override {
+    points[row].stand.vx += 0.002 * push.fx / 3.0;
+    lift_speed = speed;
+  }
+  void MoveRobot(size_t row, double x, double, double) override { points[row].stand = {x, 0, 0, 0, 0, 0, 0}; }
+  void MoveCarriers(size_t, double, double, double) override {}
+  size_t RowOf(const std::string& name) const override {
+    size_t row = 0;
+    while (row < points.size() && points[row].name != name) ++row;
+    return row;
+  }
+  void Alter(const Change& change) override {
+    waits = 2;
+    if (!change.comes) points.erase(points.begin() + static_cast<std::ptrdiff_t>(RowOf(change.name)));
+    if (change.comes) points.push_back({change.name + change.text, {}});
+  }
+  bool Altered(const Change&) override { return waits-- <= 0; }
+};
+
+template <typename... Values>
+static std::vector<char> Message(const Values&... values) {
+  Answer made;
+  (made.Put(values), ...);
+  return made.bytes();
+}
+
+// What is asked is done step by step, and told when its steps are over.
+static void Serves() {
+  const double dt = 0.002;
+  char path[] = "/tmp/swarmbed-XXXXXX";
+  CHECK(::mkdtemp(path) != nullptr);
+  const std::string name = std::string(path) + "/s";
+  const int door = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, name.c_str(), name.size() + 1);
+  CHECK(::bind(door, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && ::listen(door, 1) == 0);
+  Points points;
+  Session session(&points);
+  CHECK(!session.Open(name + "x") && session.Open(name));
+  Line proxy;
+  proxy.Take(::accept(door, nullptr, nullptr));
+
+  const Want ahead{0.1, 0.0, 0.0, 1.0, 0.19}, still{0.0, 0.0, 0.0, 1.0, 0.145};
+  CHECK(proxy.Write(Message(uint32_t{kStep}, uint32_t{3}, kDisc, ahead, kDisc, still)));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(session.Begin(dt) && session.left() == 3u - i);
+    points.Step(dt);
+    if (i == 1) session.touches().Add(2, 1, Motion{}, Motion{}, 0.0, 0.0, 1.0, 0.0, 0.0);
+    session.End();
+  }
+  CHECK(Near(points.lift_speed, 0.0));
+  // The next question is there before the answer is asked for: one waits for the other otherwise.
+  CHECK(proxy.Write(Message(uint32_t{kGo}, uint32_t{1}, int32_t{0}, uint32_t{1}, 'a')));
+  CHECK(!session.Begin(dt));
+  std::vector<char> bytes;
+  CHECK(proxy.Read(&bytes) && bytes.size() == sizeof(double) * (2 * 8 + 7 + 3));
+  std::vector<double> told(bytes.size() / sizeof(double));
+  std::memcpy(told.data(), bytes.data(), bytes.size());
+  CHECK(told[0] > 0.0 && told[3] > 0.0 && told[7] > 0.0 && Near(told[8], 0.0) && Near(told[15], 0.0));
+  CHECK(Near(told[16], 7.0) && Near(told[22], 0.0) && Near(told[23], 1.0) && Near(told[24], 2.0));
+  // It goes in its own time; what is asked next is of those who stay, and of whoever comes.
+  CHECK(!session.Begin(dt));
+  CHECK(proxy.Write(Message(uint32_t{kCome}, uint32_t{1}, int32_t{5}, uint32_t{1}, 'c', uint32_t{1}, 'd')));
+  CHECK(!session.Begin(dt) && proxy.Read(&bytes) && bytes.size() == sizeof(double) * (8 + 7));
+  CHECK(points.points.size() == 2 && points.points[1].name == "cd");
+  CHECK(proxy.Write(Message(uint32_t{kMoveRobot}, uint32_t{1}, 4.0, 0.0, 0.0)));
+  CHECK(proxy.Write(Message(uint32_t{kStep}, uint32_t{1}, kDisc, still, kDisc, still)));
+  CHECK(!session.Begin(dt) && session.Begin(dt) && Near(points.points[1].stand.x, 4.0));
+  CHECK(proxy.Read(&bytes) && bytes.size() == sizeof(double) * (16 + 7) && proxy.Read(&bytes));
+  std::memcpy(told.data(), bytes.data(), sizeof(double) * 9);
+  CHECK(Near(told[8], 4.0));
+  ::close(door);
+  ::unlink(name.c_str());
+  ::rmdir(path);
+}
+
 int main() {
+  Serves();
   Drives();
   Lifts();
   Meetings();

@@ -1,0 +1,193 @@
+// What passes between the proxy and a simulator: which requests there are, when the world may go on, what drives
+// push with and what is told afterwards. Nothing here knows a simulator; a shell is a `Bodies`. The requests
+// and the answers are described in swarmbed_gazebo/world.py.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "drive.hpp"
+#include "line.hpp"
+#include "touches.hpp"
+
+namespace swarmbed {
+
+enum Asked : uint32_t { kStep = 1, kMoveRobot = 2, kMoveCarriers = 3, kCome = 4, kGo = 5 };
+
+// How this process ends if there is nothing to go on with.
+enum Ends { kProxyGone = 0, kNoProxy = 3, kNoModel = 4, kNoSense = 5 };
+
+// The collisions of a robot that may touch something: their names begin so.
+constexpr char kBody[] = "body";
+
+// Where a robot is and how it moves; the height is its platform's above the lowest.
+struct Stand {
+  double x = 0.0, y = 0.0, yaw = 0.0, vx = 0.0, vy = 0.0, omega = 0.0, height = 0.0;
+};
+
+// Where a body is, in the order in which the proxy reads it.
+struct Place {
+  double x = 0.0, y = 0.0, z = 0.0, w = 1.0, i = 0.0, j = 0.0, k = 0.0;
+};
+
+// What comes or goes.
+struct Change {
+  bool comes = false, is_robot = false;
+  int32_t number = 0;
+  std::string name, text;
+};
+
+// A simulator's bodies. Robots and carriers have rows, in the order in which they came.
+class Bodies {
+ public:
+  virtual ~Bodies() = default;
+  virtual size_t Robots() const = 0;
+  virtual size_t Carriers() const = 0;
+  virtual Stand Robot(size_t row) = 0;
+  virtual Place Carrier(size_t row) = 0;
+  // For the next step: what a robot's drive pushes with, and how fast its platform goes and with what force.
+  virtual void Push(size_t row, const swarmbed::Push& push, double lift_speed, double lift_force) = 0;
+  virtual void MoveRobot(size_t row, double x, double y, double yaw) = 0;
+  virtual void MoveCarriers(size_t row, double x, double y, double yaw) = 0;
+  // The row of a robot, or one that there is not.
+  virtual size_t RowOf(const std::string& name) const = 0;
+  // Lets something come or go; until `Altered`, nothing may move.
+  virtual void Alter(const swarmbed::Change& change) = 0;
+  virtual bool Altered(const swarmbed::Change& change) = 0;
+};
+
+class Session {
+ public:
+  explicit Session(Bodies* bodies) : bodies_(bodies) {}
+
+  bool Open(const std::string& path) { return line_.Open(path); }
+
+  Touches& touches() { return touches_; }
+
+  // How many steps are to be made before the next answer.
+  uint32_t left() const { return left_; }
+
+  // Before a step of so many seconds: answers what is asked until one is to be made. False if none is to be made
+  // yet, because something comes or goes that has not done so.
+  bool Begin(double dt) {
+    if (changing_) {
+      if (!bodies_->Altered(change_)) return false;
+      changing_ = false;
+    }
+    while (left_ == 0) {
+      if (asked_) Reply();
+      if (!line_.Read(&bytes_)) std::_Exit(kProxyGone);
+      asked_ = true;
+      touches_.Clear();
+      Request request(bytes_);
+      uint32_t kind = 0;
+      Insist(request.Take(&kind));
+      if (kind == kStep) {
+        Step(&request);
+      } else if (kind == kMoveRobot || kind == kMoveCarriers) {
+        Move(kind, &request);
+      } else {
+        Insist(kind == kCome || kind == kGo);
+        TakeChange(kind, &request);
+        wants_.resize(bodies_->Robots());
+        const auto row = bodies_->RowOf(change_.name);
+        if (!change_.comes && row < wants_.size()) wants_.erase(wants_.begin() + static_cast<std::ptrdiff_t>(row));
+        bodies_->Alter(change_);
+        if (!bodies_->Altered(change_)) {
+          changing_ = true;
+          return false;
+        }
+      }
+    }
+    for (size_t row = 0; row < wants_.size(); ++row) {
+      const auto stand = bodies_->Robot(row);
+      const auto& kind = wants_[row].kind;
+      const auto& want = wants_[row].want;
+      const auto push = Drive(kind, want, stand.yaw, stand.vx, stand.vy, stand.omega, dt);
+      wants_[row].pushed += push.size / total_;
+      bodies_->Push(row, push, Lift(kind, want.platform, kind.lowered + stand.height), kind.lift_force);
+    }
+    return true;
+  }
+
+  // After a step.
+  void End() {
+    if (left_ > 0) --left_;
+  }
+
+ private:
+  struct Wanted {
+    Kind kind{};
+    Want want{};
+    double pushed = 0.0;
+  };
+
+  static void Insist(bool sense) {
+    if (!sense) std::_Exit(kNoSense);
+  }
+
+  void Step(Request* request) {
+    uint32_t steps = 0;
+    Insist(request->Take(&steps) && steps > 0);
+    wants_.assign(bodies_->Robots(), Wanted{});
+    for (auto& wanted : wants_) Insist(request->Take(&wanted.kind) && request->Take(&wanted.want));
+    Insist(request->AtEnd());
+    left_ = total_ = steps;
+  }
+
+  void Move(uint32_t kind, Request* request) {
+    uint32_t row = 0;
+    double x = 0.0, y = 0.0, yaw = 0.0;
+    Insist(request->Take(&row) && request->Take(&x) && request->Take(&y) && request->Take(&yaw));
+    if (kind == kMoveRobot) {
+      Insist(row < bodies_->Robots());
+      bodies_->MoveRobot(row, x, y, yaw);
+    } else {
+      Insist(row < bodies_->Carriers());
+      bodies_->MoveCarriers(row, x, y, yaw);
+    }
+  }
+
+  void TakeChange(uint32_t kind, Request* request) {
+    uint32_t is_robot = 0, size = 0;
+    change_ = Change{};
+    change_.comes = kind == kCome;
+    Insist(request->Take(&is_robot) && request->Take(&change_.number) && request->Take(&size) &&
+           request->Take(&change_.name, size));
+    change_.is_robot = is_robot > 0;
+    if (change_.comes) Insist(request->Take(&size) && request->Take(&change_.text, size));
+    Insist(request->AtEnd());
+  }
+
+  void Reply() {
+    answer_.Clear();
+    // What came after the last step has pushed nothing.
+    wants_.resize(bodies_->Robots());
+    for (size_t row = 0; row < wants_.size(); ++row) {
+      answer_.Put(bodies_->Robot(row));
+      answer_.Put(wants_[row].pushed);
+    }
+    for (size_t row = 0; row < bodies_->Carriers(); ++row) answer_.Put(bodies_->Carrier(row));
+    for (const auto& [pair, speed] : touches_.found()) {
+      answer_.Put(static_cast<double>(pair.first));
+      answer_.Put(static_cast<double>(pair.second));
+      answer_.Put(speed);
+    }
+    if (!line_.Write(answer_.bytes())) std::_Exit(kProxyGone);
+  }
+
+  Bodies* bodies_;
+  Line line_;
+  std::vector<char> bytes_;
+  Answer answer_;
+  std::vector<Wanted> wants_;
+  Touches touches_;
+  Change change_;
+  bool changing_ = false, asked_ = false;
+  uint32_t left_ = 0, total_ = 1;
+};
+
+}  // namespace swarmbed
