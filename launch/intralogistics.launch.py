@@ -25,7 +25,7 @@ def generate_launch_description() -> LaunchDescription:
 
     arguments = [
         ("scenario", "intralogistics", None, "a name from config/scenarios, or a .yaml file"),
-        ("world", "", None, "instead of the scenario's world: mujoco, planar"),
+        ("world", "", None, "instead of the scenario's world: mujoco, planar, gazebo"),
         ("robots", "", None, "how many, instead of the scenario's"),
         ("controller", "", None, "instead of the scenario's: a name, or module:Class of your own"),
         ("seed", "", None, "of everything random, instead of the scenario's"),

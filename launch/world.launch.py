@@ -24,7 +24,7 @@ def generate_launch_description() -> LaunchDescription:
 
     arguments = [
         ("scenario", "intralogistics", None, "a name from config/scenarios, or a .yaml file"),
-        ("world", "", None, "instead of the scenario's world: mujoco, planar"),
+        ("world", "", None, "instead of the scenario's world: mujoco, planar, gazebo"),
         ("robots", "", None, "how many, instead of the scenario's"),
         ("speed", "", None, "times real time (1, if not given), or max"),
         ("paused", "false", YES_NO, "start standing still"),

@@ -210,6 +210,15 @@ def test_results_go_below_the_directory_of_the_call(programs, root, plans):
     assert plans[0].directory.parent == Path.cwd() / "runs"
 
 
+@pytest.mark.parametrize(("given", "world"), [({}, "gazebo"), ({"world": "harmonic"}, "harmonic")])
+def test_gazebo_is_the_same_in_gazebo(programs, root, plans, given, world):
+    code, started = programs.launch(root, "gazebo", count=2, scenario="random_walk", robots=1, **given)
+    assert code == 0
+    assert started == expected(plans[0].processes)
+    case = yaml.safe_load((plans[0].directory / "scenario.yaml").read_text(encoding="utf-8"))
+    assert (case["world"], case["robots"][0]["count"]) == (world, 1)
+
+
 def test_a_world_without_programs(programs, root, plans):
     code, started = programs.launch(root, "world")
     assert code == 0
@@ -271,7 +280,7 @@ def test_a_robot_with_a_program_and_without_a_relay(programs, root, plans, tmp_p
     ("name", "arguments", "said"),
     [
         ("world", {"scenario": "dance"}, "'dance' is not in config/scenarios: there are aggregation,"),
-        ("world", {"world": "flat"}, "no world 'flat': there are gazebo, gazebo11, mujoco, planar"),
+        ("world", {"world": "flat"}, "no world 'flat': there are gazebo, gazebo11, harmonic, mujoco, planar"),
         ("world", {"robots": "three"}, "robots is 'three': a whole number such as 3 is right"),
         ("world", {"robots": "-1"}, "robots.0.count: Input should be greater than or equal to 0, found -1"),
         ("world", {"speed": "fast"}, "speed is 'fast': max, or a number above 0"),

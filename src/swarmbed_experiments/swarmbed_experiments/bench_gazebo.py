@@ -70,9 +70,7 @@ def _steps() -> Iterator[Row]:
         off = np.abs(measured[world] / measured["mujoco"] - 1.0).max(axis=0)
         for what, value in zip(("rise", "braking", "steady velocity"), off.tolist(), strict=True):
             note = f"worst of {', '.join(STEPS)}; beside mujoco's"
-            # The drives of planar are ideal as yet: they have no lag.
-            most = 10 if world == "gazebo" else None
-            yield Row(f"gazebo: {what}, {world}", 100 * value, "% off", at_most=most, note=note)
+            yield Row(f"gazebo: {what}, {world}", 100 * value, "% off", at_most=10, note=note)
     yield Row(
         "gazebo: worlds side by side",
         len(WORLDS),

@@ -107,7 +107,7 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_writes_the_summary(tmp_path):
         (["run", "[red]x[/nope]"], "[red]x[/nope]: no such file"),
         (
             ["run", "--world", "atlantis"],
-            "world: no world 'atlantis': there are gazebo, gazebo11, mujoco, planar",
+            "world: no world 'atlantis': there are gazebo, gazebo11, harmonic, mujoco, planar",
         ),
         (
             ["run", "--set", "robots.0.kind=r2d2"],

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from swarmbed_core.kernel import kernel
 
+from swarmbed_sim.solid import DRIVE_TIME
+
 if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
@@ -48,6 +50,8 @@ DT, SKIN, USED, NEED, DEEPEST = 0, 1, 2, 3, 4
 # Entries of `counts`: of steps, of events, and whether the list of pairs is out of date.
 STEP, EVENTS, STALE = 0, 1, 2
 
+NEARLY = 1e-6
+"""m/s or rad/s off what is asked that a drive makes up at once: what stands stands still."""
 SPARE = 0.08
 """Metres of gap, over what a step needs, up to which pairs are listed; the list lasts until they are gone."""
 PUSH = 0.01
@@ -300,6 +304,18 @@ def _limit_k(change: float, most: float) -> float:
 
 
 @kernel
+def _come_k(off: float, gain: float) -> float:
+    """Return by how much a velocity changes that is off what is asked; what is nearly there gets there."""
+    return gain * off if abs(off) > NEARLY else off
+
+
+@kernel
+def _turned_k(x: float, y: float, angle: float) -> tuple[float, float]:
+    c, s = math.cos(angle), math.sin(angle)
+    return c * x - s * y, s * x + c * y
+
+
+@kernel
 def _drive_k(
     state: FloatArray,
     group: IntArray,
@@ -311,11 +327,13 @@ def _drive_k(
     pushes: FloatArray,
 ) -> None:
     """Let the drives of the robots that hold nothing change their velocities."""
+    gain = 1.0 - math.exp(-dt / DRIVE_TIME)
     for i in range(robots.shape[0]):
         if group[i] != i:
             continue
         on = driven[i]
-        turn = (v_body[i, 2] if on else 0.0) - state[i, OMEGA]
+        before = state[i, OMEGA]
+        turn = _come_k((v_body[i, 2] if on else 0.0) - before, gain)
         state[i, OMEGA] += _limit_k(turn, robots[i, YAW_ACCEL] * dt)
         # In the middle of the step: then what is asked for in the body's frame is what the body does.
         yaw = state[i, YAW] + 0.5 * dt * state[i, OMEGA]
@@ -324,8 +342,10 @@ def _drive_k(
         most = robots[i, ACCEL] * dt
         if robots[i, HOLONOMIC] > 0.0:
             left = v_body[i, 1] if on else 0.0
-            change_x = c * ahead - s * left - state[i, VX]
-            change_y = s * ahead + c * left - state[i, VY]
+            # What was kept in the body's frame since the middle of the last step.
+            kept_x, kept_y = _turned_k(state[i, VX], state[i, VY], 0.5 * dt * (before + state[i, OMEGA]))
+            change_x = kept_x + _come_k(c * ahead - s * left - kept_x, gain) - state[i, VX]
+            change_y = kept_y + _come_k(s * ahead + c * left - kept_y, gain) - state[i, VY]
             size2 = change_x * change_x + change_y * change_y
             if size2 > most * most:
                 share = most / math.sqrt(size2)
@@ -335,8 +355,9 @@ def _drive_k(
             state[i, VY] += change_y
             pushes[i] = math.sqrt(change_x * change_x + change_y * change_y) / dt
         else:
-            along = c * state[i, VX] + s * state[i, VY]
-            change = _limit_k(ahead - along, most)
+            was = state[i, YAW] - 0.5 * dt * before
+            along = math.cos(was) * state[i, VX] + math.sin(was) * state[i, VY]
+            change = _limit_k(_come_k(ahead - along, gain), most)
             along += change
             # What its own way round takes besides; who holds it sideways is not its drive.
             pushes[i] = math.hypot(change / dt, along * state[i, OMEGA])
@@ -363,6 +384,7 @@ def _carry_k(
     Lifters hold fast. The body gets the rigid motion that is nearest to what all of its lifters want.
     """
     n = robots.shape[0]
+    gain = 1.0 - math.exp(-dt / DRIVE_TIME)
     for body in range(n, state.shape[0]):
         lifters = 0
         sum_x = sum_y = sum_vx = sum_vy = 0.0
@@ -406,10 +428,14 @@ def _carry_k(
                     yaw_accel = min(yaw_accel, robots[i, YAW_ACCEL])
             if lifters > 1:
                 yaw_accel = min(yaw_accel, accel / math.sqrt(spread / lifters))
-            omega = turning / spread
-            state[body, OMEGA] += _limit_k(omega - state[body, OMEGA], yaw_accel * dt)
-            change_x = mean_vx + state[body, OMEGA] * mean_y - state[body, VX]
-            change_y = mean_vy - state[body, OMEGA] * mean_x - state[body, VY]
+            before = state[body, OMEGA]
+            state[body, OMEGA] += _limit_k(_come_k(turning / spread - before, gain), yaw_accel * dt)
+            angle = 0.5 * dt * (before + state[body, OMEGA])
+            kept_x, kept_y = _turned_k(state[body, VX], state[body, VY], angle)
+            off_x = mean_vx + state[body, OMEGA] * mean_y - kept_x
+            off_y = mean_vy - state[body, OMEGA] * mean_x - kept_y
+            change_x = kept_x + _come_k(off_x, gain) - state[body, VX]
+            change_y = kept_y + _come_k(off_y, gain) - state[body, VY]
             size = math.hypot(change_x, change_y)
             share = min(1.0, accel * dt / size) if size > 0.0 else 0.0
             state[body, VX] += share * change_x

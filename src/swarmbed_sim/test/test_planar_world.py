@@ -18,6 +18,7 @@ from swarmbed_core.spec import RobotSpec
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.planar_world import PlanarPhysics, StaticGrid, make
 from swarmbed_sim.sim_world import SimWorld
+from swarmbed_sim.solid import DRIVE_TIME
 
 DOTS = RobotSpec.load("dots")
 EPUCK = RobotSpec.load("epuck2")
@@ -265,8 +266,16 @@ def test_drives_that_are_off_brake():
     drive.driven[:] = False
     drive.go(0.2)
     assert 0.1 < drive.physics.twists[0, 0] < 0.3
-    drive.go(0.2)
+    drive.go(0.5)
     assert not drive.physics.twists.any()
+
+
+def test_a_drive_comes_up_as_mujocos_does():
+    drive = Drive(PlanarPhysics(scene_of([(DOTS, (0, 0, 0))])))
+    drive.v_body[:] = (0.02, 0, 0.1)
+    drive.go(DRIVE_TIME)
+    share = 1 - math.exp(-1)
+    assert drive.physics.twists[0] == pytest.approx((0.02 * share, 0, 0.1 * share), abs=1e-9)
 
 
 def test_a_box_body_is_its_bounding_disc():
@@ -365,7 +374,7 @@ def test_drives_push_with_what_they_have_also_against_a_wall():
     drive.v_body[1] = (0.5, 0.0, 1.0)
     drive.v_body[2] = (0.1, 0.0, 1.0)
     drive.v_body[0] = (1.0, 0.0, 0.0)
-    drive.v_body[3] = (0.04, 0.0, 0.0)
+    drive.v_body[3] = (0.2, 0.0, 0.0)
     drive.go(0.01)
     # Two thirds more mass than its own.
     loaded = 1 + TRAY.mass / DOTS.body.mass
