@@ -39,7 +39,11 @@ _SIZE = struct.Struct("<I")
 
 
 class Server:
-    """A gzserver or `gz sim` with one world, which moves only when it is asked to."""
+    """A gzserver or `gz sim` with one world, which moves only when it is asked to.
+
+    Attributes:
+        kind: which of them it is.
+    """
 
     def __init__(self, world: Callable[[str, str], str], seed: int, kind: str = "") -> None:
         """Start it and wait until it has made the world.
@@ -61,6 +65,7 @@ class Server:
         self._line: socket.socket | None = None
         try:
             place = find(kind)
+            self.kind = place.kind
             self._program = Path(place.server).name
             path = folder / "socket"
             file = folder / "swarmbed.world"

@@ -5,11 +5,14 @@ A request is a number, and what belongs to it:
 - 1 lets steps pass: how many, and for each robot its constants and what its parts ask for (`_ASKED` doubles);
 - 2 moves a robot and 3 carriers: which one, and x, y, yaw;
 - 4 lets a robot or a box come: whether it is a robot, the number that it has as a thing, its name, its file;
-- 5 lets it go: likewise, without the file.
+- 5 lets it go: likewise, without the file;
+- 6 asks Gazebo 11 what distance sensors measure: how many robots, sensors and rays a sensor, the ring's
+  height, radius, field of view and range, the sensors' angles, and the robots' rows.
 
-The answer to each has for each robot x, y, yaw, the velocity in `map`, omega, how far its platform is above
-its lowest and what its drive pushed with (`_TOLD` doubles), for each body of carriers its place and
-quaternion, and for each two things that touched in the steps their numbers and how fast they closed in.
+The answer to the last is a distance for each sensor of each robot. That to the others has for each robot x,
+y, yaw, the velocity in `map`, omega, how far its platform is above its lowest and what its drive pushed with
+(`_TOLD` doubles), for each body of carriers its place and quaternion, and for each two things that touched in
+the steps their numbers and how fast they closed in.
 """
 
 from __future__ import annotations
@@ -32,13 +35,13 @@ if TYPE_CHECKING:
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import RobotPlacement, Scene
-    from swarmbed_core.spec import RobotSpec
-    from swarmbed_sim.physics import BoolArray
+    from swarmbed_core.spec import RangeRing, RobotSpec
+    from swarmbed_sim.physics import BoolArray, IntArray
     from swarmbed_sim.solid import StandingBox
 
 TIMESTEP: Final = 0.01
 SUBSTEPS: Final = round(TIMESTEP / SUBSTEP)
-_STEP, _MOVE_ROBOT, _MOVE_CARRIERS, _COME, _GO = 1, 2, 3, 4, 5
+_STEP, _MOVE_ROBOT, _MOVE_CARRIERS, _COME, _GO, _RAYS = 1, 2, 3, 4, 5, 6
 _CONSTANTS: Final = 8
 _ASKED: Final = _CONSTANTS + 5
 _TOLD: Final = 8
@@ -46,6 +49,7 @@ _BODY: Final = 7
 _MOVE = struct.Struct("<IIddd")
 _CHANGE = struct.Struct("<IIII")
 _LENGTH = struct.Struct("<I")
+_RING = struct.Struct("<IIIIdddd")
 
 
 class GazeboPhysics(Solids):
@@ -139,6 +143,15 @@ class GazeboPhysics(Solids):
             # Robots first.
             one, other = sorted((one, other), key=lambda number: number not in self._numbers)
             self._found.append((self._names[one], self._names[other], speed))
+
+    def cast(self, ring: RangeRing, rows: IntArray) -> FloatArray | None:
+        """Return what distance sensors see of the shapes that collide; see `Physics.cast`."""
+        if self._server.kind != GAZEBO11:
+            return None
+        numbers = ring.rays, ring.mount_height, ring.mount_radius, ring.field_of_view, ring.range_max
+        request = _RING.pack(_RAYS, len(rows), ring.count, *numbers)
+        request += np.array(ring.angles, dtype=float).tobytes() + rows.astype(np.uint32).tobytes()
+        return np.frombuffer(self._server.ask(request)).reshape(len(rows), ring.count).copy()
 
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
         """Put a robot somewhere else, standing."""

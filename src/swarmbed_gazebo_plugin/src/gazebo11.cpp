@@ -8,10 +8,12 @@
 #include <gazebo/physics/physics.hh>
 #include <gazebo/transport/transport.hh>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "rays11.hpp"
 #include "session.hpp"
 
 namespace swarmbed {
@@ -43,6 +45,8 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
       gzerr << "swarmbed: nobody listens at " << path << "\n";
       std::_Exit(kNoProxy);
     }
+    rays_ = std::make_unique<Rays>(world);
+    rays_->List();
     begin_ = gazebo::event::Events::ConnectWorldUpdateBegin([this](const gazebo::common::UpdateInfo&) { Begin(); });
     end_ = gazebo::event::Events::ConnectWorldUpdateEnd([this] { End(); });
     node_ = gazebo::transport::NodePtr(new gazebo::transport::Node());
@@ -185,12 +189,26 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
       if (change.is_robot) AddRobot(change.name);
       AddThing(change.name, change.is_robot ? kBody : "", change.number);
     }
+    rays_->List();
     // All stands as it stood.
     world_->SetPhysicsEnabled(true);
     return true;
   }
 
+  bool Tell(uint32_t kind, Request* request, Answer* answer) override {
+    if (kind != kRays) return false;
+    Ring ring;
+    if (!ring.Take(request)) std::_Exit(kNoSense);
+    rays_->Look();
+    for (const auto row : ring.robots) {
+      if (row >= robots_.size()) std::_Exit(kNoSense);
+      rays_->Cast(ring, robots_[row].model.get(), Robot(row), answer);
+    }
+    return true;
+  }
+
   physics::WorldPtr world_;
+  std::unique_ptr<Rays> rays_;
   physics::ContactManager* contacts_ = nullptr;
   gazebo::event::ConnectionPtr begin_, end_;
   gazebo::transport::NodePtr node_;

@@ -15,7 +15,7 @@
 
 namespace swarmbed {
 
-enum Asked : uint32_t { kStep = 1, kMoveRobot = 2, kMoveCarriers = 3, kCome = 4, kGo = 5 };
+enum Asked : uint32_t { kStep = 1, kMoveRobot = 2, kMoveCarriers = 3, kCome = 4, kGo = 5, kRays = 6 };
 
 // How this process ends if there is nothing to go on with.
 enum Ends { kProxyGone = 0, kNoProxy = 3, kNoModel = 4, kNoSense = 5 };
@@ -57,6 +57,8 @@ class Bodies {
   // Lets something come or go; until `Altered`, nothing may move.
   virtual void Alter(const swarmbed::Change& change) = 0;
   virtual bool Altered(const swarmbed::Change& change) = 0;
+  // What only some simulators can tell, with an answer of its own; false if this one cannot.
+  virtual bool Tell(uint32_t /*kind*/, Request* /*request*/, Answer* /*answer*/) { return false; }
 };
 
 class Session {
@@ -80,11 +82,16 @@ class Session {
     while (left_ == 0) {
       if (asked_) Reply();
       if (!line_.Read(&bytes_)) std::_Exit(kProxyGone);
-      asked_ = true;
-      touches_.Clear();
       Request request(bytes_);
       uint32_t kind = 0;
       Insist(request.Take(&kind));
+      answer_.Clear();
+      asked_ = !bodies_->Tell(kind, &request, &answer_);
+      if (!asked_) {
+        if (!line_.Write(answer_.bytes())) std::_Exit(kProxyGone);
+        continue;
+      }
+      touches_.Clear();
       if (kind == kStep) {
         Step(&request);
       } else if (kind == kMoveRobot || kind == kMoveCarriers) {

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import RobotPlacement
+    from swarmbed_core.spec import RangeRing
 
     BoolArray = NDArray[np.bool_]
     IntArray = NDArray[np.int64]
@@ -64,6 +65,14 @@ class Physics(Protocol):
         `add_box`; robot first. A robot and the carrier that it lifts are no contact worth telling, nor
         are a carrier and the floor. What touched within the last 0.5 s does not begin anew, unless it was
         apart for 0.05 s and comes in faster than what was told.
+        """
+        ...
+
+    def cast(self, ring: RangeRing, rows: IntArray) -> FloatArray | None:
+        """Return what the sensors of a ring on some robots would measure without errors.
+
+        By robot and sensor, infinity where nothing is. None if the engine has no rays: then walls, discs and
+        boxes in the plane say it.
         """
         ...
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import CarrierPlacement, RobotPlacement, Scene
+    from swarmbed_core.spec import RangeRing
     from swarmbed_core.world import TaskWorld
 
     from swarmbed_sim.physics import BoolArray, IntArray
@@ -236,6 +237,10 @@ class PlanarPhysics:
         self._note()
         noted, self._noted = self._noted, []
         return noted
+
+    def cast(self, ring: RangeRing, rows: IntArray) -> FloatArray | None:  # noqa: ARG002
+        """Return nothing: what is in the plane is known by its shapes."""
+        return None
 
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
         """Put a robot somewhere else, standing; a carrier that it holds stays and is put down."""

@@ -245,15 +245,10 @@ def sweep_k(
     on: BoolArray,
     geometry: FloatArray,
     angles: FloatArray,
-    numbers: FloatArray,
-    dead: BoolArray,
-    gaussians: FloatArray,
-    uniforms: FloatArray,
-    at: int,
     things: Things,
     out: FloatArray,
 ) -> None:
-    """Let all rings of a kind sweep.
+    """Let all rings of a kind sweep, without errors.
 
     Args:
         count: of the rings.
@@ -261,13 +256,8 @@ def sweep_k(
         on: which robots have power.
         geometry: height and radius at which the sensors sit, field of view, rays, range.
         angles: of the sensors.
-        numbers: of their errors, from `range_numbers`.
-        dead: which sensors of which ring are.
-        gaussians: by ring, sweep and sensor; of no sweeps for no noise.
-        uniforms: likewise.
-        at: which sweep.
         things: that may be met.
-        out: by ring and sensor, filled; NaN where nothing came back.
+        out: by ring and sensor, filled; infinity where nothing is. Rings without power are left out.
     """
     sensors, rays = angles.shape[0], int(geometry[3])
     poses = things.poses
@@ -276,12 +266,9 @@ def sweep_k(
     disc_count = discs_k(geometry[0], things, discs)
     own_sides = np.empty(poses.shape[0], np.int64)
     sides = sides_k(geometry[0], things, own_sides)
-    noisy = gaussians.shape[1] > 0
     for i in range(count):
         row = rows[i]
         if not on[row]:
-            for k in range(sensors):
-                out[i, k] = math.nan
             continue
         sweep_ring_k(
             poses[row],
@@ -299,8 +286,37 @@ def sweep_k(
             beams,
             out[i],
         )
-        for k in range(sensors):
-            if dead[i, k] or not out[i, k] < math.inf:
+
+
+@kernel
+def err_k(
+    count: int,
+    rows: IntArray,
+    on: BoolArray,
+    numbers: FloatArray,
+    dead: BoolArray,
+    gaussians: FloatArray,
+    uniforms: FloatArray,
+    at: int,
+    out: FloatArray,
+) -> None:
+    """Make of what is there what sensors measure: with errors, and NaN where nothing came back.
+
+    Args:
+        count: of the rings.
+        rows: of the robots that carry them.
+        on: which robots have power.
+        numbers: of the errors, from `range_numbers`.
+        dead: which sensors of which ring are.
+        gaussians: by ring, sweep and sensor; of no sweeps for no noise.
+        uniforms: likewise.
+        at: which sweep.
+        out: by ring and sensor, changed.
+    """
+    noisy = gaussians.shape[1] > 0
+    for i in range(count):
+        for k in range(out.shape[1]):
+            if not on[rows[i]] or dead[i, k] or not out[i, k] < math.inf:
                 out[i, k] = math.nan
             elif noisy:
                 out[i, k] = measure_one_k(out[i, k], gaussians[i, at, k], uniforms[i, at, k], numbers)
@@ -369,21 +385,14 @@ class Rings:
             for k in range(self._count):
                 self._draw(k)
         # The readings are handed out: a new array each time.
-        self.distances = np.empty((self._count, len(self._angles)))
-        sweep_k(
-            self._count,
-            self._rows,
-            furniture.on,
-            self._geometry,
-            self._angles,
-            self._numbers,
-            self.dead,
-            self._gaussians,
-            self._uniforms,
-            self._at,
-            things_of(physics, furniture),
-            self.distances,
-        )
+        count, rows, on = self._count, self._rows, furniture.on
+        cast = physics.cast(self.ring, rows[:count])
+        if cast is None:
+            cast = np.empty((count, len(self._angles)))
+            sweep_k(count, rows, on, self._geometry, self._angles, things_of(physics, furniture), cast)
+        self.distances = cast
+        noise = self._gaussians, self._uniforms, self._at
+        err_k(count, rows, on, self._numbers, self.dead, *noise, self.distances)
         self._at += 1
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from swarmbed_core.arena import Arena
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import CarrierPlacement, RobotPlacement, Scene
-    from swarmbed_core.spec import Lifter, RobotSpec
+    from swarmbed_core.spec import Lifter, RangeRing, RobotSpec
 
     from swarmbed_sim.physics import IntArray
 
@@ -260,6 +260,10 @@ class Solids:
         """Return what began to touch since the last call: two names and the speed of closing in, m/s."""
         found, self._found = self._found, []
         return found
+
+    def cast(self, ring: RangeRing, rows: IntArray) -> FloatArray | None:  # noqa: ARG002
+        """Return nothing: the engine's own rays are not asked."""
+        return None
 
     def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
         """Put a box that stands fast on the floor.
