@@ -1,4 +1,4 @@
-"""The benchmark rows of the world gazebo, beside the other worlds on the same seeds.
+"""The benchmark rows of the worlds in Gazebo, beside the other worlds on the same seeds.
 
 How fast whole runs go, how long the task takes, and how one robot's body follows a velocity.
 """
@@ -16,18 +16,20 @@ from swarmbed_core.plugins import find_plugin
 from swarmbed_core.robot import Command
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
+from swarmbed_gazebo.place import missing
+from swarmbed_gazebo.sdf import GAZEBO11, HARMONIC
 
 from swarmbed_experiments.bench import SEED, Row
 from swarmbed_experiments.bench_runs import differ, factor
 from swarmbed_experiments.sweep import sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from swarmbed_core.geometry import FloatArray
 
 TASK = "intralogistics_cooperative"
-WORLDS = ("gazebo", "mujoco", "planar")
+OTHERS = ("mujoco", "planar")
 STEPS = {"forward 0.5 m/s": (0, 0.5), "sideways 0.5 m/s": (1, 0.5), "turning 2 rad/s": (2, 2.0)}
 ALONE: dict[str, Any] = {
     "version": 1,
@@ -45,35 +47,37 @@ RISEN = 0.9
 
 
 def gazebo(quick: bool) -> Iterator[Row]:
-    """Measure Gazebo beside the other worlds."""
-    yield from _speeds(quick)
-    yield from _steps()
-    yield from _task(quick)
+    """Measure those simulators that are here beside the other worlds."""
+    here = [kind for kind in (GAZEBO11, HARMONIC) if not missing(kind)]
+    yield from _speeds(here, quick)
+    yield from _steps(here)
+    yield from _task(here, quick)
 
 
-def _speeds(quick: bool) -> Iterator[Row]:
+def _speeds(here: Sequence[str], quick: bool) -> Iterator[Row]:
     """Time the beginning of runs with 5 and 20 robots, all that they carry included."""
     seconds = 2 if quick else 20
     for name, robots, least in ((TASK, 5, 8), ("intralogistics_20", 20, None)):
-        factors = {world: factor(name, seconds, [f"world={world}"]) for world in WORLDS}
+        factors = {world: factor(name, seconds, [f"world={world}"]) for world in (*here, *OTHERS)}
         for world, value in factors.items():
             note = f"whole stack, first {seconds} s; {value / factors['mujoco']:.2g} of mujoco"
-            bound = least if world == "gazebo" else None
+            bound = least if world in here else None
             yield Row(f"gazebo: {robots} robots in {world}", value, "x real time", at_least=bound, note=note)
 
 
-def _steps() -> Iterator[Row]:
+def _steps(here: Sequence[str]) -> Iterator[Row]:
     """Let a robot come up to velocities and brake, in each world."""
-    told = {world: _responses(world) for world in WORLDS}
+    worlds = (*here, *OTHERS)
+    told = {world: _responses(world) for world in worlds}
     measured = {world: _rises(rows) for world, rows in told.items()}
-    for world in ("gazebo", "planar"):
+    for world in (*here, "planar"):
         off = np.abs(measured[world] / measured["mujoco"] - 1.0).max(axis=0)
         for what, value in zip(("rise", "braking", "steady velocity"), off.tolist(), strict=True):
             note = f"worst of {', '.join(STEPS)}; beside mujoco's"
             yield Row(f"gazebo: {what}, {world}", 100 * value, "% off", at_most=10, note=note)
     yield Row(
         "gazebo: worlds side by side",
-        len(WORLDS),
+        len(worlds),
         "",
         point={"steps": told},
         note=f"one robot, {PUSHED:g} s each",
@@ -126,11 +130,11 @@ def _crossing(rows: FloatArray, level: float) -> float:
     return float(np.interp(level, rows[k - 1 : k + 1, 1], rows[k - 1 : k + 1, 0]))
 
 
-def _task(quick: bool) -> Iterator[Row]:
-    """Do the task in Gazebo and in MuJoCo, the same seeds."""
+def _task(here: Sequence[str], quick: bool) -> Iterator[Row]:
+    """Do the task in each simulator and in MuJoCo, the same seeds."""
     seeds = 1 if quick else 10
     times: dict[str, list[float]] = {}
-    for world in ("gazebo", "mujoco"):
+    for world in (*here, "mujoco"):
         sets = [f"world={world}", *(["time_limit=1"] if quick else [])]
         with tempfile.TemporaryDirectory() as out:
             rows = sweep(TASK, seeds=seeds, first_seed=SEED, out=Path(out), sets=sets).rows
@@ -138,10 +142,13 @@ def _task(quick: bool) -> Iterator[Row]:
     if quick:
         # Nobody is done within a second.
         return
-    done = len(times["gazebo"])
-    note = f"{done} of {seeds} seeds; mujoco {len(times['mujoco'])}"
-    yield Row("gazebo: 5 of 5 carriers", 100 * done / seeds, "%", at_least=100, note=note)
     for world, some in times.items():
+        least = 100 if world in here else None
+        note = f"{len(some)} of {seeds} seeds"
+        yield Row(
+            f"gazebo: 5 of 5 carriers in {world}", 100 * len(some) / seeds, "%", at_least=least, note=note
+        )
         spread = f"{min(some):.0f}-{max(some):.0f} s" if some else ""
         yield Row(f"gazebo: completion of the task in {world}, mean", float(np.mean(some)), "s", note=spread)
-    yield from differ("gazebo: completion against mujoco", times["gazebo"], times["mujoco"])
+    for world in here:
+        yield from differ(f"gazebo: completion in {world} against mujoco", times[world], times["mujoco"])

@@ -216,7 +216,7 @@ def draw_steps(file: Path, told: Sequence[Mapping[str, Any]]) -> None:
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         for k, (world, steps) in enumerate(worlds.items()):
             rows = np.asarray(steps[name])
-            axes.plot(rows[:, 0], rows[:, 1], color=PALETTE[k], linewidth=3.2 - k, label=world)
+            axes.plot(rows[:, 0], rows[:, 1], color=PALETTE[k], linewidth=4.2 - k, label=world)
         axes.set_title(name)
         axes.set_xlabel("time (s)")
         _plain(axes)

@@ -18,7 +18,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_gazebo.errors import GazeboError
 from swarmbed_gazebo.place import find, missing
-from swarmbed_gazebo.sdf import world_text
+from swarmbed_gazebo.sdf import GAZEBO11, HARMONIC, world_text
 from swarmbed_gazebo.server import Server
 from swarmbed_gazebo.world import GazeboPhysics
 from swarmbed_sim.mujoco_world import MujocoPhysics
@@ -26,7 +26,19 @@ from swarmbed_sim.sim_world import SimWorld
 
 from swarmbed_gazebo import server as server_module
 
-needs_gazebo = pytest.mark.skipif(bool(missing()), reason=missing())
+ABSENT = {simulator: missing(simulator) for simulator in (GAZEBO11, HARMONIC)}
+needs_gazebo11 = pytest.mark.skipif(bool(ABSENT[GAZEBO11]), reason=ABSENT[GAZEBO11])
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(simulator, marks=pytest.mark.skipif(bool(absent), reason=absent))
+        for simulator, absent in ABSENT.items()
+    ]
+)
+def simulator(request):
+    """Each of the simulators."""
+    return request.param
 
 
 def scene_of(robots, carriers=(), **changes):
@@ -42,8 +54,9 @@ def scene_of(robots, carriers=(), **changes):
 
 
 @contextlib.contextmanager
-def bodies(robots, carriers=(), kind=GazeboPhysics, **changes):
-    made = kind(scene_of(robots, carriers, **changes))
+def bodies(simulator, robots, carriers=(), **changes):
+    scene = scene_of(robots, carriers, **changes)
+    made = MujocoPhysics(scene) if simulator == "mujoco" else GazeboPhysics(scene, kind=simulator)
     try:
         yield made
     finally:
@@ -61,12 +74,11 @@ def go(physics, seconds, velocity=(0.0, 0.0, 0.0), platform=0.145):
     return np.array(told)
 
 
-@needs_gazebo
 @pytest.mark.parametrize("velocity", [(0.5, 0.0, 0.0), (0.0, -0.3, 0.0), (0.0, 0.0, 1.5), (0.3, 0.2, -1.0)])
-def test_it_follows_a_velocity_as_mujoco_does(velocity):
+def test_it_follows_a_velocity_as_mujoco_does(simulator, velocity):
     runs = []
-    for kind in (GazeboPhysics, MujocoPhysics):
-        with bodies([[0.0, 0.0, 0.7]], kind=kind) as physics:
+    for there in (simulator, "mujoco"):
+        with bodies(there, [[0.0, 0.0, 0.7]]) as physics:
             runs.append((go(physics, 0.6, velocity), go(physics, 0.4), physics.poses[0].copy()))
     (up, down, end), (up_there, _, end_there) = runs
     for axis in np.flatnonzero(velocity):
@@ -79,9 +91,8 @@ def test_it_follows_a_velocity_as_mujoco_does(velocity):
     assert np.abs(up - up_there).max() < 0.01
 
 
-@needs_gazebo
-def test_it_lifts_and_carries_and_puts_down():
-    with bodies([[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.3]]) as physics:
+def test_it_lifts_and_carries_and_puts_down(simulator):
+    with bodies(simulator, [[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.3]]) as physics:
         go(physics, 0.2)
         assert physics.carried_by.tolist() == [-1]
         assert abs(physics.carrier_lifts[0]) < 0.001
@@ -104,7 +115,7 @@ def test_it_lifts_and_carries_and_puts_down():
         assert physics.contacts() == []
 
 
-@needs_gazebo
+@needs_gazebo11
 def test_its_rays_meet_what_bodies_run_into(monkeypatch):
     rng = np.random.default_rng(7)
     obstacles = [
@@ -114,7 +125,7 @@ def test_its_rays_meet_what_bodies_run_into(monkeypatch):
     places = [[-1.5, 1.0], [1.4, 0.2], [0.1, -1.2], [0.2, 0.4]]
     robots = [[*place, yaw] for place, yaw in zip(places, rng.uniform(-3, 3, 4).tolist(), strict=True)]
     scene = scene_of(robots, [[-0.6, 0.1, 0.4], [0.2, 0.4, 0.2]], obstacles=obstacles, noise=False)
-    physics = GazeboPhysics(scene)
+    physics = GazeboPhysics(scene, kind=GAZEBO11)
     world = SimWorld(scene, physics, np.random.SeedSequence(1))
     try:
         parts = {
@@ -149,9 +160,8 @@ def test_its_rays_meet_what_bodies_run_into(monkeypatch):
         world.close()
 
 
-@needs_gazebo
-def test_contacts_are_told_once_with_how_fast_they_closed_in():
-    with bodies([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.6, 1.0, 3.0]]) as physics:
+def test_contacts_are_told_once_with_how_fast_they_closed_in(simulator):
+    with bodies(simulator, [[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.6, 1.0, 3.0]]) as physics:
         go(physics, 0.5)
         assert physics.contacts() == []
         count = 150
@@ -164,9 +174,8 @@ def test_contacts_are_told_once_with_how_fast_they_closed_in():
         assert physics.poses[0, 0] == pytest.approx(2.5 - 0.125, abs=0.005)
 
 
-@needs_gazebo
-def test_hands_put_things_elsewhere():
-    with bodies([[0.0, 0.0, 0.0]], [[1.0, 1.0, 0.0]]) as physics:
+def test_hands_put_things_elsewhere(simulator):
+    with bodies(simulator, [[0.0, 0.0, 0.0]], [[1.0, 1.0, 0.0]]) as physics:
         go(physics, 0.3, (0.5, 0.0, 0.0))
         physics.move_robot(0, (-1.0, -1.0, 2.0))
         physics.move_carrier(0, (-1.0, 1.0, 1.0))
@@ -177,14 +186,14 @@ def test_hands_put_things_elsewhere():
         assert physics.carrier_poses[0] == pytest.approx([-1.0, 1.0, 1.0], abs=1e-3)
 
 
-def trace(seed):
+def trace(simulator, seed):
     """Return a digest of a run with collisions and lifting."""
     rng = np.random.default_rng(7)
     digest = hashlib.sha256()
     scene = scene_of(
         [[-1.0, -1.0, 0.0], [0.0, -1.0, 1.0], [1.0, -1.0, 2.0]], [[-1.0, -1.0, 0.0], [0.0, 0.3, 0.0]]
     )
-    physics = GazeboPhysics(scene, seed)
+    physics = GazeboPhysics(scene, seed, simulator)
     try:
         for k in range(100):
             if k % 10 == 0:
@@ -197,15 +206,13 @@ def trace(seed):
     return digest.hexdigest()
 
 
-@needs_gazebo
-def test_runs_repeat_bit_by_bit():
-    assert trace(3) == trace(3)
+def test_runs_repeat_bit_by_bit(simulator):
+    assert trace(simulator, 3) == trace(simulator, 3)
 
 
-@needs_gazebo
-def test_it_leaves_nothing_behind(monkeypatch, tmp_path):
+def test_it_leaves_nothing_behind(simulator, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
-    with bodies([[0.0, 0.0, 0.0]]) as physics:
+    with bodies(simulator, [[0.0, 0.0, 0.0]]) as physics:
         go(physics, 0.1)
         folder, server = Path(physics._server._folder.name), physics._server._process.pid
         assert runs(server)
@@ -214,13 +221,12 @@ def test_it_leaves_nothing_behind(monkeypatch, tmp_path):
     assert not runs(server)
 
 
-@needs_gazebo
-def test_a_server_that_is_killed_is_told_of_at_once():
-    with bodies([[0.0, 0.0, 0.0]]) as physics:
+def test_a_server_that_is_killed_is_told_of_at_once(simulator):
+    with bodies(simulator, [[0.0, 0.0, 0.0]]) as physics:
         go(physics, 0.1)
         physics._server._process.send_signal(signal.SIGKILL)
         began = time.monotonic()
-        with pytest.raises(GazeboError, match=r"gzserver is gone \(SIGKILL\)"):
+        with pytest.raises(GazeboError, match=r"is gone \(SIGKILL\)"):
             go(physics, 10.0)
         assert time.monotonic() - began < 5.0
 
@@ -233,12 +239,11 @@ def runs(pid):
         return False
 
 
-@needs_gazebo
-def test_a_server_goes_with_whoever_started_it():
+def test_a_server_goes_with_whoever_started_it(simulator):
     here = str(Path(__file__).parent)
     code = (
         f"import sys, time; sys.path.insert(0, {here!r}); import test_gazebo as t\n"
-        "p = t.GazeboPhysics(t.scene_of([[0.0, 0.0, 0.0]]))\n"
+        f"p = t.GazeboPhysics(t.scene_of([[0.0, 0.0, 0.0]]), kind={simulator!r})\n"
         "print(p._server._process.pid, flush=True)\n"
         "time.sleep(60)"
     )
@@ -254,38 +259,49 @@ def test_a_server_goes_with_whoever_started_it():
     assert not runs(server)
 
 
-@needs_gazebo
+@needs_gazebo11
 def test_what_gazebo_does_not_take_is_told(monkeypatch):
-    scene = scene_of([[0.0, 0.0, 0.0]])
     monkeypatch.setattr(server_module, "START", 60.0)
     began = time.monotonic()
     for broken in ("<sdf version='1.7'><world", "<sdf version='1.7'><world name='x'><model/></world></sdf>"):
         with pytest.raises(GazeboError, match=r"gzserver does not take the world; it says: .*Error"):
-            Server(lambda *_, broken=broken: broken, 1)
+            Server(lambda *_, broken=broken: broken, 1, GAZEBO11)
     assert time.monotonic() - began < 40.0
+
+
+def test_a_model_that_is_not_there_is_told_of(simulator):
+    scene = scene_of([[0.0, 0.0, 0.0]])
+
+    def broken(*how):
+        return world_text(scene, *how).replace('<model name="dots1">', '<model name="x">')
+
     with pytest.raises(GazeboError, match="no model 'dots1'"):
-        Server(lambda *how: world_text(scene, *how).replace('<model name="dots1">', '<model name="x">'), 1)
+        Server(broken, 1, simulator)
 
 
-@needs_gazebo
+@needs_gazebo11
 def test_a_port_that_somebody_took_in_between_is_not_the_end(monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
         ports = iter([taken.getsockname()[1], server_module._free_port(), server_module._free_port()])
         monkeypatch.setattr(server_module, "_free_port", lambda: next(ports))
-        with bodies([[0.0, 0.0, 0.0]]) as physics:
+        with bodies(GAZEBO11, [[0.0, 0.0, 0.0]]) as physics:
             go(physics, 0.1)
         assert len(list(ports)) == 1
 
 
-def test_without_gazebo_it_says_what_to_do(monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [("", "setup --gazebo"), (GAZEBO11, "setup --gazebo"), (HARMONIC, "SWARMBED_HARMONIC")],
+)
+def test_without_gazebo_it_says_what_to_do(monkeypatch, kind, advice):
     monkeypatch.setenv("AMENT_PREFIX_PATH", "")
-    with pytest.raises(GazeboError, match="scripts/setup --gazebo"):
-        GazeboPhysics(scene_of([[0.0, 0.0, 0.0]]))
+    with pytest.raises(GazeboError, match=advice):
+        GazeboPhysics(scene_of([[0.0, 0.0, 0.0]]), kind=kind)
 
 
-@needs_gazebo
+@needs_gazebo11
 def test_a_prefix_that_was_taken_away_is_told_of(monkeypatch, tmp_path):
     share, lib = tmp_path / "share" / "swarmbed_gazebo_plugin", tmp_path / "lib"
     share.mkdir(parents=True)
@@ -297,9 +313,8 @@ def test_a_prefix_that_was_taken_away_is_told_of(monkeypatch, tmp_path):
         find()
 
 
-@needs_gazebo
-def test_boxes_come_and_go_and_nothing_else_moves():
-    with bodies([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[-1.0, -1.0, 0.5]]) as physics:
+def test_boxes_come_and_go_and_nothing_else_moves(simulator):
+    with bodies(simulator, [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[-1.0, -1.0, 0.5]]) as physics:
         go(physics, 0.3, (0.2, 0.0, 0.0))
         before = np.vstack([physics.poses, physics.twists, physics.carrier_poses])
         physics.add_box("crate", (0.6, 0.0, 0.3), (0.2, 0.2))
@@ -318,9 +333,8 @@ def test_boxes_come_and_go_and_nothing_else_moves():
         assert physics.poses[0, 0] > 0.6
 
 
-@needs_gazebo
-def test_robots_come_and_go():
-    with bodies([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0.0, -1.0, 0.3]]) as physics:
+def test_robots_come_and_go(simulator):
+    with bodies(simulator, [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0.0, -1.0, 0.3]]) as physics:
         go(physics, 0.2)
         scene = scene_of([[0.0, -1.0, 0.3]])
         physics.add_robot(dataclasses.replace(scene.robots[0], name="dots9"))
