@@ -167,7 +167,8 @@ class _Builder:
             self._carriers(number, np.flatnonzero(body_of == number).tolist(), offsets)
         if self.socket:
             world.append(self._plugin())
-        if self.socket and self.pictures is not None and self.simulator == GAZEBO11:
+        if self.socket and self.pictures is not None:
+            _add(self.plugin, "eyes")
             world.append(_eye())
         ET.indent(self.root)
         return '<?xml version="1.0"?>\n' + ET.tostring(self.root, encoding="unicode") + "\n"
