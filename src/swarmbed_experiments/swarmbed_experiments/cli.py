@@ -477,6 +477,14 @@ def sdf(
     harmonic: Annotated[
         bool, typer.Option("--harmonic", help="For gz-sim alone: leave out what only Gazebo 11 reads.")
     ] = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.png",
+            dir_okay=False,
+            help="Let Gazebo 11 draw it, from above; a world file comes only if it is named too.",
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of where robots and carriers stand.")] = None,
     sets: Sets = None,
 ) -> None:
@@ -497,10 +505,14 @@ def sdf(
       swarmbed sdf intralogistics --world-file worlds/intralogistics.sdf
 
       swarmbed sdf my/scenario.yaml --harmonic --set robots.0.count=3
+
+      swarmbed sdf intralogistics --picture arena.png
     """
     from swarmbed_experiments import world_files
 
-    for line in world_files.write_world(scenario, world_file, sets=sets or (), seed=seed, harmonic=harmonic):
+    for line in world_files.write_world(
+        scenario, world_file, sets=sets or (), seed=seed, harmonic=harmonic, picture=picture
+    ):
         Console().print(line, markup=False, highlight=False, soft_wrap=True)
 
 

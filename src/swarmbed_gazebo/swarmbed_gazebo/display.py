@@ -31,7 +31,7 @@ WHAT_TO_DO: Final = (
     "run scripts/setup --gazebo again (for an installed Gazebo: apt-get install xvfb libgl1-mesa-dri), or "
     "take vision: corners, which needs no images"
 )
-_GUARD: Final = '"$@" & screen=$!; read -r _; kill "$screen"; wait "$screen"'
+_GUARD: Final = '"$@" & screen=$!; exec >/dev/null; read -r _; kill "$screen" 2>/dev/null; wait "$screen"'
 _ANY_DISPLAY: Final = b"\xff\xff" + b"\x00\x00" * 2
 """How a cookie's record in an authority file begins that is for every address and every number."""
 _COOKIE: Final = b"MIT-MAGIC-COOKIE-1"
@@ -64,32 +64,24 @@ class Display:
         cookie = secrets.token_bytes(16)
         parts = (_COOKIE, cookie)
         authority.write_bytes(_ANY_DISPLAY + b"".join(len(part).to_bytes(2, "big") + part for part in parts))
-        told, number = os.pipe()
-        command = [program, "-displayfd", str(number), "-auth", str(authority), "-screen", "0", "64x64x24"]
+        command = [program, "-displayfd", "1", "-auth", str(authority), "-screen", "0", "64x64x24"]
         command += ["-nolisten", "tcp", "-noreset", "-fp", "built-ins"]
         if place.prefix is not None:
             command += ["-xkbdir", str(place.prefix / "usr/share/X11/xkb")]
         log = folder / "screen.log"
-        try:
-            with log.open("wb") as said:
-                self._guard = subprocess.Popen(  # noqa: S603 - the paths are ours
-                    ["/bin/sh", "-c", _GUARD, "sh", *command],
-                    # It looks for what reads keyboards' layouts there (see scripts/gazebo).
-                    cwd=place.prefix,
-                    env=environment,
-                    stdin=subprocess.PIPE,
-                    stdout=said,
-                    stderr=said,
-                    pass_fds=[number],
-                    # Ctrl-C is for whoever started it.
-                    start_new_session=True,
-                )
-        finally:
-            os.close(number)
-        try:
-            name = _read_number(told)
-        finally:
-            os.close(told)
+        with log.open("wb") as said:
+            self._guard = subprocess.Popen(  # noqa: S603 - the paths are ours
+                ["/bin/sh", "-c", _GUARD, "sh", *command],
+                # It looks for what reads keyboards' layouts there (see scripts/gazebo).
+                cwd=place.prefix,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                # Ctrl-C is for whoever started it.
+                start_new_session=True,
+            )
+        name = _read_number(self._guard)
         if not name:
             self.close()
             last = log.read_text(errors="replace").strip().splitlines()[-2:]
@@ -117,13 +109,16 @@ class Display:
             guard.wait()
 
 
-def _read_number(pipe: int) -> str:
+def _read_number(guard: subprocess.Popen[bytes]) -> str:
     """Return the number that a screen tells when it is ready; nothing if it tells none."""
     end, said = time.monotonic() + START, b""
-    while not said.endswith(b"\n"):
-        ready, _, _ = select.select([pipe], [], [], max(end - time.monotonic(), 0.0))
-        part = os.read(pipe, 64) if ready else b""
-        if not part:
-            return ""
-        said += part
+    if guard.stdout is None:
+        return ""
+    with guard.stdout as pipe:
+        while not said.endswith(b"\n"):
+            ready, _, _ = select.select([pipe], [], [], max(end - time.monotonic(), 0.0))
+            part = os.read(pipe.fileno(), 64) if ready else b""
+            if not part:
+                return ""
+            said += part
     return said.decode().strip()

@@ -9,7 +9,6 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from swarmbed_sim.stage import FAR, NEAR
 
 from swarmbed_gazebo.display import WHAT_TO_DO
 from swarmbed_gazebo.errors import GazeboError
@@ -43,7 +42,8 @@ class GazeboStage:
         edges = view.left, view.right, view.bottom, view.top
         axes = (*view.forward.tolist(), *view.up.tolist())
         width, height = view.size
-        answer = self._server.ask(_VIEW.pack(SHOOT, *view.place, *axes, *edges, NEAR, FAR, width, height))
+        depths = view.near, view.far
+        answer = self._server.ask(_VIEW.pack(SHOOT, *view.place, *axes, *edges, *depths, width, height))
         if len(answer) != width * height:
             message = f"gzserver cannot draw images ({answer.decode(errors='replace')}): {WHAT_TO_DO}"
             raise GazeboError(message)

@@ -11,9 +11,9 @@ A request is a number, and what belongs to it:
 - 16 lets Gazebo 11 draw an image, see `stage`.
 
 The answer to 6 is a distance for each sensor of each robot, to 16 an image. That to the others has for each
-robot x, y, yaw, the velocity in `map`, omega, how far its platform is above its lowest and what its drive pushed
-with (`_TOLD` doubles), for each body of carriers its place and quaternion, and for each two things that touched
-in the steps their numbers and how fast they closed in.
+robot x, y, yaw, the velocity in `map`, omega, how far its platform is above its lowest and what its drive
+pushed with (`_TOLD` doubles), for each body of carriers its place and quaternion, and for each two things
+that touched in the steps their numbers and how fast they closed in.
 """
 
 from __future__ import annotations

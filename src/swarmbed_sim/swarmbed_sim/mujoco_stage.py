@@ -10,7 +10,7 @@ import numpy as np
 
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.looks import Looks
-from swarmbed_sim.stage import FAR, MOST, NEAR
+from swarmbed_sim.stage import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,10 +111,10 @@ class MujocoStage:
             eye.pos = view.place
             eye.forward = view.forward
             eye.up = view.up
-            eye.frustum_near, eye.frustum_far = NEAR, FAR
-            eye.frustum_bottom, eye.frustum_top = NEAR * view.bottom, NEAR * view.top
-            eye.frustum_center = NEAR * (view.left + view.right) / 2
-            eye.frustum_width = NEAR * (view.right - view.left) / 2
+            eye.frustum_near, eye.frustum_far = view.near, view.far
+            eye.frustum_bottom, eye.frustum_top = view.near * view.bottom, view.near * view.top
+            eye.frustum_center = view.near * (view.left + view.right) / 2
+            eye.frustum_width = view.near * (view.right - view.left) / 2
         width, height = view.size
         self._mujoco.mjr_render(self._mujoco.MjrRect(0, 0, width, height), self._scene, self._drawn)
         gl = self._gl

@@ -51,6 +51,8 @@ class View:
         bottom: likewise.
         top: likewise.
         size: width and height in pixels.
+        near: metres ahead before which nothing is drawn.
+        far: metres ahead behind which nothing is.
     """
 
     place: tuple[float, float, float]
@@ -61,6 +63,8 @@ class View:
     bottom: float
     top: float
     size: tuple[int, int]
+    near: float = NEAR
+    far: float = FAR
 
 
 class Stage(Protocol):
