@@ -40,7 +40,7 @@ from swarmbed_core.robot import Command
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_core.trajectory import Path, Waypoint
-from swarmbed_sim.looks import Looks
+from swarmbed_sim.mujoco_stage import MujocoStage
 from swarmbed_sim.mujoco_world import make
 from swarmbed_sim.render import Renderer
 
@@ -100,7 +100,7 @@ def shots(seed: int, count: int) -> tuple[list[Shot], float]:
     Carriers stand about; a code that one hides does not count as one that is to be found.
     """
     scene = make_scene(_scenario(seed, loads=4))
-    looks = Looks(scene)
+    stage = MujocoStage(scene)
     imaging = Imaging.load(IMAGING)
     rng = np.random.default_rng(seed)
     still = Still(scene)
@@ -109,15 +109,14 @@ def shots(seed: int, count: int) -> tuple[list[Shot], float]:
     cameras = [model for name, model in cameras_of(spec, lenses).items() if name != "cam4"]
     walls = scene.arena.markers()
     places = {} if walls is None else dict(zip(walls.ids.tolist(), walls.corners(), strict=True))
-    drawn = Renderer(looks, imaging, np.random.SeedSequence(seed))
+    drawn = Renderer(stage, imaging, np.random.SeedSequence(seed))
     made, spent = [], []
     try:
         for k in range(count):
             still.poses[0] = [*rng.uniform(-1.9, 1.9, 2), rng.uniform(-math.pi, math.pi)]
             camera = cameras[k % len(cameras)]
             started = time.perf_counter()
-            looks.place(still)
-            drawn.update()
+            stage.place(still)
             image = drawn.draw(camera, still.poses[0])
             spent.append(time.perf_counter() - started)
             made.append(Shot(image, _visible(camera, still, places, scene)))
@@ -258,10 +257,10 @@ def carriers(quick: bool) -> Iterator[Row]:
 def carrier_share(seed: int, tries: int) -> tuple[float, int]:
     """Return the share of random poses from which a carrier's side is found, and how many they were."""
     scene = make_scene(_scenario(seed, loads=1))
-    looks, still, imaging = Looks(scene), Still(scene), Imaging.load(IMAGING)
+    stage, still, imaging = MujocoStage(scene), Still(scene), Imaging.load(IMAGING)
     spec, [carrier] = scene.robots[0].spec, scene.carriers
     rng = np.random.default_rng(seed)
-    drawn = Renderer(looks, imaging, np.random.SeedSequence(seed))
+    drawn = Renderer(stage, imaging, np.random.SeedSequence(seed))
     detector = Detector(spec.cameras[0].width, spec.cameras[0].height, Health())
     found = 0
     try:
@@ -274,8 +273,7 @@ def carrier_share(seed: int, tries: int) -> tuple[float, int]:
             half = carrier.carrier.length / 2
             place = [x + half * math.cos(side) + math.cos(way), y + half * math.sin(side) + math.sin(way)]
             still.poses[0] = [*place, rng.uniform(-math.pi, math.pi)]
-            looks.place(still)
-            drawn.update()
+            stage.place(still)
             images = (drawn.draw(camera, still.poses[0]) for camera in cameras)
             found += any(carrier.marker in detector.detect(image).ids for image in images)
     finally:

@@ -24,7 +24,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_core.spec import RobotSpec
 from swarmbed_core.trajectory import Path, Waypoint
-from swarmbed_sim.looks import Looks
+from swarmbed_sim.mujoco_stage import MujocoStage
 from swarmbed_sim.mujoco_world import make
 from swarmbed_sim.render import Renderer
 
@@ -136,8 +136,8 @@ def run(
     imaging = Imaging.load("dots")
     lenses = {camera.name: imaging.lenses.draw(camera, rng) for camera in spec.cameras}
     models = cameras_of(spec, lenses)
-    looks = Looks(scene, (target,))
-    renderer = Renderer(looks, imaging, of_images)
+    stage = MujocoStage(scene, (target,))
+    renderer = Renderer(stage, imaging, of_images)
     world = make(scene, of_world)
     albums = {
         camera.name: Album(target, camera)
@@ -153,8 +153,7 @@ def run(
         for k, stop in enumerate(drive.stops):
             _go(swarm, robot, stop)
             believed, true = robot.onboard.filter.pose.copy(), world.truth()[0]
-            looks.place(world.physics)
-            renderer.update()
+            stage.place(world.physics)
             for name in stop.cameras:
                 albums[name].add(renderer.draw(models[name], true[:3]), believed)
                 pictures += 1

@@ -468,6 +468,55 @@ def markers(
 
 
 @app.command()
+def sdf(
+    scenario: ScenarioName = DEFAULT,
+    world_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.sdf", help="The file to write.", show_default="SCENARIO.sdf, here"),
+    ] = None,
+    harmonic: Annotated[
+        bool, typer.Option("--harmonic", help="For gz-sim alone: leave out what only Gazebo 11 reads.")
+    ] = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.png",
+            dir_okay=False,
+            help="Let Gazebo 11 draw it, from above; a world file comes only if it is named too.",
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of where robots and carriers stand.")] = None,
+    sets: Sets = None,
+) -> None:
+    """Write a scenario's world file for Gazebo, to open by hand: arena, robots, carriers, printed markers.
+
+    It is SDF 1.7 for Gazebo 11 and gz-sim 8. The markers' pictures come into a
+    directory textures beside it. Both find them wherever the files are; Gazebo 11
+    has to be started in the directory in which this command was.
+
+    Nothing drives the robots then: swarmbed run SCENARIO --world gazebo makes
+    its own file and drives them. Those in worlds/ are made by this command.
+
+    Exit status: 0 written, 2 bad input.
+
+    Examples:
+      swarmbed sdf
+
+      swarmbed sdf intralogistics --world-file worlds/intralogistics.sdf
+
+      swarmbed sdf my/scenario.yaml --harmonic --set robots.0.count=3
+
+      swarmbed sdf intralogistics --picture arena.png
+    """
+    from swarmbed_experiments import world_files
+
+    for line in world_files.write_world(
+        scenario, world_file, sets=sets or (), seed=seed, harmonic=harmonic, picture=picture
+    ):
+        Console().print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
 def bench(
     json: Annotated[Path | None, typer.Option(help="Also write the table to this JSON file.")] = None,
     markdown: Annotated[

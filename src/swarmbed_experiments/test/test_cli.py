@@ -13,7 +13,19 @@ from typer.testing import CliRunner
 from swarmbed_experiments import cli
 
 runner = CliRunner()
-COMMANDS = ("run", "sweep", "plot", "scenarios", "check", "tree", "calibrate", "markers", "bench", "robots")
+COMMANDS = (
+    "run",
+    "sweep",
+    "plot",
+    "scenarios",
+    "check",
+    "tree",
+    "calibrate",
+    "markers",
+    "sdf",
+    "bench",
+    "robots",
+)
 PROGRAM = [sys.executable, "-c", "from swarmbed_experiments.cli import main; main()"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -52,8 +53,18 @@ class Place:
     def command(self, seed: int, file: Path) -> Sequence[str]:
         """Return how a server is started."""
         if self.kind == GAZEBO11:
-            return [self.server, "--verbose", "--minimal_comms", "--seed", str(seed), str(file)]
+            # Paused until the plugin lets it go: nothing falls before it is there.
+            options = ("--verbose", "--minimal_comms", "--pause")
+            return [self.server, *options, "--seed", str(seed), str(file)]
         return [self.server, "sim", "-s", "-r", "-v", "1", "--seed", str(seed), str(file)]
+
+    @property
+    def screen(self) -> str | None:
+        """Return the program that is a screen where there is none; None if there is none of that either."""
+        if self.prefix is None:
+            return shutil.which("Xvfb")
+        program = self.prefix / "usr/bin/Xvfb"
+        return str(program) if program.is_file() else None
 
     def environment(self, port: int, home: Path) -> dict[str, str]:
         """Return what a server's environment is.
@@ -63,6 +74,8 @@ class Place:
             home: where it may leave its logs.
         """
         made = dict(os.environ) | {"HOME": str(home)}
+        # Of a screen it has only what it is given.
+        made.pop("DISPLAY", None)
         return made | (self._gazebo11(port) if self.kind == GAZEBO11 else self._harmonic(home))
 
     def _gazebo11(self, port: int) -> dict[str, str]:
@@ -88,6 +101,9 @@ class Place:
             )
             made["GAZEBO_RESOURCE_PATH"] = str(self.prefix / "usr/share/gazebo-11")
             made["OGRE_RESOURCE_PATH"] = str(libraries / "OGRE-1.9.0")
+            made["LIBGL_DRIVERS_PATH"] = str(libraries / "dri")
+            # Whatever the machine has: what is in the prefix knows only this one.
+            made["__GLX_VENDOR_LIBRARY_NAME"] = "mesa"
         made["GAZEBO_PLUGIN_PATH"] = os.pathsep.join(plugins)
         return made
 

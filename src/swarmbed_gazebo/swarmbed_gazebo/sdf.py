@@ -15,7 +15,7 @@ import numpy as np
 from swarmbed_core.scenario import BoxObstacle
 from swarmbed_core.scene import legs_of
 from swarmbed_core.spec import DiscBody
-from swarmbed_sim.looks import FLOOR_LIGHT, LEG_LIGHT, PLATE, ROBOT_LIGHT, TRAY_LIGHT, WALL_LIGHT
+from swarmbed_sim.looks import FLOOR_LIGHT, LEG_LIGHT, PLATE, ROBOT_LIGHT, SHEET, TRAY_LIGHT, WALL_LIGHT
 from swarmbed_sim.solid import (
     GRIP_BODY,
     GRIP_FLOOR,
@@ -29,12 +29,16 @@ from swarmbed_sim.solid import (
     yaw_inertia,
 )
 
+from swarmbed_gazebo.looks import carrier_sheets, material_name, wall_sheets
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import CarrierPlacement, RobotPlacement, Scene
     from swarmbed_core.spec import BoxBody
+
+    from swarmbed_gazebo.looks import Pictures, Sheet
 
 _Mass = tuple[float, tuple[float, float, float], tuple[float, float, float]]
 """Kilograms, where they are, and the sides of the box in which they are."""
@@ -118,9 +122,10 @@ def _inertial(
 class _Builder:
     """Writes one world."""
 
-    def __init__(self, scene: Scene, socket: str, simulator: str) -> None:
+    def __init__(self, scene: Scene, socket: str, simulator: str, pictures: Pictures | None) -> None:
         self.scene = scene
         self.simulator = simulator
+        self.pictures = pictures
         name = "swarmbed" if simulator == GAZEBO11 else "swarmbed::Shell"
         self.plugin = ET.Element("plugin", name=name, filename=PLUGINS[simulator])
         self.socket = socket
@@ -141,9 +146,9 @@ class _Builder:
             for system, name in list(SYSTEMS.items())[: 1 if self.socket else None]:
                 _add(world, "plugin", filename=f"gz-sim-{system}-system", name=f"gz::sim::systems::{name}")
         _add(physics, "max_step_size", SUBSTEP)
-        # As fast as it can.
-        _add(physics, "real_time_factor", 0.0)
-        _add(physics, "real_time_update_rate", 0.0)
+        # As fast as it can, unless people look at it.
+        _add(physics, "real_time_factor", 0.0 if self.socket else 1.0)
+        _add(physics, "real_time_update_rate", 0.0 if self.socket else 1 / SUBSTEP)
         light = _add(world, "light", name="lamps", type="directional")
         _pose(light, 0, 0, 10)
         _add(light, "diffuse", (0.4, 0.4, 0.4, 1.0))
@@ -160,7 +165,11 @@ class _Builder:
         body_of, offsets = joined(self.scene.carriers)
         for number in range(int(body_of.max(initial=-1)) + 1):
             self._carriers(number, np.flatnonzero(body_of == number).tolist(), offsets)
-        world.append(self._plugin())
+        if self.socket:
+            world.append(self._plugin())
+        if self.socket and self.pictures is not None:
+            _add(self.plugin, "eyes")
+            world.append(_eye())
         ET.indent(self.root)
         return '<?xml version="1.0"?>\n' + ET.tostring(self.root, encoding="unicode") + "\n"
 
@@ -186,7 +195,14 @@ class _Builder:
         height = arena.wall_height
         walls = self._static("wall")
         for name, (x, y, yaw), size in walls_of(arena):
-            _part(walls, name, "box", (*size, height), (x, y, height / 2, yaw), GRIP_BODY, WALL_LIGHT)
+            box = (*size, height)
+            _part(walls, name, "box", box, (x, y, height / 2, yaw), GRIP_BODY, None)
+            # What is printed hangs before it, and its face is where the wall touches.
+            back = [math.copysign(SHEET, at) if at and not yaw else 0.0 for at in (x, y)]
+            _look(walls, name, "box", box, (x + back[0], y + back[1], height / 2, yaw), WALL_LIGHT)
+        if self.pictures is not None:
+            for sheet in wall_sheets(self.scene):
+                _print(walls, sheet, self.pictures)
         for i, item in enumerate(self.scene.obstacles, start=1):
             link = self._static(f"obstacle{i}", item.pose, item.height / 2)
             if isinstance(item, BoxObstacle):
@@ -207,6 +223,9 @@ class _Builder:
         masses: list[_Mass] = []
         for row, placement in zip(rows, carriers, strict=True):
             masses += _carrier(link, placement, thick, *offsets[row].tolist())
+            if self.pictures is not None:
+                for sheet in carrier_sheets(placement, self.scene.markers, *offsets[row].tolist()):
+                    _print(link, sheet, self.pictures)
         _weigh(link, masses)
         _add(_add(self.plugin, "carriers"), "model", f"carriers{number}")
         for row, placement in zip(rows, carriers, strict=True):
@@ -228,6 +247,22 @@ class _Builder:
         for i in range(1, len(self.scene.obstacles) + 1):
             self._thing(first + i, f"obstacle{i}")
         return self.plugin
+
+
+def _eye() -> ET.Element:
+    """Return a camera that never takes a picture: without one a server of Gazebo 11 draws nothing at all."""
+    model, link = _standing_model("eye", z=-1.0)
+    sensor = _add(link, "sensor", name="eye", type="camera")
+    _add(sensor, "update_rate", 0.001)
+    camera = _add(sensor, "camera")
+    _add(camera, "horizontal_fov", 1.0)
+    image = _add(camera, "image")
+    for tag, text in (("width", "8"), ("height", "8"), ("format", "L8")):
+        _add(image, tag, text)
+    clip = _add(camera, "clip")
+    _add(clip, "near", 0.1)
+    _add(clip, "far", 1.0)
+    return model
 
 
 def _standing_model(
@@ -272,14 +307,45 @@ def _part(
     touches: int = SIDES,
 ) -> None:
     """Add a shape that touches and, if it has a light, is seen."""
-    for tag in ("collision", "visual") if light is not None else ("collision",):
-        part = _add(link, tag, name=name)
-        _pose(part, *place)
-        _shape(part, kind, size)
-        if tag == "collision":
-            _surface(part, grip, touches)
-        elif light is not None:
-            _light(part, light)
+    part = _add(link, "collision", name=name)
+    _pose(part, *place)
+    _shape(part, kind, size)
+    _surface(part, grip, touches)
+    if light is not None:
+        _look(link, name, kind, size, place, light)
+
+
+def _look(
+    link: ET.Element, name: str, kind: str, size: Sequence[float], place: Sequence[float], light: float
+) -> None:
+    """Add a shape that is seen."""
+    part = _add(link, "visual", name=name)
+    _pose(part, *place)
+    _shape(part, kind, size)
+    _light(part, light)
+
+
+def _print(link: ET.Element, sheet: Sheet, pictures: Pictures) -> None:
+    """Add a picture."""
+    part = _add(link, "visual", name=sheet.name)
+    _add(part, "pose", sheet.middle)
+    high, wide = sheet.size
+    _shape(part, "box", (SHEET, wide, high))
+    material = _add(part, "material")
+    if pictures.scripts:
+        script = _add(material, "script")
+        _add(script, "uri", pictures.scripts)
+        _add(script, "name", material_name(sheet.picture))
+        # Colours below would turn it on again.
+        _add(material, "lighting", "false")
+    for kind in ("ambient", "diffuse"):
+        _add(material, kind, (1, 1, 1, 1))
+    _add(material, "specular", (0, 0, 0, 1))
+    if pictures.folder:
+        metal = _add(_add(material, "pbr"), "metal")
+        _add(metal, "albedo_map", f"{pictures.folder}/{sheet.picture}.png")
+        _add(metal, "metalness", 0.0)
+        _add(metal, "roughness", 1.0)
 
 
 def _mobile(name: str, pose: tuple[float, float, float]) -> ET.Element:
@@ -306,15 +372,19 @@ def robot_model(placement: RobotPlacement) -> ET.Element:
     _inertial(link, mass, (UPRIGHT * turn, UPRIGHT * turn, turn), (0, 0, height / 4))
     kind = "cylinder" if isinstance(body, DiscBody) else "box"
     size = (body.radius, height) if isinstance(body, DiscBody) else (body.length, body.width, height)
-    _part(link, "body", kind, size, (0, 0, GAP + height / 2), GRIP_BODY, ROBOT_LIGHT)
+    _part(link, "body", kind, size, (0, 0, GAP + height / 2), GRIP_BODY, None)
     # On the floor without friction: its drives hold and push it.
     for i, (x, y) in enumerate(_stand(body)):
         _part(link, f"floor{i}", "sphere", (BALL,), (x, y, BALL), 0.0, None, STANDS)
+    seen = body.height - (PLATE if spec.lifter else 0.0)
+    _look(link, "body", kind, (*size[:-1], seen), (0, 0, seen / 2), ROBOT_LIGHT)
     if spec.lifter:
         platform = _add(model, "link", name="platform")
         _pose(platform, 0, 0, spec.lifter.lowered - PLATE / 2)
         _inertial(platform, PLATFORM_MASS, (UPRIGHT * plate_turn, UPRIGHT * plate_turn, plate_turn))
-        _part(platform, "body_plate", "cylinder", (radius, PLATE), (0, 0, 0), GRIP_PLATFORM, TRAY_LIGHT)
+        _part(platform, "body_plate", "cylinder", (radius, PLATE), (0, 0, 0), GRIP_PLATFORM, None)
+        # The camera in the middle of its top looks out of it.
+        _look(platform, "plate", "cylinder", (radius, PLATE / 2), (0, 0, -PLATE / 4), TRAY_LIGHT)
         joint = _add(model, "joint", name="lift", type="prismatic")
         _add(joint, "parent", "body")
         _add(joint, "child", "platform")
@@ -341,7 +411,10 @@ def _carrier(link: ET.Element, placement: CarrierPlacement, thick: float, x: flo
     name, carrier = placement.name, placement.carrier
     tray = (carrier.length, carrier.width, thick)
     at = (x, y, carrier.clearance + thick / 2)
-    _part(link, f"{name}_tray", "box", tray, at, GRIP_PLATFORM, TRAY_LIGHT)
+    _part(link, f"{name}_tray", "box", tray, at, GRIP_PLATFORM, None)
+    # The sheets around and below it are a part of its size.
+    inner = (tray[0] - 2 * SHEET, tray[1] - 2 * SHEET, thick)
+    _look(link, f"{name}_tray", "box", inner, (x, y, at[2] + SHEET), TRAY_LIGHT)
     masses = [(carrier.mass * (1 - 4 * LEG_SHARE), at, tray)]
     for i, (ahead, left) in enumerate(legs_of(carrier).tolist()):
         place = (x + ahead, y + left, carrier.clearance / 2)
@@ -382,15 +455,18 @@ def _weigh(link: ET.Element, masses: Sequence[_Mass]) -> None:
     _inertial(link, total, inertia, centre)
 
 
-def world_text(scene: Scene, socket: str = "", simulator: str = GAZEBO11) -> str:
+def world_text(
+    scene: Scene, socket: str = "", simulator: str = GAZEBO11, pictures: Pictures | None = None
+) -> str:
     """Return the world file of a scene.
 
     Args:
         scene: what is in it.
         socket: where the proxy listens; without one the world stands as it is made, for people to look at.
         simulator: that is to take it.
+        pictures: where those of the markers are; without them nothing is printed anywhere.
     """
-    return _Builder(scene, socket, simulator).build()
+    return _Builder(scene, socket, simulator, pictures).build()
 
 
 def box_text(name: str, pose: tuple[float, float, float], size: tuple[float, float, float]) -> str:

@@ -13,8 +13,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from swarmbed_gazebo.display import Display
 from swarmbed_gazebo.errors import GazeboError
 from swarmbed_gazebo.place import find
+from swarmbed_gazebo.sdf import GAZEBO11
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,9 +45,12 @@ class Server:
 
     Attributes:
         kind: which of them it is.
+        draws: whether it draws images.
     """
 
-    def __init__(self, world: Callable[[str, str], str], seed: int, kind: str = "") -> None:
+    def __init__(
+        self, world: Callable[[str, str], str], seed: int, kind: str = "", *, draws: bool = False
+    ) -> None:
         """Start it and wait until it has made the world.
 
         Args:
@@ -53,6 +58,7 @@ class Server:
                 simulator it is.
             seed: of Gazebo's own chance.
             kind: which simulator; any, if none is said.
+            draws: whether it is to draw images, if it is one that can: Gazebo 11.
 
         Raises:
             GazeboError: it does not start.
@@ -63,9 +69,15 @@ class Server:
         self._program = "the simulator"
         self._process: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
+        self._display: Display | None = None
+        screen: dict[str, str] = {}
         try:
             place = find(kind)
             self.kind = place.kind
+            self.draws = draws and place.kind == GAZEBO11
+            if self.draws:
+                self._display = Display(place, folder, place.environment(0, folder))
+                screen = self._display.environment
             self._program = Path(place.server).name
             path = folder / "socket"
             file = folder / "swarmbed.world"
@@ -78,7 +90,7 @@ class Server:
                     with self._log.open("wb") as log:
                         self._process = subprocess.Popen(  # noqa: S603 - the path is ours
                             place.command(seed, file),
-                            env=place.environment(_free_port(), folder),
+                            env=place.environment(_free_port(), folder) | screen,
                             stdin=subprocess.DEVNULL,
                             stdout=log,
                             stderr=subprocess.STDOUT,
@@ -168,6 +180,9 @@ class Server:
                 process.wait(END if line is not None else 0.0)
             process.kill()
             process.wait()
+        display, self._display = self._display, None
+        if display is not None:
+            display.close()
         self._folder.cleanup()
 
 

@@ -7,28 +7,32 @@ A request is a number, and what belongs to it:
 - 4 lets a robot or a box come: whether it is a robot, the number that it has as a thing, its name, its file;
 - 5 lets it go: likewise, without the file;
 - 6 asks Gazebo 11 what distance sensors measure: how many robots, sensors and rays a sensor, the ring's
-  height, radius, field of view and range, the sensors' angles, and the robots' rows.
+  height, radius, field of view and range, the sensors' angles, and the robots' rows;
+- 16 lets Gazebo 11 draw an image, see `stage`.
 
-The answer to the last is a distance for each sensor of each robot. That to the others has for each robot x,
-y, yaw, the velocity in `map`, omega, how far its platform is above its lowest and what its drive pushed with
-(`_TOLD` doubles), for each body of carriers its place and quaternion, and for each two things that touched in
-the steps their numbers and how fast they closed in.
+The answer to 6 is a distance for each sensor of each robot, to 16 an image. That to the others has for each
+robot x, y, yaw, the velocity in `map`, omega, how far its platform is above its lowest and what its drive
+pushed with (`_TOLD` doubles), for each body of carriers its place and quaternion, and for each two things
+that touched in the steps their numbers and how fast they closed in.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from swarmbed_sim.mujoco_stage import MujocoStage
 from swarmbed_sim.sim_world import SimWorld
 from swarmbed_sim.solid import Solids, begins_k, lift_force
 
 from swarmbed_gazebo.errors import GazeboError
+from swarmbed_gazebo.looks import FOLDER, Pictures, write_pictures
 from swarmbed_gazebo.sdf import GAZEBO11, HARMONIC, SUBSTEP, box_text, robot_text, things_of, world_text
 from swarmbed_gazebo.server import Server
+from swarmbed_gazebo.stage import GazeboStage
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import RangeRing, RobotSpec
     from swarmbed_sim.physics import BoolArray, IntArray
     from swarmbed_sim.solid import StandingBox
+    from swarmbed_sim.stage import Stage
 
 TIMESTEP: Final = 0.01
 SUBSTEPS: Final = round(TIMESTEP / SUBSTEP)
@@ -82,10 +87,22 @@ class GazeboPhysics(Solids):
         for row, robot in enumerate(scene.robots):
             self._introduce(row, robot.spec)
         self._lay_out()
-        self._server = Server(partial(world_text, scene), seed, kind)
+        self._server = Server(self._file, seed, kind, draws=scene.scenario.vision == "pixels")
         # Nothing moves, but all is told: where it is put it stays.
         for row, robot in enumerate(scene.robots):
             self.move_robot(row, robot.pose)
+
+    def _file(self, socket: str, simulator: str) -> str:
+        """Return the world file of a server that listens there; only one that draws needs pictures."""
+        if self._scene.scenario.vision != "pixels" or simulator != GAZEBO11:
+            return world_text(self._scene, socket, simulator)
+        folder = Path(socket).parent / FOLDER
+        write_pictures(self._scene, folder)
+        return world_text(self._scene, socket, simulator, Pictures(f"file://{folder}"))
+
+    def stage(self, scene: Scene) -> Stage:
+        """Return what draws a scene: the server, or MuJoCo's renderer if that does not."""
+        return GazeboStage(self._server) if self._server.draws else MujocoStage(scene)
 
     def _introduce(self, row: int, spec: RobotSpec) -> None:
         """Let the plugin know a robot by its constants."""
@@ -211,7 +228,8 @@ class GazeboPhysics(Solids):
 
 def make(scene: Scene, seed: np.random.SeedSequence, kind: str = "") -> SimWorld:
     """Return a scene as a world with bodies in the simulator that there is."""
-    return SimWorld(scene, GazeboPhysics(scene, int(seed.generate_state(1)[0] >> 1), kind), seed)
+    physics = GazeboPhysics(scene, int(seed.generate_state(1)[0] >> 1), kind)
+    return SimWorld(scene, physics, seed, physics.stage)
 
 
 def make_gazebo11(scene: Scene, seed: np.random.SeedSequence) -> SimWorld:

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "eyes11.hpp"
 #include "rays11.hpp"
 #include "session.hpp"
 
@@ -41,6 +42,7 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
     for (auto carriers = Child(sdf, "carriers"); carriers; carriers = carriers->GetNextElement("carriers")) {
       carriers_.push_back(Model(carriers->Get<std::string>("model"))->GetLink("link"));
     }
+    if (sdf->HasElement("eyes")) OpenEyes();
     if (!session_.Open(path)) {
       gzerr << "swarmbed: nobody listens at " << path << "\n";
       std::_Exit(kNoProxy);
@@ -51,6 +53,8 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
     end_ = gazebo::event::Events::ConnectWorldUpdateEnd([this] { End(); });
     node_ = gazebo::transport::NodePtr(new gazebo::transport::Node());
     node_->Init(world->Name());
+    // The server has waited until all is here.
+    world->SetPaused(false);
   }
 
  private:
@@ -65,6 +69,23 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
     int32_t number;
     physics::LinkPtr link;
   };
+
+  void OpenEyes() {
+    if (!Eyes::CanOpen()) {
+      gzerr << "swarmbed: no images can be drawn, because OGRE has no screen with OpenGL: run scripts/setup --gazebo "
+               "again (for an installed Gazebo: apt-get install libgl1-mesa-dri), or take vision: corners\n";
+      std::_Exit(kNoEyes);
+    }
+    eyes_ = std::make_unique<Eyes>(world_);
+    world_->SetPhysicsEnabled(false);
+  }
+
+  // Whether images show all that is there; until they do, the world has to go on without moving.
+  bool IsSeen() {
+    if (eyes_ && !eyes_->AreReady()) return false;
+    world_->SetPhysicsEnabled(true);
+    return true;
+  }
 
   static sdf::ElementPtr Child(const sdf::ElementPtr& sdf, const std::string& name) {
     return sdf->HasElement(name) ? sdf->GetElement(name) : nullptr;
@@ -97,6 +118,7 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
   }
 
   void Begin() {
+    if (!seen_ && !(seen_ = IsSeen())) return;
     if (!session_.Begin(dt_)) return;
     for (auto& link : carriers_) {
       const auto at = link->WorldCoGPose().Pos();
@@ -170,10 +192,12 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
   void Alter(const Change& change) override {
     world_->SetPhysicsEnabled(false);
     if (change.comes) {
+      if (eyes_) eyes_->Comes();
       world_->InsertModelString(change.text);
       return;
     }
     const auto model = Model(change.name);
+    if (eyes_) eyes_->Goes(model);
     for (auto part = thing_of_.begin(); part != thing_of_.end();) {
       part = part->second.link->GetModel() == model ? thing_of_.erase(part) : std::next(part);
     }
@@ -184,18 +208,22 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
   }
 
   bool Altered(const Change& change) override {
-    if ((world_->ModelByName(change.name) != nullptr) != change.comes) return false;
+    if ((world_->ModelByName(change.name) != nullptr) != change.comes || !IsSeen()) return false;
     if (change.comes) {
       if (change.is_robot) AddRobot(change.name);
       AddThing(change.name, change.is_robot ? kBody : "", change.number);
     }
     rays_->List();
-    // All stands as it stood.
-    world_->SetPhysicsEnabled(true);
     return true;
   }
 
   bool Tell(uint32_t kind, Request* request, Answer* answer) override {
+    if (kind == kShoot && eyes_) {
+      View view{};
+      if (!request->Take(&view) || !request->AtEnd()) std::_Exit(kNoSense);
+      answer->Put(eyes_->Look(view));
+      return true;
+    }
     if (kind != kRays) return false;
     Ring ring;
     if (!ring.Take(request)) std::_Exit(kNoSense);
@@ -209,6 +237,8 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
 
   physics::WorldPtr world_;
   std::unique_ptr<Rays> rays_;
+  std::unique_ptr<Eyes> eyes_;
+  bool seen_ = false;
   physics::ContactManager* contacts_ = nullptr;
   gazebo::event::ConnectionPtr begin_, end_;
   gazebo::transport::NodePtr node_;

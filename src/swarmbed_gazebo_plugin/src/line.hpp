@@ -54,6 +54,7 @@ class Answer {
     const auto* from = reinterpret_cast<const char*>(&value);
     bytes_.insert(bytes_.end(), from, from + sizeof(T));
   }
+  void Put(const std::vector<char>& bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   void Clear() { bytes_.clear(); }
   const std::vector<char>& bytes() const { return bytes_; }
 

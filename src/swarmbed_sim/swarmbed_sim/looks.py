@@ -8,7 +8,7 @@ puts it where the physics has it. All of it is grey: cameras are read as grey im
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
 import cv2
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.markers import CarrierMarkers, Marker
     from swarmbed_core.scene import CarrierPlacement, RobotPlacement, Scene
+
+    from swarmbed_sim.stage import Places
 
     ByteArray = NDArray[np.uint8]
 
@@ -75,22 +77,6 @@ def underside_picture(markers: CarrierMarkers, length: float, width: float) -> B
         part = sheet[max(top, 0) : top + len(drawn), max(left, 0) : left + len(drawn)]
         part[:] = np.minimum(part, drawn[max(-top, 0) :, max(-left, 0) :][: part.shape[0], : part.shape[1]])
     return sheet
-
-
-class Places(Protocol):
-    """Where things are; a `Physics` says it of what it moves.
-
-    Attributes:
-        poses: of the robots, rows x, y, yaw.
-        heights: of their platforms.
-        carrier_poses: of the carriers.
-        carrier_lifts: of their feet.
-    """
-
-    poses: FloatArray
-    heights: FloatArray
-    carrier_poses: FloatArray
-    carrier_lifts: FloatArray
 
 
 class Looks:

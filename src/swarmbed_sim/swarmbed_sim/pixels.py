@@ -18,7 +18,6 @@ from swarmbed_core.health import Health
 from swarmbed_core.imaging import Imaging, LensSpread
 
 from swarmbed_sim.fiducials import Cameras
-from swarmbed_sim.looks import Looks
 from swarmbed_sim.parts import CLEARANCE, LENGTH, WIDTH, Beat, Late
 from swarmbed_sim.render import Renderer
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from swarmbed_sim.parts import Furniture, Life
     from swarmbed_sim.physics import Physics
+    from swarmbed_sim.stage import Stage
 
 IMAGING = "dots"
 """The file of config/imaging by which pictures are taken."""
@@ -49,8 +49,16 @@ class Studio:
         health: of the detectors.
     """
 
-    def __init__(self, scene: Scene, seed: np.random.SeedSequence, *, noise: bool) -> None:
+    def __init__(
+        self, scene: Scene, seed: np.random.SeedSequence, stage_of: Callable[[Scene], Stage], *, noise: bool
+    ) -> None:
         """Begin.
+
+        Args:
+            scene: what is there.
+            seed: of all noise.
+            stage_of: makes what draws a scene.
+            noise: whether images have any.
 
         Raises:
             SimError: this machine cannot render.
@@ -62,8 +70,9 @@ class Studio:
         imaging = imaging.model_copy(update=changes)
         self.imaging = imaging
         self._seed = seed
-        self.looks = Looks(scene)
-        self.renderer = Renderer(self.looks, imaging, seed)
+        self._stage_of = stage_of
+        self._stage = stage_of(scene)
+        self.renderer = Renderer(self._stage, imaging, seed)
         self._next: Scene | None = None
         self.health = Health()
         self._now = -1.0
@@ -89,11 +98,10 @@ class Studio:
             self._now = now
             if self._next is not None:
                 self.renderer.close()
-                self.looks = Looks(self._next)
-                self.renderer = Renderer(self.looks, self.imaging, self._seed)
+                self._stage = self._stage_of(self._next)
+                self.renderer = Renderer(self._stage, self.imaging, self._seed)
                 self._next = None
-            self.looks.place(physics)
-            self.renderer.update()
+            self._stage.place(physics)
 
     def close(self) -> None:
         """Give everything back."""

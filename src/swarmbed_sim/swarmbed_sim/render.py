@@ -1,14 +1,12 @@
-"""Renders what robots' cameras see, by OpenGL without a screen (EGL), as grey images with the lens' faults.
+"""Renders what robots' cameras see as grey images with the lens' faults.
 
-OpenGL draws through a pinhole; a lens that bends rays is had by drawing a larger image and taking each pixel
+A stage draws through a pinhole; a lens that bends rays is had by drawing a larger image and taking each pixel
 from where its ray comes. Blur, vignetting and noise follow (`swarmbed_core.imaging`).
 """
 
 from __future__ import annotations
 
-import ctypes.util
 import math
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +16,17 @@ from swarmbed_core.camera import CX, CY, FX, FY, HEIGHT, K1, K3, ROTATION, TX, T
 from swarmbed_core.geometry import compose
 
 from swarmbed_sim.errors import SimError
+from swarmbed_sim.stage import MOST, View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.imaging import Imaging
 
-    from swarmbed_sim.looks import Looks
+    from swarmbed_sim.stage import Stage
 
     ByteArray = NDArray[np.uint8]
 
-NEAR, FAR = 0.004, 60.0
-"""Metres before and behind which nothing is drawn: a tray is 30 mm above the camera below it."""
-MOST = (704, 528)
-"""Pixels of the largest image that can be drawn, see `looks`."""
 NEARLY = 0.8
 """Share of that from which an image is drawn as large as can be: to clear a part of it is slower than all."""
 LENSES = 128
@@ -40,10 +35,6 @@ BLURRED = 5
 """Moments of an exposure that takes time."""
 EDGE = 1.0
 """Pixels by which the pinhole's image is larger than what the lens needs."""
-NO_GL = (
-    "images cannot be rendered on this machine: {why}. Install Debian's libegl1 and libgl1 (or an NVIDIA "
-    "driver), or take vision: corners, which needs no images"
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,88 +60,22 @@ class _Lens:
     shade: ByteArray | None
 
 
-def _open_gl() -> Any:
-    """Return MuJoCo, ready to draw without a screen.
-
-    Raises:
-        SimError: this machine has no EGL.
-    """
-    os.environ.setdefault("MUJOCO_GL", "egl")
-    os.environ.setdefault("PYOPENGL_PLATFORM", "egl")
-    if ctypes.util.find_library("EGL") is None:
-        raise SimError(NO_GL.format(why="it has no EGL"))
-    try:
-        from mujoco import egl
-        from OpenGL import GL
-    except (ImportError, AttributeError, OSError) as error:
-        raise SimError(NO_GL.format(why=str(error).splitlines()[0])) from None
-    return egl, GL
-
-
 class Renderer:
     """Draws one scene for any camera."""
 
-    def __init__(self, looks: Looks, imaging: Imaging, seed: np.random.SeedSequence) -> None:
+    def __init__(self, stage: Stage, imaging: Imaging, seed: np.random.SeedSequence) -> None:
         """Begin.
 
         Args:
-            looks: what is drawn.
+            stage: draws.
             imaging: how the cameras take it.
             seed: of the noise.
-
-        Raises:
-            SimError: this machine cannot draw.
         """
-        import mujoco
-
-        self._mujoco = mujoco
-        egl, self._gl = _open_gl()
-        self._looks = looks
+        self._stage = stage
         self._imaging = imaging
-        try:
-            self._context = egl.GLContext(*MOST)
-            self._context.make_current()
-            self._drawn = mujoco.MjrContext(looks.model, mujoco.mjtFontScale.mjFONTSCALE_100)
-        except Exception as error:  # noqa: BLE001 - whatever a driver says: there is no picture
-            raise SimError(NO_GL.format(why=str(error).splitlines()[0])) from None
-        self._draw_on_grey()
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._drawn)
-        self._scene = mujoco.MjvScene(looks.model, maxgeom=looks.model.ngeom + 100)
-        for flag in ("SHADOW", "REFLECTION", "SKYBOX", "HAZE", "CULL_FACE"):
-            self._scene.flags[getattr(mujoco.mjtRndFlag, f"mjRND_{flag}")] = flag == "CULL_FACE"
-        self._camera = mujoco.MjvCamera()
-        self._option = mujoco.MjvOption()
         self._lenses: dict[bytes, _Lens] = {}
         self._rng = np.random.default_rng(seed)
         self._grain: NDArray[np.int8] | None = None
-
-    def _draw_on_grey(self) -> None:
-        """Draw on a byte a pixel and no stencil, if the driver can: twice as fast as on MuJoCo's colours."""
-        gl, drawn, depth = self._gl, self._drawn, self._gl.glGenRenderbuffers(1)
-        gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, drawn.offFBO)
-        for buffer, kind in ((drawn.offColor, gl.GL_R8), (depth, gl.GL_DEPTH_COMPONENT32F)):
-            gl.glBindRenderbuffer(gl.GL_RENDERBUFFER, buffer)
-            gl.glRenderbufferStorage(gl.GL_RENDERBUFFER, kind, *MOST)
-        for place, buffer in ((gl.GL_DEPTH_STENCIL_ATTACHMENT, 0), (gl.GL_DEPTH_ATTACHMENT, depth)):
-            gl.glFramebufferRenderbuffer(gl.GL_FRAMEBUFFER, place, gl.GL_RENDERBUFFER, buffer)
-        if gl.glCheckFramebufferStatus(gl.GL_FRAMEBUFFER) != gl.GL_FRAMEBUFFER_COMPLETE:
-            gl.glBindRenderbuffer(gl.GL_RENDERBUFFER, drawn.offColor)
-            gl.glRenderbufferStorage(gl.GL_RENDERBUFFER, gl.GL_RGBA8, *MOST)
-            place, buffer = gl.GL_DEPTH_STENCIL_ATTACHMENT, drawn.offDepthStencil
-            gl.glFramebufferRenderbuffer(gl.GL_FRAMEBUFFER, place, gl.GL_RENDERBUFFER, buffer)
-
-    def update(self) -> None:
-        """Take over where everything is now; until another renderer does, this one draws."""
-        self._context.make_current()
-        self._mujoco.mjv_updateScene(
-            self._looks.model,
-            self._looks.data,
-            self._option,
-            None,
-            self._camera,
-            self._mujoco.mjtCatBit.mjCAT_ALL,
-            self._scene,
-        )
 
     def draw(
         self,
@@ -159,7 +84,7 @@ class Renderer:
         twist: FloatArray | None = None,
         rng: np.random.Generator | None = None,
     ) -> ByteArray:
-        """Return what a camera of a robot sees, `update` being the latest of what there is.
+        """Return what a camera of a robot sees of what the stage has where it is.
 
         Args:
             camera: with its true lens, at its height of now.
@@ -179,15 +104,16 @@ class Renderer:
         return self._take(np.rint(np.mean(shots, axis=0)).astype(np.uint8), lens, rng)
 
     def _shoot(self, camera: CameraModel, pose: FloatArray, lens: _Lens) -> ByteArray:
-        """Return what OpenGL draws at one moment, its first row at the bottom."""
-        self._aim(camera.numbers, pose, lens)
-        width, height = lens.size
-        self._mujoco.mjr_render(self._mujoco.MjrRect(0, 0, width, height), self._scene, self._drawn)
-        gl = self._gl
-        image = np.empty((height, width), dtype=np.uint8)
-        gl.glPixelStorei(gl.GL_PACK_ALIGNMENT, 1)
-        gl.glReadPixels(0, 0, width, height, gl.GL_RED, gl.GL_UNSIGNED_BYTE, image)
-        return image
+        """Return what is drawn at one moment, its first row at the bottom."""
+        numbers = camera.numbers
+        x, y, yaw = pose[:3].tolist()
+        c, s = math.cos(yaw), math.sin(yaw)
+        ahead, left, up = numbers[[TX, TY, TZ]].tolist()
+        axes = numbers[ROTATION : ROTATION + 9].reshape(3, 3)
+        turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+        place = (x + c * ahead - s * left, y + s * ahead + c * left, up)
+        edges = (lens.left, lens.right, lens.bottom, lens.top)
+        return self._stage.shoot(View(place, turn @ axes[2], -(turn @ axes[1]), *edges, lens.size))
 
     def _take(self, drawn: ByteArray, lens: _Lens, rng: np.random.Generator) -> ByteArray:
         """Return the image that a camera makes of what was drawn, which is upside down."""
@@ -210,22 +136,6 @@ class Renderer:
             self._grain = np.rint(grain).astype(np.int8)
         top, left = rng.integers(0, 256, 2).tolist()
         return _bytes(cv2.add(image, self._grain[top : top + height, left : left + width], dtype=cv2.CV_8U))
-
-    def _aim(self, numbers: FloatArray, pose: FloatArray, lens: _Lens) -> None:
-        """Put the eye where the camera is."""
-        x, y, yaw = pose[:3].tolist()
-        c, s = math.cos(yaw), math.sin(yaw)
-        ahead, left, up = numbers[[TX, TY, TZ]].tolist()
-        axes = numbers[ROTATION : ROTATION + 9].reshape(3, 3)
-        turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
-        for eye in self._scene.camera:
-            eye.pos = (x + c * ahead - s * left, y + s * ahead + c * left, up)
-            eye.forward = turn @ axes[2]
-            eye.up = -(turn @ axes[1])
-            eye.frustum_near, eye.frustum_far = NEAR, FAR
-            eye.frustum_bottom, eye.frustum_top = NEAR * lens.bottom, NEAR * lens.top
-            eye.frustum_center = NEAR * (lens.left + lens.right) / 2
-            eye.frustum_width = NEAR * (lens.right - lens.left) / 2
 
     def _lens(self, numbers: FloatArray) -> _Lens:
         """Return how a camera with these intrinsics is drawn."""
@@ -272,10 +182,8 @@ class Renderer:
         return _Lens(left, right, bottom, top, (wide, high), maps, shade)
 
     def close(self) -> None:
-        """Give the graphics memory back; other renderers go on with `update`."""
-        self._context.make_current()
-        self._drawn.free()
-        self._context.free()
+        """Give back what the stage holds; other renderers go on when theirs is placed."""
+        self._stage.close()
 
 
 def _bytes(image: Any) -> ByteArray:

@@ -34,6 +34,7 @@ from swarmbed_sim.bodies import Bodies, Compass, Imu, Motors
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.fiducials import Cameras, Eyes, latency_of
 from swarmbed_sim.footprint import TOUCH, Footprint, box_print, disc_print, overlap
+from swarmbed_sim.mujoco_stage import MujocoStage
 from swarmbed_sim.parts import (
     CARRIER_NUMBERS,
     Air,
@@ -52,7 +53,7 @@ from swarmbed_sim.pixels import Images, PixelEyes, Studio
 from swarmbed_sim.rings import Ranges, Rings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from swarmbed_core.camera import CameraCalibration
     from swarmbed_core.device import CornerReading
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 
     from swarmbed_sim.parts import Radio as RadioPort
     from swarmbed_sim.physics import Physics
+    from swarmbed_sim.stage import Stage
 
 Pose = tuple[float, float, float]
 
@@ -91,14 +93,22 @@ class SimWorld:
         platforms: set-points of the lifting platforms.
     """
 
-    def __init__(self, scene: Scene, physics: Physics, seed: np.random.SeedSequence) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        physics: Physics,
+        seed: np.random.SeedSequence,
+        stage_of: Callable[[Scene], Stage] = MujocoStage,
+    ) -> None:
         """Furnish a physics.
 
         Args:
             scene: robots, carriers, arena.
             physics: that was made from the same scene.
             seed: of all noise.
+            stage_of: makes what draws images.
         """
+        self._stage_of = stage_of
         self.scene = scene
         self.physics = physics
         self.timestep = physics.timestep
@@ -677,7 +687,7 @@ class SimWorld:
         if self._studio is None:
             key = (*self._seed.spawn_key, self._radio_number + 1, _STUDIO)
             seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
-            self._studio = Studio(self._seen(), seed, noise=self._noise)
+            self._studio = Studio(self._seen(), seed, self._stage_of, noise=self._noise)
         return self._studio
 
     def _pixel_eyes(self, rate: float) -> PixelEyes:

@@ -19,7 +19,7 @@ from swarmbed_core.health import Health
 from swarmbed_core.imaging import Imaging
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
-from swarmbed_sim.looks import Looks
+from swarmbed_sim.mujoco_stage import MujocoStage
 from swarmbed_sim.render import Renderer
 
 HERE = Path(__file__).with_name("recorded")
@@ -74,7 +74,7 @@ def places_of(scene):
 
 def main():
     scene = make_scene(Scenario.model_validate(SCENARIO))
-    looks, still, rng = Looks(scene), Still(scene), np.random.default_rng(5)
+    still, rng = Still(scene), np.random.default_rng(5)
     imaging = Imaging.load("dots")
     places, spec = places_of(scene), scene.robots[0].spec
     told = {}
@@ -83,15 +83,15 @@ def main():
         old.unlink()
     for k in range(COUNT):
         exposure = 0.01 if k % 4 == 3 else 0.0
-        drawn = Renderer(looks, imaging.model_copy(update={"exposure": exposure}), np.random.SeedSequence(k))
+        stage = MujocoStage(scene)
+        drawn = Renderer(stage, imaging.model_copy(update={"exposure": exposure}), np.random.SeedSequence(k))
         lenses = {camera.name: imaging.lenses.draw(camera, rng) for camera in spec.cameras}
         below = k % 8 == 6
         camera = cameras_of(spec, lenses)["cam4" if below else f"cam{k % 4}"]
         middle, spread = (still.carrier_poses[1, :2], 0.08) if below else (np.zeros(2), 1.5)
         pose = np.array([*(middle + rng.uniform(-spread, spread, 2)), rng.uniform(-math.pi, math.pi)])
         still.poses[0] = pose
-        looks.place(still)
-        drawn.update()
+        stage.place(still)
         image = drawn.draw(camera, pose, np.array([0.3, 0.0, 0.5]))
         drawn.close()
         _, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])

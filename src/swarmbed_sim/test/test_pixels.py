@@ -13,7 +13,7 @@ from swarmbed_core.onboard import Onboard
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_sim.errors import SimError
-from swarmbed_sim.looks import Looks
+from swarmbed_sim.mujoco_stage import MujocoStage
 from swarmbed_sim.mujoco_world import make
 from swarmbed_sim.render import Renderer
 
@@ -56,10 +56,9 @@ class Bodies:
 @pytest.fixture(scope="module")
 def studio(scene):
     imaging = Imaging(version=1, blur=0.5, noise=2.0, vignetting=0.2)
-    looks = Looks(scene)
-    made = Renderer(looks, imaging, np.random.SeedSequence(1))
-    looks.place(Bodies(scene))
-    made.update()
+    stage = MujocoStage(scene)
+    made = Renderer(stage, imaging, np.random.SeedSequence(1))
+    stage.place(Bodies(scene))
     yield made
     made.close()
 
@@ -141,16 +140,15 @@ def test_the_map_under_a_tray_is_where_the_camera_model_has_it(studio, scene, ca
 
 
 def test_a_robot_hides_what_is_behind_it(scene):
-    bodies, looks = Bodies(scene), Looks(scene)
-    drawn = Renderer(looks, Imaging(version=1), np.random.SeedSequence(1))
+    bodies, stage = Bodies(scene), MujocoStage(scene)
+    drawn = Renderer(stage, Imaging(version=1), np.random.SeedSequence(1))
     try:
         images = []
         # A robot is lower than markers hang: it is dark before the floor and the wall.
         camera = cameras_of(scene.robots[0].spec)["cam0"]
         for other in ([-1.5, -1.0, 0.0], [0.29, 0.09, 0.0]):
             bodies.poses[:] = [[0.0, 0.0, 0.0], other]
-            looks.place(bodies)
-            drawn.update()
+            stage.place(bodies)
             images.append(drawn.draw(camera, bodies.poses[0]).astype(int))
         before, after = (image[300:400, 250:390].mean() for image in images)
         assert after < 0.8 * before
@@ -160,8 +158,8 @@ def test_a_robot_hides_what_is_behind_it(scene):
 
 def test_robots_and_carriers_hide_what_is_behind_them(scene):
     bodies = Bodies(scene)
-    looks = Looks(scene)
-    drawn = Renderer(looks, Imaging(version=1), np.random.SeedSequence(1))
+    stage = MujocoStage(scene)
+    drawn = Renderer(stage, Imaging(version=1), np.random.SeedSequence(1))
     try:
         spec, detector = scene.robots[0].spec, Detector(640, 480, Health())
         camera = cameras_of(spec)["cam0"]
@@ -170,8 +168,7 @@ def test_robots_and_carriers_hide_what_is_behind_them(scene):
             bodies.poses[1] = other
             # A little robot hides a marker at 0.25 m only from near: lower the marker's wall instead.
             bodies.carrier_poses[0] = [0.0, -0.6, 0.0] if not seen else [1.0, 0.6, 0.4]
-            looks.place(bodies)
-            drawn.update()
+            stage.place(bodies)
             ids = detector.detect(drawn.draw(camera, bodies.poses[0])).ids.tolist()
             assert (10 in ids) is seen
     finally:
@@ -179,12 +176,11 @@ def test_robots_and_carriers_hide_what_is_behind_them(scene):
 
 
 def test_images_have_noise_and_dark_corners(scene):
-    looks = Looks(scene)
-    looks.place(Bodies(scene))
     images = []
     for imaging in (Imaging(version=1), Imaging(version=1, noise=3.0), Imaging(version=1, vignetting=0.5)):
-        drawn = Renderer(looks, imaging, np.random.SeedSequence(1))
-        drawn.update()
+        stage = MujocoStage(scene)
+        drawn = Renderer(stage, imaging, np.random.SeedSequence(1))
+        stage.place(Bodies(scene))
         camera = cameras_of(scene.robots[0].spec)["cam0"]
         images.append(drawn.draw(camera, np.zeros(3)).astype(float))
         drawn.close()
@@ -196,11 +192,10 @@ def test_images_have_noise_and_dark_corners(scene):
 
 
 def test_what_turns_while_light_is_gathered_is_blurred(scene):
-    looks = Looks(scene)
-    looks.place(Bodies(scene))
-    drawn = Renderer(looks, Imaging(version=1, exposure=0.02), np.random.SeedSequence(1))
+    stage = MujocoStage(scene)
+    drawn = Renderer(stage, Imaging(version=1, exposure=0.02), np.random.SeedSequence(1))
     try:
-        drawn.update()
+        stage.place(Bodies(scene))
         camera, pose = cameras_of(scene.robots[0].spec)["cam0"], np.array([0.0, 0.0, 0.3])
         still = drawn.draw(camera, pose, np.zeros(3))
         assert np.array_equal(still, drawn.draw(camera, pose))
@@ -218,7 +213,7 @@ def test_what_turns_while_light_is_gathered_is_blurred(scene):
 def test_without_gl_it_says_what_to_do(scene, monkeypatch):
     monkeypatch.setattr(ctypes.util, "find_library", lambda _: None)
     with pytest.raises(SimError, match=r"it has no EGL\. Install Debian's libegl1 .* vision: corners"):
-        Renderer(Looks(scene), Imaging(version=1), np.random.SeedSequence(1))
+        MujocoStage(scene)
 
 
 def readings_of(world, seconds):
@@ -356,7 +351,7 @@ def test_many_lenses_are_not_kept_for_ever(studio, scene, monkeypatch):
     monkeypatch.setattr("swarmbed_sim.render.LENSES", 3)
     studio._lenses.clear()
     # Another renderer may have drawn before.
-    studio.update()
+    studio._stage.place(Bodies(scene))
     spec, rng = scene.robots[0].spec, np.random.default_rng(4)
     kept = [cameras_of(spec, {"cam0": SPREAD.draw(spec.cameras[0], rng)})["cam0"] for _ in range(6)]
     images = [studio.draw(camera, np.zeros(3), None, np.random.default_rng(1)) for camera in kept]

@@ -1,0 +1,175 @@
+"""What is printed in a world of Gazebo's: codes on walls and carriers, as sheets and as the pictures on them.
+
+`swarmbed_sim.looks` says what a scene looks like; here it is said in what Gazebo reads. A sheet is a box
+whose face looks along its x, with the picture's right along y and its top along z: so boxes are painted by
+both Gazebos.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import cv2
+from swarmbed_core.codes import MODULES
+from swarmbed_sim.looks import MARGIN, SHEET, code_picture, printed, underside_picture
+
+from swarmbed_gazebo.errors import GazeboError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from swarmbed_core.markers import CarrierMarkers
+    from swarmbed_core.scene import CarrierPlacement, Scene
+    from swarmbed_sim.looks import ByteArray
+
+FOLDER: Final = "textures"
+"""Beside a world file: its pictures."""
+MATERIALS: Final = "swarmbed.material"
+"""In it: how OGRE shows them."""
+FRAME: Final = (8 + 2 * MARGIN) / MODULES
+"""Side of a sheet over that of its code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """How a world file says where its pictures are.
+
+    Attributes:
+        scripts: the URI of their directory for OGRE's materials, Gazebo 11's; empty to leave them out. A
+            relative one begins where gzserver is started.
+        folder: the directory for gz-sim, relative to the world file; empty to leave it out.
+    """
+
+    scripts: str = ""
+    folder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One picture in its place.
+
+    Attributes:
+        name: of this sheet, within its body.
+        picture: of what is on it.
+        size: height and width in metres.
+        pose: x, y, z, roll, pitch, yaw of the middle of its face, in its body's frame.
+    """
+
+    name: str
+    picture: str
+    size: tuple[float, float]
+    pose: tuple[float, float, float, float, float, float]
+
+    @property
+    def middle(self) -> tuple[float, float, float, float, float, float]:
+        """Return the pose of the box, whose face is where the picture is to be."""
+        x, y, z, roll, pitch, yaw = self.pose
+        back = SHEET / 2
+        x -= back * math.cos(yaw) * math.cos(pitch)
+        y -= back * math.sin(yaw) * math.cos(pitch)
+        return x, y, z + back * math.sin(pitch), roll, pitch, yaw
+
+
+def wall_sheets(scene: Scene) -> Iterator[Sheet]:
+    """Return the codes that hang in the arena, in its frame."""
+    walls = scene.arena.markers()
+    for marker in () if walls is None else walls.markers:
+        edge = marker.size * FRAME
+        pose = (*marker.position, marker.roll, -marker.pitch, marker.yaw)
+        yield Sheet(f"marker{marker.id}", code_name(marker.id), (edge, edge), pose)
+
+
+def carrier_sheets(
+    placement: CarrierPlacement, markers: CarrierMarkers, x: float, y: float
+) -> Iterator[Sheet]:
+    """Return what is on a carrier whose middle is at x, y of its body."""
+    name, carrier, sides = placement.name, placement.carrier, markers.sides
+    edge = sides.size * FRAME
+    high = carrier.clearance + sides.rise
+    for k in range(4):
+        half = (carrier.length if k % 2 == 0 else carrier.width) / 2
+        ahead, left = ((1, 0), (0, 1), (-1, 0), (0, -1))[k]
+        pose = (x + ahead * half, y + left * half, high, 0.0, 0.0, k * math.pi / 2)
+        yield Sheet(f"{name}_side{k}", code_name(placement.marker), (edge, edge), pose)
+    # From below, its front is the picture's top and its left the picture's right.
+    pose = (x, y, carrier.clearance, 0.0, math.pi / 2, 0.0)
+    under = under_name(markers, carrier.length, carrier.width)
+    yield Sheet(f"{name}_under", under, (carrier.length, carrier.width), pose)
+
+
+def code_name(number: int) -> str:
+    """Return how the picture of a code is called."""
+    return f"code{number}"
+
+
+def under_name(markers: CarrierMarkers, length: float, width: float) -> str:
+    """Return how the picture of a tray's underside is called: by all that decides what is on it."""
+    under = markers.underside
+    tray, code = f"{1e3 * length:g}x{1e3 * width:g}", f"{1e3 * under.size:g}-{1e3 * under.pitch:g}"
+    return f"under{tray}-{under.first_id}-{under.rows}x{under.columns}-{code}"
+
+
+def pictures(scene: Scene) -> dict[str, ByteArray]:
+    """Return the pictures of a scene by their names."""
+    found = {}
+    walls = scene.arena.markers()
+    for number in () if walls is None else walls.ids.tolist():
+        found[code_name(number)] = printed(code_picture(number))
+    for placement in scene.carriers:
+        size = placement.carrier.length, placement.carrier.width
+        found[code_name(placement.marker)] = printed(code_picture(placement.marker))
+        name = under_name(scene.markers, *size)
+        if name not in found:
+            found[name] = printed(underside_picture(scene.markers, *size))
+    return found
+
+
+def write_pictures(scene: Scene, folder: Path) -> None:
+    """Write the pictures of a scene, and how OGRE shows all pictures that are in the folder.
+
+    Raises:
+        GazeboError: they cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, picture in pictures(scene).items():
+            file = folder / f"{name}.png"
+            file.write_bytes(cv2.imencode(".png", picture, [cv2.IMWRITE_PNG_COMPRESSION, 9])[1].tobytes())
+        names = sorted(file.stem for file in folder.glob("*.png"))
+        (folder / MATERIALS).write_text(materials_text(names), encoding="utf-8")
+    except OSError as error:
+        message = f"{folder}: the pictures of the markers cannot be written ({error.strerror or error})"
+        raise GazeboError(message) from None
+
+
+def material_name(picture: str) -> str:
+    """Return how OGRE's material with a picture is called."""
+    return f"swarmbed/{picture}"
+
+
+def materials_text(names: list[str]) -> str:
+    """Return the materials for pictures that are as bright as they are painted, whatever the light."""
+    return "\n".join(
+        f"""material {material_name(name)}
+{{
+  technique
+  {{
+    pass
+    {{
+      lighting off
+      texture_unit
+      {{
+        texture {name}.png
+        tex_address_mode clamp
+        filtering anisotropic
+        max_anisotropy 16
+      }}
+    }}
+  }}
+}}
+"""
+        for name in names
+    )

@@ -1,0 +1,197 @@
+// Images of the world for robots' cameras, drawn by Gazebo 11's OGRE.
+//
+// OGRE's context is the main thread's, requests are read in the physics thread: that one waits until the image is
+// there, so what an image shows is where the bodies are at that moment. What is seen is put there just before.
+#pragma once
+
+#include <gazebo/common/Events.hh>
+#include <gazebo/physics/physics.hh>
+#include <gazebo/rendering/rendering.hh>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace swarmbed {
+
+// What is to be drawn, as swarmbed_gazebo/stage.py asks for it.
+struct View {
+  double place[3], forward[3], up[3];
+  double left, right, bottom, top, near, far;
+  uint32_t width, height;
+};
+
+class Eyes {
+ public:
+  // Whether this server can draw at all; its world needs a camera too, or Gazebo's own loop does not.
+  static bool CanOpen() {
+    using gazebo::rendering::RenderEngine;
+    return RenderEngine::Instance()->GetRenderPathType() != RenderEngine::NONE;
+  }
+
+  explicit Eyes(gazebo::physics::WorldPtr world) : world_(std::move(world)) {
+    before_ = gazebo::event::Events::ConnectPreRender([this] { Serve(); });
+  }
+
+  // All that follows is the physics thread's.
+
+  // Whether images show all that is there and nothing else. What is missing comes while the world goes on.
+  bool AreReady() {
+    if (!ready_) ready_ = Ask(nullptr) && complete_;
+    return ready_;
+  }
+
+  // Models come, or this one goes.
+  void Comes() { ready_ = false; }
+  void Goes(const gazebo::physics::ModelPtr& model) {
+    for (const auto& link : model->GetLinks()) gone_.push_back(link->GetId());
+    ready_ = false;
+  }
+
+  // An image, its first row at the bottom; if there is none, why, in as few bytes as no image has.
+  const std::vector<char>& Look(const View& view) {
+    if (view.width == 0 || view.height == 0 || view.width > kMost || view.height > kMost) {
+      Fail("no image of this size can be drawn");
+    } else if (!Ask(&view)) {
+      Fail("an image was not drawn in time");
+    }
+    return bytes_;
+  }
+
+ private:
+  static constexpr uint32_t kMost = 4096;
+  static constexpr size_t kCanvases = 8;
+  static constexpr std::chrono::seconds kPatience{30};
+  // How long the main thread waits for the next image before it looks after what else it has to do.
+  static constexpr std::chrono::milliseconds kLinger{20};
+
+  // Lets the main thread draw or, without a view, look whether all is there; false if it does not come to it.
+  bool Ask(const View* view) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    view_ = view;
+    asked_ = true;
+    changed_.notify_all();
+    if (changed_.wait_for(lock, kPatience, [this] { return !asked_; })) return true;
+    asked_ = false;
+    return false;
+  }
+
+  void Fail(const std::string& why) { bytes_.assign(why.begin(), why.end()); }
+
+  // The main thread, while the physics thread waits.
+  void Serve() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (changed_.wait_for(lock, kLinger, [this] { return asked_; })) {
+      try {
+        const auto scene = gazebo::rendering::get_scene(world_->Name());
+        if (view_) {
+          Draw(*scene, *view_);
+        } else {
+          complete_ = scene && scene->Initialized() && IsComplete(*scene);
+        }
+      } catch (const Ogre::Exception& error) {
+        Fail(error.getDescription());
+      }
+      asked_ = false;
+      changed_.notify_all();
+      // What is missing comes with this thread's other work.
+      if (!view_ && !complete_) return;
+    }
+  }
+
+  // Whether OGRE has heard of all that is there, and no more has what is gone.
+  bool IsComplete(const gazebo::rendering::Scene& scene) {
+    for (const auto& model : world_->Models()) {
+      for (const auto& link : model->GetLinks()) {
+        for (const auto& part : link->Visuals()) {
+          if (!scene.GetVisual(part.first)) return false;
+        }
+      }
+    }
+    for (const auto id : gone_) {
+      if (scene.GetVisual(id)) return false;
+    }
+    gone_.clear();
+    return true;
+  }
+
+  void Draw(gazebo::rendering::Scene& scene, const View& view) {
+    for (const auto& model : world_->Models()) {
+      for (const auto& link : model->GetLinks()) {
+        const auto seen = scene.GetVisual(link->GetId());
+        if (seen) seen->SetWorldPose(link->WorldPose());
+      }
+    }
+    auto& canvas = Canvas(scene.OgreSceneManager(), view);
+    Aim(view);
+    canvas.target->getViewport(0)->setBackgroundColour(
+        gazebo::rendering::Conversions::Convert(scene.BackgroundColor()));
+    canvas.target->update(false);
+    pixels_.resize(4u * view.width * view.height);
+    canvas.texture->getBuffer()->blitToMemory(
+        Ogre::PixelBox(view.width, view.height, 1, Ogre::PF_BYTE_RGBA, pixels_.data()));
+    bytes_.resize(view.width * view.height);
+    for (uint32_t row = 0; row < view.height; ++row) {
+      const auto* from = pixels_.data() + 4u * view.width * (view.height - 1 - row);
+      auto* to = bytes_.data() + view.width * row;
+      for (uint32_t k = 0; k < view.width; ++k) to[k] = static_cast<char>(from[4u * k]);
+    }
+  }
+
+  struct Sheet {
+    Ogre::TexturePtr texture;
+    Ogre::RenderTexture* target;
+  };
+
+  // What images of a size are drawn on.
+  Sheet& Canvas(Ogre::SceneManager* manager, const View& view) {
+    if (!camera_) camera_ = manager->createCamera("swarmbed eyes");
+    const auto size = std::make_pair(view.width, view.height);
+    auto found = canvases_.find(size);
+    if (found != canvases_.end()) return found->second;
+    if (canvases_.size() == kCanvases) {
+      Ogre::TextureManager::getSingleton().remove(canvases_.begin()->second.texture->getName());
+      canvases_.erase(canvases_.begin());
+    }
+    const auto name = "swarmbed eyes " + std::to_string(view.width) + "x" + std::to_string(view.height);
+    Sheet made;
+    made.texture = Ogre::TextureManager::getSingleton().createManual(
+        name, "General", Ogre::TEX_TYPE_2D, view.width, view.height, 0, Ogre::PF_BYTE_RGBA, Ogre::TU_RENDERTARGET);
+    made.target = made.texture->getBuffer()->getRenderTarget();
+    made.target->setAutoUpdated(false);
+    auto* port = made.target->addViewport(camera_);
+    port->setOverlaysEnabled(false);
+    port->setShadowsEnabled(false);
+    port->setSkiesEnabled(false);
+    port->setVisibilityMask(GZ_VISIBILITY_ALL & ~(GZ_VISIBILITY_GUI | GZ_VISIBILITY_SELECTABLE));
+    return canvases_.emplace(size, made).first->second;
+  }
+
+  void Aim(const View& view) {
+    const Ogre::Vector3 forward(view.forward[0], view.forward[1], view.forward[2]);
+    const Ogre::Vector3 up(view.up[0], view.up[1], view.up[2]);
+    camera_->setPosition(view.place[0], view.place[1], view.place[2]);
+    camera_->setOrientation(Ogre::Quaternion(forward.crossProduct(up), up, -forward));
+    camera_->setNearClipDistance(view.near);
+    camera_->setFarClipDistance(view.far);
+    camera_->setFrustumExtents(view.near * view.left, view.near * view.right, view.near * view.top,
+                               view.near * view.bottom);
+  }
+
+  gazebo::physics::WorldPtr world_;
+  gazebo::event::ConnectionPtr before_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const View* view_ = nullptr;
+  bool asked_ = false, complete_ = false, ready_ = false;
+  std::vector<char> bytes_;
+  std::vector<uint32_t> gone_;
+  Ogre::Camera* camera_ = nullptr;
+  std::map<std::pair<uint32_t, uint32_t>, Sheet> canvases_;
+  std::vector<unsigned char> pixels_;
+};
+
+}  // namespace swarmbed
