@@ -42,6 +42,9 @@ class KinematicPhysics:
         self._boxes: dict[str, np.ndarray] = {}
         self._offsets = np.zeros_like(self.carrier_poses)
 
+    def cast(self, _ring, _rows):
+        return None
+
     def advance(self, v_body, driven, platforms) -> None:
         for i in range(len(self.poses)):
             vx0, vy0, _ = self.twists[i]
