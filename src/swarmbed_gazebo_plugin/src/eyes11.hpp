@@ -7,9 +7,9 @@
 #include <gazebo/common/Events.hh>
 #include <gazebo/physics/physics.hh>
 #include <gazebo/rendering/rendering.hh>
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -63,7 +63,6 @@ class Eyes {
 
  private:
   static constexpr uint32_t kMost = 4096;
-  static constexpr size_t kCanvases = 8;
   static constexpr std::chrono::seconds kPatience{30};
   // How long the main thread waits for the next image before it looks after what else it has to do.
   static constexpr std::chrono::milliseconds kLinger{20};
@@ -125,14 +124,13 @@ class Eyes {
         if (seen) seen->SetWorldPose(link->WorldPose());
       }
     }
-    auto& canvas = Canvas(scene.OgreSceneManager(), view);
+    Prepare(scene, view);
     Aim(view);
-    canvas.target->getViewport(0)->setBackgroundColour(
-        gazebo::rendering::Conversions::Convert(scene.BackgroundColor()));
-    canvas.target->update(false);
+    target_->update(false);
     pixels_.resize(4u * view.width * view.height);
-    canvas.texture->getBuffer()->blitToMemory(
-        Ogre::PixelBox(view.width, view.height, 1, Ogre::PF_BYTE_RGBA, pixels_.data()));
+    const Ogre::Box part(0, 0, view.width, view.height);
+    texture_->getBuffer()->blitToMemory(
+        part, Ogre::PixelBox(view.width, view.height, 1, Ogre::PF_BYTE_RGBA, pixels_.data()));
     bytes_.resize(view.width * view.height);
     for (uint32_t row = 0; row < view.height; ++row) {
       const auto* from = pixels_.data() + 4u * view.width * (view.height - 1 - row);
@@ -141,33 +139,27 @@ class Eyes {
     }
   }
 
-  struct Sheet {
-    Ogre::TexturePtr texture;
-    Ogre::RenderTexture* target;
-  };
-
-  // What images of a size are drawn on.
-  Sheet& Canvas(Ogre::SceneManager* manager, const View& view) {
-    if (!camera_) camera_ = manager->createCamera("swarmbed eyes");
-    const auto size = std::make_pair(view.width, view.height);
-    auto found = canvases_.find(size);
-    if (found != canvases_.end()) return found->second;
-    if (canvases_.size() == kCanvases) {
-      Ogre::TextureManager::getSingleton().remove(canvases_.begin()->second.texture->getName());
-      canvases_.erase(canvases_.begin());
+  // Lets images of all sizes be drawn on one sheet, which is as large as the largest.
+  void Prepare(gazebo::rendering::Scene& scene, const View& view) {
+    if (!camera_) camera_ = scene.OgreSceneManager()->createCamera("swarmbed eyes");
+    if (view.width > width_ || view.height > height_) {
+      if (target_) Ogre::TextureManager::getSingleton().remove(texture_->getName());
+      width_ = std::max(width_, view.width);
+      height_ = std::max(height_, view.height);
+      texture_ = Ogre::TextureManager::getSingleton().createManual(
+          "swarmbed eyes", "General", Ogre::TEX_TYPE_2D, width_, height_, 0, Ogre::PF_BYTE_RGBA, Ogre::TU_RENDERTARGET);
+      target_ = texture_->getBuffer()->getRenderTarget();
+      target_->setAutoUpdated(false);
+      auto* port = target_->addViewport(camera_);
+      port->setOverlaysEnabled(false);
+      port->setShadowsEnabled(false);
+      port->setSkiesEnabled(false);
+      port->setVisibilityMask(GZ_VISIBILITY_ALL & ~(GZ_VISIBILITY_GUI | GZ_VISIBILITY_SELECTABLE));
     }
-    const auto name = "swarmbed eyes " + std::to_string(view.width) + "x" + std::to_string(view.height);
-    Sheet made;
-    made.texture = Ogre::TextureManager::getSingleton().createManual(
-        name, "General", Ogre::TEX_TYPE_2D, view.width, view.height, 0, Ogre::PF_BYTE_RGBA, Ogre::TU_RENDERTARGET);
-    made.target = made.texture->getBuffer()->getRenderTarget();
-    made.target->setAutoUpdated(false);
-    auto* port = made.target->addViewport(camera_);
-    port->setOverlaysEnabled(false);
-    port->setShadowsEnabled(false);
-    port->setSkiesEnabled(false);
-    port->setVisibilityMask(GZ_VISIBILITY_ALL & ~(GZ_VISIBILITY_GUI | GZ_VISIBILITY_SELECTABLE));
-    return canvases_.emplace(size, made).first->second;
+    auto* port = target_->getViewport(0);
+    // A share of the sheet is cut to whole pixels.
+    port->setDimensions(0, 0, (view.width + 0.5f) / width_, (view.height + 0.5f) / height_);
+    port->setBackgroundColour(gazebo::rendering::Conversions::Convert(scene.BackgroundColor()));
   }
 
   void Aim(const View& view) {
@@ -190,7 +182,9 @@ class Eyes {
   std::vector<char> bytes_;
   std::vector<uint32_t> gone_;
   Ogre::Camera* camera_ = nullptr;
-  std::map<std::pair<uint32_t, uint32_t>, Sheet> canvases_;
+  Ogre::TexturePtr texture_;
+  Ogre::RenderTexture* target_ = nullptr;
+  uint32_t width_ = 0, height_ = 0;
   std::vector<unsigned char> pixels_;
 };
 
