@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from swarmbed_core.config import Part
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import Scene
+    from swarmbed_sim.stage import Stage
 
     ByteArray = NDArray[np.uint8]
 
@@ -94,13 +95,15 @@ class Shot:
     corners: dict[int, FloatArray]
 
 
-def shots(seed: int, count: int) -> tuple[list[Shot], float]:
+def shots(
+    seed: int, count: int, stage_of: Callable[[Scene], Stage] = MujocoStage
+) -> tuple[list[Shot], float]:
     """Return images from random places of an arena without robots, and the median seconds that one took.
 
     Carriers stand about; a code that one hides does not count as one that is to be found.
     """
     scene = make_scene(_scenario(seed, loads=4))
-    stage = MujocoStage(scene)
+    stage = stage_of(scene)
     imaging = Imaging.load(IMAGING)
     rng = np.random.default_rng(seed)
     still = Still(scene)
@@ -179,7 +182,7 @@ def detection(quick: bool) -> Iterator[Row]:
     threads = cv2.getNumThreads()
     cv2.setNumThreads(1)
     try:
-        ours, theirs = _Score(), _Score()
+        ours, theirs = Score(), Score()
         for shot in taken:
             started = time.perf_counter()
             found = detector.detect(shot.image)
@@ -207,7 +210,7 @@ def detection(quick: bool) -> Iterator[Row]:
     yield Row("eyes: images on two cores", rate, "1/s", at_least=500)
 
 
-class _Score:
+class Score:
     """How well a detector did."""
 
     def __init__(self) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from swarmbed_core.detector import Detector
+from swarmbed_core.health import Health
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.plugins import WORLDS as WORLD_PLUGINS
 from swarmbed_core.plugins import find_plugin
@@ -18,8 +20,11 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_gazebo.place import missing
 from swarmbed_gazebo.sdf import GAZEBO11, HARMONIC
+from swarmbed_gazebo.world import GazeboPhysics
+from swarmbed_sim.mujoco_stage import MujocoStage
 
 from swarmbed_experiments.bench import SEED, Row
+from swarmbed_experiments.bench_eyes import Score, shots
 from swarmbed_experiments.bench_runs import differ, factor
 from swarmbed_experiments.sweep import sweep
 
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scene import Scene
+    from swarmbed_sim.stage import Places
 
 TASK = "intralogistics_cooperative"
 OTHERS = ("mujoco", "planar")
@@ -52,6 +59,8 @@ def gazebo(quick: bool) -> Iterator[Row]:
     yield from _speeds(here, quick)
     yield from _steps(here)
     yield from _task(here, quick)
+    if GAZEBO11 in here:
+        yield from _images(quick)
 
 
 def _speeds(here: Sequence[str], quick: bool) -> Iterator[Row]:
@@ -63,6 +72,39 @@ def _speeds(here: Sequence[str], quick: bool) -> Iterator[Row]:
             note = f"whole stack, first {seconds} s; {value / factors['mujoco']:.2g} of mujoco"
             bound = least if world in here else None
             yield Row(f"gazebo: {robots} robots in {world}", value, "x real time", at_least=bound, note=note)
+
+
+class _Hand:
+    """Draws as a server does in which a hand carries the robot to where each image is to be taken."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._physics = GazeboPhysics(scene, kind=GAZEBO11)
+        self.shoot = self._physics.stage(scene).shoot
+
+    def place(self, places: Places) -> None:
+        """Carry the robot."""
+        x, y, yaw = places.poses[0].tolist()
+        self._physics.move_robot(0, (x, y, yaw))
+
+    def close(self) -> None:
+        """End the server."""
+        self._physics.close()
+
+
+def _images(quick: bool) -> Iterator[Row]:
+    """Let Gazebo 11 and MuJoCo draw the same images, and look for codes in them."""
+    for who, stage_of in ((GAZEBO11, _Hand), ("mujoco", MujocoStage)):
+        taken, seconds = shots(SEED, 30 if quick else 400, stage_of)
+        height, width = taken[0].image.shape
+        detector, score = Detector(width, height, Health()), Score()
+        for shot in taken:
+            found = detector.detect(shot.image)
+            score.take(shot, 0.0, found.ids, found.corners)
+        yield Row(
+            f"gazebo: an image drawn by {who}, median", 1e3 * seconds, "ms", note="640x480, lens, noise"
+        )
+        note = f"{100 * score.share:.1f} % of {score.wanted} codes found, {score.wrong} wrong"
+        yield Row(f"gazebo: corner error in images by {who}, RMS", score.rms, "px", note=note)
 
 
 def _steps(here: Sequence[str]) -> Iterator[Row]:

@@ -51,7 +51,7 @@ class Eyes {
     ready_ = false;
   }
 
-  // An image, its first row at the bottom; if there is none, why, in as few bytes as no image has.
+  // An image, its first row at the bottom. If there is none, why: other than that many bytes tell the proxy so.
   const std::vector<char>& Look(const View& view) {
     if (view.width == 0 || view.height == 0 || view.width > kMost || view.height > kMost) {
       Fail("no image of this size can be drawn");
