@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from swarmbed_gazebo.core import SharedCore
 from swarmbed_gazebo.display import Display
 from swarmbed_gazebo.errors import GazeboError
 from swarmbed_gazebo.place import find
@@ -36,7 +37,7 @@ CHATTER = re.compile(
     r"\[(Msg|Wrn)\]|ALSA|^AL lib|OpenAL|audio|open display|^(Gazebo multi|Copyright|Released|http)"
 )
 """What every server without a screen and a loudspeaker says."""
-FATAL = re.compile(r"Error (parsing|Code)|Error: +Could not|Unable to read|Failed to load plugin")
+FATAL = re.compile(r"Error (parsing|Code)|Error: +Could not|Unable to read|Failed to load (system )?plugin")
 _SIZE = struct.Struct("<I")
 
 
@@ -70,6 +71,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
         self._display: Display | None = None
+        self._core: SharedCore | None = None
         screen: dict[str, str] = {}
         try:
             place = find(kind)
@@ -100,6 +102,9 @@ class Server:
                     self._line = self._wait(door, again=left > 0)
                     if self._line is not None:
                         break
+            if self._process is not None and not self.draws:
+                # To draw takes all cores that there are.
+                self._core = SharedCore(self._process.pid)
         except OSError as error:
             self.close()
             message = f"{self._program} does not start: {error}"
@@ -170,6 +175,9 @@ class Server:
 
     def close(self) -> None:
         """End it; whatever it does it is gone then."""
+        core, self._core = self._core, None
+        if core is not None:
+            core.close()
         line, self._line = self._line, None
         if line is not None:
             line.close()
