@@ -48,7 +48,7 @@ GAZEBO11, HARMONIC = "gazebo11", "harmonic"
 PLUGINS: Final = {GAZEBO11: "libswarmbed_gazebo11.so", HARMONIC: "libswarmbed_harmonic.so"}
 SUBSTEP: Final = 0.005
 """Seconds of one step of the physics."""
-ITERATIONS: Final = 50
+ITERATIONS: Final = 20
 SYSTEMS: Final = {
     "physics": "Physics",
     "user-commands": "UserCommands",
