@@ -70,7 +70,7 @@ def _speeds(here: Sequence[str], quick: bool) -> Iterator[Row]:
         factors = {world: factor(name, seconds, [f"world={world}"]) for world in (*here, *OTHERS)}
         for world, value in factors.items():
             note = f"whole stack, first {seconds} s; {value / factors['mujoco']:.2g} of mujoco"
-            bound = least if world in here else None
+            bound = least if world == GAZEBO11 else None
             yield Row(f"gazebo: {robots} robots in {world}", value, "x real time", at_least=bound, note=note)
 
 
