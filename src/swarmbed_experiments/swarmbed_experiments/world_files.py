@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +55,7 @@ def write_world(
         message = f"--world-file {file}: its name has to end in {' or '.join(ENDINGS)}"
         raise GazeboError(message)
     folder = file.parent / FOLDER
-    scripts = "" if harmonic else f"file://{folder.as_posix()}"
+    scripts = "" if harmonic else FOLDER
     text = world_text(scene, "", HARMONIC if harmonic else GAZEBO11, Pictures(scripts, FOLDER))
     write_pictures(scene, folder)
     try:
@@ -65,5 +64,5 @@ def write_world(
         message = f"{file}: cannot be written ({error.strerror or error})"
         raise GazeboError(message) from None
     said += [f"{file}: {len(scene.robots)} robots, {len(scene.carriers)} carriers; {folder} has its pictures"]
-    here = "" if folder.is_absolute() or harmonic else f", started in {os.fspath(Path.cwd())}"
-    return [*said, f"open it: {'' if harmonic else f'gazebo {file} (Gazebo 11{here}) or '}gz sim {file}"]
+    classic = "" if harmonic else f"(cd {file.parent} && gazebo {file.name}) for Gazebo 11, "
+    return [*said, f"open it: {classic}gz sim {file}"]

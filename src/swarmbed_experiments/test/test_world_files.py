@@ -10,7 +10,7 @@ import pytest
 from swarmbed_core.detector import Detector
 from swarmbed_core.health import Health
 from swarmbed_gazebo.place import find, missing
-from swarmbed_gazebo.sdf import GAZEBO11
+from swarmbed_gazebo.sdf import GAZEBO11, HARMONIC
 from swarmbed_gazebo.server import CHATTER, COLOUR
 from typer.testing import CliRunner
 
@@ -37,9 +37,9 @@ def test_a_file_and_its_pictures_come_where_they_were_asked_for(tmp_path, monkey
     result = runner.invoke(cli.app, words)
     assert result.exit_code == 0, result.output
     assert "my/hall.sdf: 3 robots, 5 carriers; my/textures has its pictures" in result.output
-    assert f"started in {tmp_path}" in result.output
+    assert "open it: (cd my && gazebo hall.sdf) for Gazebo 11, gz sim my/hall.sdf" in result.output
     world = ET.parse(tmp_path / "my/hall.sdf").getroot()
-    assert {uri.text for uri in world.iter("uri")} == {"file://my/textures"}
+    assert {uri.text for uri in world.iter("uri")} == {"textures"}
     assert world.find("world/plugin") is None
     for picture in world.iter("albedo_map"):
         assert (tmp_path / "my" / picture.text).is_file()
@@ -88,6 +88,27 @@ def test_gazebo_opens_it_by_hand_without_a_complaint(tmp_path, monkeypatch):
     assert "Connected to gazebo master" in said
     told = [line for line in said.splitlines() if line and not CHATTER.search(line)]
     assert not [line for line in told if "Err" in line or "rror" in line]
+
+
+@pytest.mark.skipif(bool(missing(HARMONIC)), reason=missing(HARMONIC))
+@pytest.mark.parametrize("words", [[], ["--harmonic"]])
+def test_gz_sim_opens_it_by_hand_without_a_complaint(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my").mkdir()
+    made = ["sdf", "intralogistics", "--world-file", "my/x.sdf", *words]
+    assert runner.invoke(cli.app, made).exit_code == 0
+    place = find(HARMONIC)
+    server = subprocess.Popen(
+        place.command(1, tmp_path / "my" / "x.sdf"),
+        env=place.environment(0, tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    with pytest.raises(subprocess.TimeoutExpired):
+        server.wait(6.0)
+    server.send_signal(signal.SIGKILL)
+    told = COLOUR.sub("", server.communicate()[0].decode()).splitlines()
+    assert not [line for line in told if "Error Code" in line or "[Err]" in line]
 
 
 @needs_gazebo11

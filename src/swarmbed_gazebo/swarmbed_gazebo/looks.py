@@ -38,8 +38,8 @@ class Pictures:
     """How a world file says where its pictures are.
 
     Attributes:
-        scripts: the URI of their directory for OGRE's materials, Gazebo 11's; empty to leave them out. A
-            relative one begins where gzserver is started.
+        scripts: their directory for OGRE's materials, Gazebo 11's; empty to leave them out. A relative one
+            begins where gzserver is started, and for gz-sim, which wants it to be there, at the world file.
         folder: the directory for gz-sim, relative to the world file; empty to leave it out.
     """
 

@@ -19,7 +19,7 @@ from swarmbed_gazebo.looks import FOLDER, MATERIALS, Pictures, pictures, write_p
 from swarmbed_gazebo.sdf import world_text
 from swarmbed_sim.looks import SHEET
 
-PICTURES = Pictures("file://worlds/textures", FOLDER)
+PICTURES = Pictures(FOLDER, FOLDER)
 
 
 @pytest.fixture(scope="module")
