@@ -259,14 +259,23 @@ def test_a_server_goes_with_whoever_started_it(simulator):
     assert not runs(server)
 
 
-@needs_gazebo11
-def test_what_gazebo_does_not_take_is_told(monkeypatch):
+def test_what_gazebo_does_not_take_is_told(simulator, monkeypatch):
     monkeypatch.setattr(server_module, "START", 60.0)
     began = time.monotonic()
     for broken in ("<sdf version='1.7'><world", "<sdf version='1.7'><world name='x'><model/></world></sdf>"):
-        with pytest.raises(GazeboError, match=r"gzserver does not take the world; it says: .*Error"):
-            Server(lambda *_, broken=broken: broken, 1, GAZEBO11)
+        with pytest.raises(GazeboError, match=r"(does not take the world|did not start).*Error"):
+            Server(lambda *_, broken=broken: broken, 1, simulator)
     assert time.monotonic() - began < 40.0
+
+
+def test_a_plugin_that_is_not_there_is_told_of(simulator):
+    scene = scene_of([[0.0, 0.0, 0.0]])
+
+    def broken(*how):
+        return world_text(scene, *how).replace("libswarmbed_", "libnobodys_")
+
+    with pytest.raises(GazeboError, match=r"does not take the world; it says: .*libnobodys"):
+        Server(broken, 1, simulator)
 
 
 def test_a_model_that_is_not_there_is_told_of(simulator):
