@@ -64,6 +64,11 @@ BALL: Final = 0.01
 """Radius in metres of the spheres on which a robot slides."""
 UPRIGHT: Final = 0.6
 """How hard a robot is to tilt, of how hard it is to turn: assumed."""
+LIGHT: Final = (0.004, 0.012, 0.006)
+"""Sides of one of a robot's lights, and the height at which they are around it: assumed."""
+LIGHT_HEIGHT: Final = 0.03
+DARK: Final = 0.1
+"""How bright one is that shows nothing, of 1."""
 SPREAD: Final = 0.9
 """How far out they are, of the way to its rim."""
 STIFF: Final = 1e6
@@ -378,6 +383,11 @@ def robot_model(placement: RobotPlacement) -> ET.Element:
         _part(link, f"floor{i}", "sphere", (BALL,), (x, y, BALL), 0.0, None, STANDS)
     seen = body.height - (PLATE if spec.lifter else 0.0)
     _look(link, "body", kind, (*size[:-1], seen), (0, 0, seen / 2), ROBOT_LIGHT)
+    if spec.leds is not None and isinstance(body, DiscBody):
+        for k in range(spec.leds.count):
+            turn = 2 * math.pi * k / spec.leds.count
+            place = (body.radius * math.cos(turn), body.radius * math.sin(turn), LIGHT_HEIGHT, turn)
+            _look(link, f"light{k}", "box", LIGHT, place, DARK)
     if spec.lifter:
         platform = _add(model, "link", name="platform")
         _pose(platform, 0, 0, spec.lifter.lowered - PLATE / 2)

@@ -8,12 +8,13 @@ A request is a number, and what belongs to it:
 - 5 lets it go: likewise, without the file;
 - 6 asks Gazebo 11 what distance sensors measure: how many robots, sensors and rays a sensor, the ring's
   height, radius, field of view and range, the sensors' angles, and the robots' rows;
+- 7 says Gazebo 11 what a robot's lights show: its row, how many there are, and their colours;
 - 16 lets Gazebo 11 draw an image, see `stage`.
 
-The answer to 6 is a distance for each sensor of each robot, to 16 an image. That to the others has for each
-robot x, y, yaw, the velocity in `map`, omega, how far its platform is above its lowest and what its drive
-pushed with (`_TOLD` doubles), for each body of carriers its place and quaternion, and for each two things
-that touched in the steps their numbers and how fast they closed in.
+The answer to 6 is a distance for each sensor of each robot, to 7 empty, to 16 an image. The others' has for
+each robot x, y, yaw, the velocity in `map`, omega, how far its platform is above its lowest and what its
+drive pushed with (`_TOLD` doubles), for each body of carriers its place and quaternion, and for each two
+things that touched in the steps their numbers and how fast they closed in.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from swarmbed_gazebo.server import Server
 from swarmbed_gazebo.stage import GazeboStage
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import RobotPlacement, Scene
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 TIMESTEP: Final = 0.01
 SUBSTEPS: Final = round(TIMESTEP / SUBSTEP)
-_STEP, _MOVE_ROBOT, _MOVE_CARRIERS, _COME, _GO, _RAYS = 1, 2, 3, 4, 5, 6
+_STEP, _MOVE_ROBOT, _MOVE_CARRIERS, _COME, _GO, _RAYS, _LIGHTS = 1, 2, 3, 4, 5, 6, 7
 _CONSTANTS: Final = 8
 _ASKED: Final = _CONSTANTS + 5
 _TOLD: Final = 8
@@ -54,6 +55,7 @@ _BODY: Final = 7
 _MOVE = struct.Struct("<IIddd")
 _CHANGE = struct.Struct("<IIII")
 _LENGTH = struct.Struct("<I")
+_SHOWN = struct.Struct("<III")
 _RING = struct.Struct("<IIIIdddd")
 
 
@@ -169,6 +171,12 @@ class GazeboPhysics(Solids):
         request = _RING.pack(_RAYS, len(rows), ring.count, *numbers)
         request += np.array(ring.angles, dtype=float).tobytes() + rows.astype(np.uint32).tobytes()
         return np.frombuffer(self._server.ask(request)).reshape(len(rows), ring.count).copy()
+
+    def light(self, row: int, colours: Sequence[int]) -> None:
+        """Let a robot's lights be seen: in Gazebo 11's windows and images."""
+        if self._server.kind == GAZEBO11:
+            values = np.array(colours, dtype=np.uint32)
+            self._server.ask(_SHOWN.pack(_LIGHTS, row, len(values)) + values.tobytes())
 
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
         """Put a robot somewhere else, standing."""

@@ -354,3 +354,26 @@ def test_servers_have_screens_of_their_own(tmp_path):
         for display in made:
             display.close()
     assert not [line for line in screens().values() if str(tmp_path).encode() in line]
+
+
+def test_lights_are_seen_as_they_shine(world, eyes):
+    assert eyes is not None
+    x, y, yaw = world.poses[0].tolist()
+    ahead = np.array([math.cos(yaw), math.sin(yaw), 0.0])
+    place = np.array([x, y, 0.03]) + 0.5 * ahead
+    view = View((*place.tolist(),), -ahead, np.array([0.0, 0.0, 1.0]), -0.3, 0.3, -0.3, 0.3, (200, 200))
+    stage, dark = world.stage(scene_of()), (0,) * 16
+    seen = {}
+    for name, shown in (("none", dark), ("front", (0xFFFFFF, *dark[1:])), ("red", (0x0000FF, *dark[1:]))):
+        world.light(0, shown)
+        seen[name] = stage.shoot(view).astype(int)
+    world.light(0, dark)
+    assert np.array_equal(stage.shoot(view), seen["none"])
+    rows, columns = np.nonzero(seen["front"] > seen["none"] + 100)
+    # It is 12 mm wide and 6 mm high, 0.37 m away.
+    assert 20 < len(rows) < 120
+    assert abs(rows - 99.5).max() < 8
+    assert abs(columns - 99.5).max() < 10
+    middle = seen["red"][rows, columns]
+    assert (middle > seen["none"][rows, columns] + 40).all()
+    assert (middle < seen["front"][rows, columns]).all()

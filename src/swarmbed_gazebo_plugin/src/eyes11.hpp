@@ -51,6 +51,12 @@ class Eyes {
     ready_ = false;
   }
 
+  // What a light shows from the next image on.
+  void Show(const std::string& name, const ignition::math::Color& colour) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    shown_[name] = colour;
+  }
+
   // An image, its first row at the bottom. If there is none, why: other than that many bytes tell the proxy so.
   const std::vector<char>& Look(const View& view) {
     if (view.width == 0 || view.height == 0 || view.width > kMost || view.height > kMost) {
@@ -118,6 +124,14 @@ class Eyes {
   }
 
   void Draw(gazebo::rendering::Scene& scene, const View& view) {
+    for (const auto& [name, colour] : shown_) {
+      const auto light = scene.GetVisual(name);
+      if (!light) continue;
+      light->SetAmbient(colour);
+      light->SetDiffuse(colour);
+      light->SetEmissive(colour);
+    }
+    shown_.clear();
     for (const auto& model : world_->Models()) {
       for (const auto& link : model->GetLinks()) {
         const auto seen = scene.GetVisual(link->GetId());
@@ -135,7 +149,11 @@ class Eyes {
     for (uint32_t row = 0; row < view.height; ++row) {
       const auto* from = pixels_.data() + 4u * view.width * (view.height - 1 - row);
       auto* to = bytes_.data() + view.width * row;
-      for (uint32_t k = 0; k < view.width; ++k) to[k] = static_cast<char>(from[4u * k]);
+      for (uint32_t k = 0; k < view.width; ++k) {
+        // As bright as an eye has it; what is grey stays what it is.
+        const auto* rgb = from + 4u * k;
+        to[k] = static_cast<char>((77u * rgb[0] + 150u * rgb[1] + 29u * rgb[2]) >> 8);
+      }
     }
   }
 
@@ -181,6 +199,7 @@ class Eyes {
   bool asked_ = false, complete_ = false, ready_ = false;
   std::vector<char> bytes_;
   std::vector<uint32_t> gone_;
+  std::map<std::string, ignition::math::Color> shown_;
   Ogre::Camera* camera_ = nullptr;
   Ogre::TexturePtr texture_;
   Ogre::RenderTexture* target_ = nullptr;

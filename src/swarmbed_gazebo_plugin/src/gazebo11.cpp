@@ -53,6 +53,7 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
     end_ = gazebo::event::Events::ConnectWorldUpdateEnd([this] { End(); });
     node_ = gazebo::transport::NodePtr(new gazebo::transport::Node());
     node_->Init(world->Name());
+    seen_by_ = node_->Advertise<gazebo::msgs::Visual>("~/visual");
     // The server has waited until all is here.
     world->SetPaused(false);
   }
@@ -217,11 +218,37 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
     return true;
   }
 
+  // The lights of a robot, as the file names them: for windows that look on, and for images.
+  void Show(Request* request) {
+    uint32_t row = 0, count = 0, colour = 0;
+    if (!request->Take(&row) || !request->Take(&count) || row >= robots_.size()) std::_Exit(kNoSense);
+    const auto body = robots_[row].link->GetScopedName();
+    for (uint32_t k = 0; k < count; ++k) {
+      if (!request->Take(&colour)) std::_Exit(kNoSense);
+      // Red is the lowest byte.
+      const ignition::math::Color shown((colour & 255) / 255.0f, (colour >> 8 & 255) / 255.0f,
+                                        (colour >> 16 & 255) / 255.0f);
+      const auto name = body + "::light" + std::to_string(k);
+      if (eyes_) eyes_->Show(name, shown);
+      if (!seen_by_->HasConnections()) continue;
+      gazebo::msgs::Visual told;
+      told.set_name(name);
+      told.set_parent_name(body);
+      gazebo::msgs::Set(told.mutable_material()->mutable_emissive(), shown);
+      gazebo::msgs::Set(told.mutable_material()->mutable_diffuse(), shown);
+      seen_by_->Publish(told);
+    }
+  }
+
   bool Tell(uint32_t kind, Request* request, Answer* answer) override {
     if (kind == kShoot && eyes_) {
       View view{};
       if (!request->Take(&view) || !request->AtEnd()) std::_Exit(kNoSense);
       answer->Put(eyes_->Look(view));
+      return true;
+    }
+    if (kind == kLights) {
+      Show(request);
       return true;
     }
     if (kind != kRays) return false;
@@ -242,6 +269,7 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
   physics::ContactManager* contacts_ = nullptr;
   gazebo::event::ConnectionPtr begin_, end_;
   gazebo::transport::NodePtr node_;
+  gazebo::transport::PublisherPtr seen_by_;
   std::vector<Body> robots_;
   std::vector<physics::LinkPtr> carriers_;
   std::unordered_map<const physics::Collision*, Part> thing_of_;

@@ -15,7 +15,7 @@
 
 namespace swarmbed {
 
-enum Asked : uint32_t { kStep = 1, kMoveRobot = 2, kMoveCarriers = 3, kCome = 4, kGo = 5, kRays = 6, kShoot = 16 };
+enum Asked : uint32_t { kStep = 1, kMoveRobot = 2, kMoveCarriers = 3, kCome = 4, kGo = 5, kRays = 6, kLights = 7, kShoot = 16 };
 
 // How this process ends if there is nothing to go on with.
 enum Ends { kProxyGone = 0, kNoProxy = 3, kNoModel = 4, kNoSense = 5, kNoEyes = 6 };

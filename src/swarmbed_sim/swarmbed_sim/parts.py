@@ -454,14 +454,22 @@ class Air:
 class Leds:
     """Lights that remember what they show: a `LedsPart`."""
 
-    __slots__ = ("_robot", "bar")
+    __slots__ = ("_physics", "_robot", "bar")
 
-    def __init__(self, robot: Life, leds: LedsSpec) -> None:
+    def __init__(self, robot: Life, leds: LedsSpec, physics: Physics) -> None:
         """Make dark lights."""
         self.bar = LedBar(leds)
         self._robot = robot
+        self._physics = physics
 
     def show(self, colours: Sequence[int]) -> None:
         """Show one packed colour a light."""
-        if self._robot.on:
-            self.bar.show(colours)
+        before = self.bar.values
+        if self._robot.on and self.bar.show(colours) and self.bar.values != before:
+            self._physics.light(self._robot.row, self.bar.values)
+
+    def go_out(self) -> None:
+        """Show nothing: there is no power."""
+        if any(self.bar.values):
+            self.bar.fill(0)
+            self._physics.light(self._robot.row, self.bar.values)

@@ -76,6 +76,15 @@ class Physics(Protocol):
         """
         ...
 
+    def light(self, row: int, colours: Sequence[int]) -> None:
+        """Let a robot's lights be seen by whoever looks on; nothing else depends on it.
+
+        Args:
+            row: of the robot.
+            colours: one packed colour a light.
+        """
+        ...
+
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
         """Put a robot somewhere else, standing."""
         ...

@@ -242,6 +242,9 @@ class PlanarPhysics:
         """Return nothing: what is in the plane is known by its shapes."""
         return None
 
+    def light(self, row: int, colours: Sequence[int]) -> None:
+        """Do nothing: nobody looks on."""
+
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
         """Put a robot somewhere else, standing; a carrier that it holds stays and is put down."""
         self._release(row)

@@ -405,7 +405,7 @@ class SimWorld:
         for air in self._airs.values():
             air.switch(life.row, on=on)
         if isinstance(device.leds, Leds) and not on:
-            device.leds.bar.fill(0)
+            device.leds.go_out()
 
     def kill_sensor(self, name: str, ring: str, sensor: int) -> None:
         """Let one distance sensor return nothing from now on.
@@ -631,7 +631,7 @@ class SimWorld:
             calibrations=lenses,
             power=power,
             radios={radio.name: self._radio(radio, life) for radio in spec.radios},
-            leds=None if spec.leds is None else Leds(life, spec.leds),
+            leds=None if spec.leds is None else Leds(life, spec.leds, physics),
         )
         if name in self._dead:
             life.alive = False

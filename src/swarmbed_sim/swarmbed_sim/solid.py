@@ -265,6 +265,9 @@ class Solids:
         """Return nothing: the engine's own rays are not asked."""
         return None
 
+    def light(self, row: int, colours: Sequence[int]) -> None:
+        """Do nothing: nobody looks on."""
+
     def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
         """Put a box that stands fast on the floor.
 

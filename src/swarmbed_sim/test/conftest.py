@@ -38,12 +38,16 @@ class KinematicPhysics:
         self.segments = scene.segments()
         self.pillars = scene.pillars()
         self.touched: list[tuple[str, str, float]] = []
+        self.lights: list[tuple[int, tuple[int, ...]]] = []
         self.closed = False
         self._boxes: dict[str, np.ndarray] = {}
         self._offsets = np.zeros_like(self.carrier_poses)
 
     def cast(self, _ring, _rows):
         return None
+
+    def light(self, row, colours):
+        self.lights.append((row, tuple(colours)))
 
     def advance(self, v_body, driven, platforms) -> None:
         for i in range(len(self.poses)):

@@ -96,12 +96,16 @@ def test_a_switched_off_robot_is_silent_until_it_is_switched_on(world):
         return {packet.sender for radio in other.radios.values() for packet in radio.read()}
 
     device.leds.show([255] * 16)
+    # Who shows them hears of changes only.
+    device.leds.show([255] * 16)
+    device.leds.show([1])
     w.run(0.5)
     assert all(senses())
     assert heard() == {"dots1"}
     device.power.enable(False)
     went_off = w.time
     assert device.leds.bar.values == (0,) * 16
+    assert w.physics.lights == [(0, (255,) * 16), (0, (0,) * 16)]
     w.run(0.5)
     assert not any(senses())
     assert device.imu.read().stamp == went_off
