@@ -13,11 +13,20 @@ say() {
   printf '[%s %3d.%d s] %s\n' "${0##*/}" $((ms / 1000)) $((ms % 1000 / 100)) "$*" >&3
 }
 
-# go_on NAME [ARGUMENT...]: sets the workspace up if it is not, with Gazebo if an argument asks for it,
-# and goes on as `swarmbed NAME`.
+# Succeeds where a gz-sim 8 is at hand: named, ROS's, or installed.
+has_harmonic() {
+  [ -n "${SWARMBED_HARMONIC-}" ] || [ -d "${SWARMBED_ROS_PREFIX:-/opt/ros/jazzy}/opt/gz_sim_vendor" ] ||
+    { command -v gz >/dev/null && gz sim --versions 2>/dev/null | grep -q '^8'; }
+}
+
+# go_on NAME [ARGUMENT...]: sets the workspace up if it is not, with Gazebo 11 if an argument asks for it, or
+# for any Gazebo where there is none, and goes on as `swarmbed NAME`.
 go_on() {
   local with=()
-  case " $* " in *" --world gazebo "* | *" --world=gazebo "* | *" --gazebo "*) with=(--gazebo) ;; esac
+  case " $* " in
+    *" --world gazebo11 "* | *" --world=gazebo11 "* | *" --gazebo "*) with=(--gazebo) ;;
+    *" --world gazebo "* | *" --world=gazebo "*) has_harmonic || with=(--gazebo) ;;
+  esac
   "$root/scripts/setup" --quiet "${with[@]}"
   . "$root/scripts/env.sh"
   exec swarmbed "$@"
