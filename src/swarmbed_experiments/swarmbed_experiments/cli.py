@@ -491,8 +491,8 @@ def sdf(
     """Write a scenario's world file for Gazebo, to open by hand: arena, robots, carriers, printed markers.
 
     It is SDF 1.7 for Gazebo 11 and gz-sim 8. The markers' pictures come into a
-    directory textures beside it. Both find them wherever the files are; Gazebo 11
-    has to be started in the directory in which this command was.
+    directory textures beside it. gz-sim finds them there; Gazebo 11 does if it is
+    started in the file's directory.
 
     Nothing drives the robots then: swarmbed run SCENARIO --world gazebo makes
     its own file and drives them. Those in worlds/ are made by this command.

@@ -49,11 +49,31 @@ def test_two_pairs_have_different_cores_and_give_them_back(sleepers):
 def test_without_a_free_core_all_stays_as_it_was(sleepers):
     before = os.sched_getaffinity(sleepers[1])
     first = SharedCore(sleepers[0])
-    mine = os.sched_getaffinity(0)
-    # This thread may be on its one core only, and that is taken.
-    second = SharedCore(sleepers[1])
-    assert os.sched_getaffinity(0) == mine
-    assert os.sched_getaffinity(sleepers[1]) == before
-    second.close()
-    assert os.sched_getaffinity(0) == mine
+    mine, found = os.sched_getaffinity(0), []
+
+    def another():
+        # It may be on one core only, and that is taken.
+        os.sched_setaffinity(0, mine)
+        second = SharedCore(sleepers[1])
+        found.append((os.sched_getaffinity(0), os.sched_getaffinity(sleepers[1])))
+        second.close()
+        found.append((os.sched_getaffinity(0), os.sched_getaffinity(sleepers[1])))
+
+    thread = threading.Thread(target=another)
+    thread.start()
+    thread.join()
+    assert found == [(mine, before)] * 2
     first.close()
+
+
+def test_a_world_that_follows_another_is_on_its_core_too(sleepers):
+    before = os.sched_getaffinity(0)
+    first = SharedCore(sleepers[0])
+    mine = os.sched_getaffinity(0)
+    second = SharedCore(sleepers[1])
+    assert os.sched_getaffinity(sleepers[1]) == mine
+    first.close()
+    assert os.sched_getaffinity(0) == mine
+    second.close()
+    second.close()
+    assert os.sched_getaffinity(0) == before
