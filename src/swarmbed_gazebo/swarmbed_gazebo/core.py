@@ -42,7 +42,7 @@ class SharedCore:
                 os.sched_setaffinity(0, {_held.core})
 
     def close(self) -> None:
-        """With the last of its processes, let this thread go where it could before, and others have the core."""
+        """With the last of its processes, let this thread go where it was allowed to before."""
         if not self._open:
             return
         self._open = False
