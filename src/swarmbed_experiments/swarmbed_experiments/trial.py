@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from swarmbed_core.errors import SwarmbedError
 from swarmbed_robot.host import OPTIONS as HOST_OPTIONS
 from swarmbed_robot.host import WorldHost
-from swarmbed_robot.nodes import Spinner, run, send_beside
+from swarmbed_robot.middleware import send_beside
+from swarmbed_robot.nodes import Spinner, run
 from swarmbed_robot.options import Option
 
 from swarmbed_experiments.errors import RunError, cause_of

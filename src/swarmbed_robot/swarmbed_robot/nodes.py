@@ -7,7 +7,6 @@ silent. SIGINT and SIGTERM end it in order; what is wrong with its options is on
 from __future__ import annotations
 
 import faulthandler
-import os
 import signal
 import sys
 from pathlib import Path
@@ -23,6 +22,7 @@ from rclpy.validate_full_topic_name import validate_full_topic_name
 from swarmbed_core.errors import SwarmbedError
 
 from swarmbed_robot.errors import RobotError
+from swarmbed_robot.middleware import keep_apart
 from swarmbed_robot.options import Option, declare, overrides, parse
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ class Spinner:
             arguments: what the command line says to ROS.
             domain: instead of ROS_DOMAIN_ID.
         """
-        # Nothing leaves this machine unless somebody says so.
-        os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        keep_apart()
         self.context = Context()
         rclpy.init(
             args=list(arguments) or None,
@@ -137,14 +136,6 @@ def run(
             faulthandler.dump_traceback_later(CLOSING, exit=True)
             spinner.close()
             faulthandler.cancel_dump_traceback_later()
-
-
-def send_beside() -> None:
-    """Let a thread of its own send what this process publishes: DDS does not hold up a loop that has a pace.
-
-    For `run` to follow; rmw_fastrtps knows it, and who has set its variable is right.
-    """
-    os.environ.setdefault("RMW_FASTRTPS_PUBLICATION_MODE", "ASYNCHRONOUS")
 
 
 def _begin(ros: Sequence[str]) -> Spinner:

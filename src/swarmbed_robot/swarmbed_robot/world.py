@@ -19,7 +19,8 @@ from swarmbed_core.scene import Scene, make_scene
 
 from swarmbed_robot.host import OPTIONS as HOST_OPTIONS
 from swarmbed_robot.host import WorldHost
-from swarmbed_robot.nodes import Spinner, run, send_beside
+from swarmbed_robot.middleware import send_beside
+from swarmbed_robot.nodes import Spinner, run
 from swarmbed_robot.options import Option
 
 if TYPE_CHECKING:

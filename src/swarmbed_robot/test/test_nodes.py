@@ -11,7 +11,7 @@ import time
 import pytest
 from std_msgs.msg import String
 from swarmbed_robot.errors import RobotError
-from swarmbed_robot.nodes import BAD_INPUT, Spinner, check_name, program, run, send_beside
+from swarmbed_robot.nodes import BAD_INPUT, Spinner, check_name, program, run
 from swarmbed_robot.options import Option
 
 OPTIONS = (Option("robot", "dots1", "who", positional=True), Option("rate", 10.0, "how often", 0.1, 100.0))
@@ -208,26 +208,3 @@ def test_names_of_robots(name):
 def test_what_is_no_name_of_a_robot_is_told(name):
     with pytest.raises(RobotError, match="is no robot's name: letters, digits and _ are right"):
         check_name(name)
-
-
-@pytest.mark.parametrize(("said", "taken"), [(None, "LOCALHOST"), ("SUBNET", "SUBNET")])
-def test_nothing_leaves_the_machine_unless_somebody_says_so(monkeypatch, domain, said, taken):
-    monkeypatch.delenv("ROS_AUTOMATIC_DISCOVERY_RANGE", raising=False)
-    if said is not None:
-        monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", said)
-    spinner = Spinner(domain=domain)
-    spinner.close()
-    assert os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] == taken
-    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-
-
-@pytest.mark.parametrize(("before", "after"), [(None, "ASYNCHRONOUS"), ("SYNCHRONOUS", "SYNCHRONOUS")])
-def test_who_says_how_to_send_is_right(before, after, monkeypatch):
-    name = "RMW_FASTRTPS_PUBLICATION_MODE"
-    monkeypatch.setenv(name, "")
-    if before is None:
-        monkeypatch.delenv(name)
-    else:
-        monkeypatch.setenv(name, before)
-    send_beside()
-    assert os.environ[name] == after
