@@ -172,6 +172,11 @@ class _Builder:
             self._carriers(number, np.flatnonzero(body_of == number).tolist(), offsets)
         if self.socket:
             world.append(self._plugin())
+            if self.simulator == HARMONIC:
+                # The plugin lets them in one after the other.
+                for model in world.findall("model"):
+                    world.remove(model)
+                    self.plugin.append(model)
         if self.socket and self.pictures is not None:
             _add(self.plugin, "eyes")
             world.append(_eye())

@@ -187,7 +187,7 @@ def test_hands_put_things_elsewhere(simulator):
 
 
 def trace(simulator, seed):
-    """Return a digest of a run with collisions and lifting."""
+    """Return a digest of a run with collisions, lifting, and things that come and go."""
     rng = np.random.default_rng(7)
     digest = hashlib.sha256()
     scene = scene_of(
@@ -196,6 +196,12 @@ def trace(simulator, seed):
     physics = GazeboPhysics(scene, seed, simulator)
     try:
         for k in range(100):
+            if k == 10:
+                physics.add_box("crate", (-0.6, -0.6, 0.3), (0.2, 0.2))
+                physics.add_box("chest", (0.4, -0.6, 0.0), (0.2, 0.2))
+                physics.add_box("bin", (1.4, -0.6, 0.0), (0.2, 0.2))
+            if k == 70:
+                physics.remove_box("chest")
             if k % 10 == 0:
                 wanted = rng.normal(0.0, 0.7, (3, 3))
             physics.advance(wanted, np.ones(3, dtype=np.bool_), np.full(3, 0.145 + 0.0005 * k))

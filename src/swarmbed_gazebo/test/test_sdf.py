@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
-from swarmbed_gazebo.sdf import things_of, world_text
+from swarmbed_gazebo.sdf import HARMONIC, things_of, world_text
 
 from swarmbed_sim import solid
 
@@ -93,6 +93,15 @@ def test_the_plugin_knows_all_that_can_touch_by_number():
         model, begin = there[thing.findtext("model")], thing.findtext("collisions") or ""
         collisions = [part.get("name") for part in model.iter("collision")]
         assert any(name.startswith(begin) for name in collisions), names[number]
+
+
+def test_gz_sim_gets_its_models_one_after_the_other():
+    """DART takes those that are new in one step in an order that no run repeats."""
+    text = world_text(scene_of(), "/tmp/socket", HARMONIC)
+    assert models(text) == {}
+    later = {model.get("name") for model in ET.fromstring(text).iterfind("world/plugin/model")}
+    assert later == set(models(world_text(scene_of(), "/tmp/socket")))
+    assert set(models(world_text(scene_of(), "", HARMONIC))) == later
 
 
 def test_no_digit_is_lost():

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <gz/math/Pose3.hh>
 #include <gz/plugin/Register.hh>
 #include <gz/sim/Joint.hh>
@@ -38,6 +39,9 @@ namespace components = gz::sim::components;
 using gz::math::Pose3d;
 using gz::math::Vector3d;
 
+// Newtons with which platforms are held until drives hold them.
+constexpr double kHold = 1e6;
+
 class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISystemPreUpdate, private Bodies {
  public:
   void Configure(const sim::Entity& world, const std::shared_ptr<const sdf::Element>& sdf,
@@ -54,12 +58,18 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
     if (path_.empty() || info.paused) return;
     ecm_ = &ecm;
     if (sdf_) {
+      if (Grow()) return;
       Find();
       sdf_.reset();
     } else {
       Look();
       Touch();
       session_.End();
+    }
+    came_now_ = false;
+    if (!late_.empty()) {
+      Come(late_.front());
+      late_.pop_front();
     }
     session_.Begin(std::chrono::duration<double>(info.dt).count());
   }
@@ -93,6 +103,32 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
     const auto model =
         ecm_->EntityByComponents(components::Name(name), components::Model(), components::ParentEntity(world_));
     if (model == sim::kNullEntity) GiveUp(kNoModel, "the world has no model '" + name + "'");
+    return model;
+  }
+
+  // Lets the next of the plugin's models in; false if there is none.
+  bool Grow() {
+    const auto next = Child("model");
+    if (!next) return false;
+    sdf_->RemoveChild(next);
+    const auto text = "<sdf version='1.7'>" + next->ToString("") + "</sdf>";
+    const sim::Model model(Create(text, next->Get<std::string>("name")));
+    const auto lift = model.JointByName(*ecm_, "lift");
+    if (lift != sim::kNullEntity) lifts_.emplace_back(lift);
+    // A platform that falls on its stop stays there.
+    for (auto& joint : lifts_) {
+      joint.SetEffortLimits(*ecm_, {{-kHold, kHold}});
+      joint.SetVelocity(*ecm_, {0.0});
+    }
+    return true;
+  }
+
+  sim::Entity Create(const std::string& text, const std::string& name) {
+    sdf::Root root;
+    const auto errors = root.LoadSdfString(text);
+    if (!errors.empty() || root.Model() == nullptr) GiveUp(kNoModel, "no file of a model: " + name);
+    const auto model = creator_->CreateEntities(root.Model());
+    creator_->SetParent(model, world_);
     return model;
   }
 
@@ -251,14 +287,18 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
 
   void Alter(const Change& change) override {
     if (change.comes) {
-      sdf::Root root;
-      const auto errors = root.LoadSdfString(change.text);
-      if (!errors.empty() || root.Model() == nullptr) GiveUp(kNoModel, "no file of a model: " + change.name);
-      const auto model = creator_->CreateEntities(root.Model());
-      creator_->SetParent(model, world_);
-      came_[change.name] = model;
-      if (change.is_robot) AddRobot(model);
-      AddThing(model, change.is_robot ? kBody : "", change.number);
+      // A robot has a row at once.
+      if (came_now_ && !change.is_robot) {
+        late_.push_back(change);
+      } else {
+        Come(change);
+      }
+      return;
+    }
+    const auto is = [&](const Change& late) { return late.name == change.name; };
+    const auto late = std::find_if(late_.begin(), late_.end(), is);
+    if (late != late_.end()) {
+      late_.erase(late);
       return;
     }
     const auto row = RowOf(change.name);
@@ -273,6 +313,14 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
     creator_->RequestRemoveEntity(model);
   }
 
+  void Come(const Change& change) {
+    const auto model = Create(change.text, change.name);
+    came_[change.name] = model;
+    came_now_ = true;
+    if (change.is_robot) AddRobot(model);
+    AddThing(model, change.is_robot ? kBody : "", change.number);
+  }
+
   // The components are there at once, and what moves them takes them over before its next step.
   bool Altered(const Change&) override { return true; }
 
@@ -285,6 +333,9 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
   std::unordered_map<sim::Entity, Part> parts_;
   std::unordered_map<sim::Entity, Motion> motions_;
   std::unordered_map<std::string, sim::Entity> came_;
+  std::vector<sim::Joint> lifts_;
+  std::deque<Change> late_;
+  bool came_now_ = false;
   Session session_{this};
 };
 
