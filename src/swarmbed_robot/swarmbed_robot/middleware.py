@@ -19,8 +19,8 @@ LOOPBACK = Path(__file__).with_name("loopback.xml")
 def keep_apart() -> None:
     """Let nothing leave this machine unless somebody says so, and nobody's death stop others' messages.
 
-    In Fast DDS' shared memory whoever is killed while it holds a lock stops all who send to it for ever. So what
-    nodes on one machine say goes over the loopback.
+    In Fast DDS' shared memory whoever is killed while it holds a lock stops all who send to it for ever. So
+    what nodes on one machine say goes over the loopback.
     """
     reach = os.environ.setdefault(RANGE, "LOCALHOST")
     profile = str(LOOPBACK)
