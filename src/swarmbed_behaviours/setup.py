@@ -28,6 +28,7 @@ setup(
             "go_to_goal = swarmbed_behaviours.go_to_goal:GoToGoal",
             "aggregation = swarmbed_behaviours.aggregation:Aggregation",
             "dispersion = swarmbed_behaviours.dispersion:Dispersion",
+            "convoy = swarmbed_behaviours.convoy:Convoy",
             "follow_path = swarmbed_behaviours.follow_path:FollowPath",
         ],
     },

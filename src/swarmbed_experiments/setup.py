@@ -29,6 +29,7 @@ setup(
             "robot_death = swarmbed_experiments.generators:RobotDeath",
             "moved_carrier = swarmbed_experiments.generators:MovedCarrier",
             "wheel_slip = swarmbed_experiments.generators:WheelSlip",
+            "motion_noise = swarmbed_experiments.generators:MotionNoise",
             "blocked_zone = swarmbed_experiments.generators:BlockedZone",
         ],
         "swarmbed.transducers": [
@@ -38,12 +39,14 @@ setup(
             "energy = swarmbed_experiments.transducers:Energy",
             "messages = swarmbed_experiments.transducers:Messages",
             "localisation = swarmbed_experiments.transducers:Localisation",
+            "convoy = swarmbed_experiments.transducers:Convoy",
             "formation = swarmbed_experiments.transducers:Formation",
         ],
         "swarmbed.acceptors": [
             "retrieved = swarmbed_experiments.acceptors:Retrieved",
             "arrived = swarmbed_experiments.acceptors:Arrived",
             "elapsed = swarmbed_experiments.acceptors:Elapsed",
+            "coherent = swarmbed_experiments.acceptors:Coherent",
             "safe = swarmbed_experiments.acceptors:Safe",
         ],
     },

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
+    from numpy.typing import NDArray
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.robot import Robot
     from swarmbed_core.spec import RobotSpec
+
+    IntArray = NDArray[np.int64]
 
 TICK_RATE = 10.0
 """How often controllers are ticked, in Hz (DOTS paper, IV-B1)."""
@@ -53,6 +56,24 @@ class ControllerType(Protocol):
         ...
 
 
+class CrowdAir(Protocol):
+    """The radio of thousands of robots: all say something all the time, and hear whom they listen to.
+
+    It is the first packet radio of the robots' file: its reach, and what of it is lost.
+    """
+
+    def say(self, words: FloatArray) -> None:
+        """Send these numbers, a row for each robot, until others are said."""
+        ...
+
+    def heard(self, of: IntArray) -> FloatArray:
+        """Return what each robot hears now of one other, whose row is in `of`: rows of its numbers.
+
+        NaN where that one is out of reach, dead, or its message lost; and where `of` is negative.
+        """
+        ...
+
+
 class CrowdSenses(Protocol):
     """What thousands of robots sense, one row each; the arrays are the world's own and must not be written.
 
@@ -63,6 +84,7 @@ class CrowdSenses(Protocol):
         headings: absolute headings.
         zones: the zone each is in, a `Zone`.
         twists: body velocities.
+        air: what they say to each other.
     """
 
     time: float
@@ -71,12 +93,14 @@ class CrowdSenses(Protocol):
     headings: FloatArray
     zones: FloatArray
     twists: FloatArray
+    air: CrowdAir
 
 
 class CrowdProgram(Protocol):
     """A controller's form for thousands of robots: one compiled call for all of them.
 
-    A controller that has one offers it as `crowd(spec, parameters, count, rng)`.
+    A controller that has one offers it as `crowd(spec, parameters, count, rng)`. What it counts itself it may
+    tell as `metrics()`, names and numbers for the summary.
     """
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:

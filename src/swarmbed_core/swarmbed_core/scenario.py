@@ -38,8 +38,26 @@ class Named(Part):
         return dict(self.model_extra or {})
 
 
+class Line(Part):
+    """Things one behind the other, all facing the same way.
+
+    Attributes:
+        start: the first one's pose.
+        spacing: metres from one to the next.
+    """
+
+    start: Pose
+    spacing: Positive
+
+    def pose(self, k: int) -> Pose:
+        """Return the pose of one of them, 0 for the first."""
+        x, y, yaw = self.start
+        back = k * self.spacing
+        return x - back * math.cos(yaw), y - back * math.sin(yaw), yaw
+
+
 class Place(Part):
-    """Where things stand: at random in a zone of the arena or an area, or at the poses given.
+    """Where things stand: at random in a zone of the arena or an area, in a line, or at the poses given.
 
     Of what is placed at random `yaw` fixes the direction, `gap` the metres that it keeps from all else:
     0.05 for robots and 0.35 for carriers, so that a robot can get between, if not given.
@@ -48,15 +66,27 @@ class Place(Part):
     zone: Literal["search", "drop", "anywhere"] | None = None
     area: Area | None = None
     poses: tuple[Pose, ...] | None = None
+    line: Line | None = None
     yaw: Angle | None = None
     gap: NotNegative | None = None
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Place:
-        if sum(given is not None for given in (self.zone, self.area, self.poses)) != 1:
-            message = "give one of zone, area and poses"
+        if sum(given is not None for given in (self.zone, self.area, self.poses, self.line)) != 1:
+            message = "give one of zone, area, line and poses"
             raise ValueError(message)
         return self
+
+    def pose(self, k: int) -> Pose | None:
+        """Return where the thing of this number stands, None if at random."""
+        if self.line is not None:
+            return self.line.pose(k)
+        return None if self.poses is None else self.poses[k]
+
+    @property
+    def at_random(self) -> bool:
+        """Return whether things are placed at random."""
+        return self.poses is None and self.line is None
 
 
 class Several(Part):
@@ -69,7 +99,7 @@ class Several(Part):
     def _count_fits(self) -> Several:
         poses = self.place.poses
         if poses is None and self.count is None:
-            message = "count: missing; how many are to be placed at random?"
+            message = "count: missing; how many are to be placed?"
             raise ValueError(message)
         if poses is not None and self.count not in {None, len(poses)}:
             message = f"count is {self.count}, but place.poses has {len(poses)}"

@@ -147,11 +147,11 @@ class _Placer:
         robots: dict[tuple[int, int], Pose] = {}
         for at_random in (False, True):
             for i, load in enumerate(scenario.carriers):
-                if (load.place.poses is None) is at_random:
+                if load.place.at_random is at_random:
                     for k in range(load.number):
                         bodies[i, k] = self._place_carriers(load, i, k)
             for i, group in enumerate(scenario.robots):
-                if (group.place.poses is None) is at_random:
+                if group.place.at_random is at_random:
                     for k in range(group.number):
                         robots[i, k] = self._place_robot(group, i, k)
         made = self._robots(robots)
@@ -227,14 +227,15 @@ class _Placer:
         tray = self._tray(field)
         corner = math.hypot(tray.length, tray.width) / 2
         reach = corner + max(math.hypot(x, y) for x, y, _ in self._cells(group, (0.0, 0.0, 0.0), tray))
-        if group.place.poses is None:
+        given = group.place.pose(k)
+        if given is None:
             pose = self._draw(group, reach, CARRIER_GAP, field)
         else:
-            pose = group.place.poses[k]
+            pose = given
             for cell in self._cells(group, pose, tray):
                 found = self._under_tray(cell, tray)
                 if found:
-                    self._fail(f"{field}.place.poses.{k}", f"{tuple(pose)} overlaps {found}")
+                    self._fail(_place_of(group, field, k), f"{tuple(pose)} overlaps {found}")
         for cell in self._cells(group, pose, tray):
             name = f"carrier{len(self._trays) + 1}"
             self._trays.append((cell, name))
@@ -244,10 +245,11 @@ class _Placer:
     def _place_robot(self, group: Robots, i: int, k: int) -> Pose:
         """Place a robot."""
         radius = self.specs[i].body.bounding_radius
-        if group.place.poses is None:
+        given = group.place.pose(k)
+        if given is None:
             pose = self._draw(group, radius, ROBOT_GAP, f"robots.{i}")
         else:
-            pose = group.place.poses[k]
+            pose = given
             # A robot may start under a carrier, between its legs.
             found = self._fixed(pose[0], pose[1], radius, -TOUCH) or self._discs.near(
                 pose[0], pose[1], radius, -TOUCH, {"robot"}
@@ -258,7 +260,7 @@ class _Placer:
                     if np.hypot(*(legs - pose[:2]).T).min() < radius + self.tray.leg_radius - TOUCH:
                         found = f"a leg of {name}"
             if found:
-                self._fail(f"robots.{i}.place.poses.{k}", f"{tuple(pose)} overlaps {found}")
+                self._fail(_place_of(group, f"robots.{i}", k), f"{tuple(pose)} overlaps {found}")
         stem = group.name or self.specs[i].kind
         self._discs.add((pose[0], pose[1], radius, f"another {stem}"), "robot")
         return pose
@@ -358,6 +360,11 @@ class _Discs:
                     if kind in kinds and math.hypot(ox - x, oy - y) < size + radius + gap:
                         return name
         return None
+
+
+def _place_of(group: Several, field: str, k: int) -> str:
+    """Return the field that says where a thing stands."""
+    return f"{field}.place.line" if group.place.line is not None else f"{field}.place.poses.{k}"
 
 
 def _turned(points: FloatArray, pose: Pose) -> FloatArray:

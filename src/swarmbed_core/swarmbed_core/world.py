@@ -120,6 +120,10 @@ class TaskWorld(World, Protocol):
         """Let a share of a robot's wheels' way slip away from now on, over what its spec says."""
         ...
 
+    def set_drift(self, name: str, stretch: float, veer: float) -> None:
+        """Let a robot go `stretch` times as far as its wheels say and turn `veer` rad a metre from now on."""
+        ...
+
     def set_radio_loss(self, share: float) -> None:
         """Lose this share of all receptions from now on."""
         ...

@@ -53,7 +53,7 @@ def test_poses_say_how_many():
         ({"robots": [{"count": -1, "place": {"zone": "drop"}}]}, r"robots.0.count: .*found -1"),
         ({"robots": [{"place": {"zone": "drop"}}]}, r"robots.0: .*how many"),
         ({"robots": [{"count": 1, "place": {"zone": "nowhere"}}]}, r"robots.0.place.zone: .*'search'"),
-        ({"robots": [{"count": 1, "place": {}}]}, r"robots.0.place: .*zone, area and poses"),
+        ({"robots": [{"count": 1, "place": {}}]}, r"robots.0.place: .*zone, area, line and poses"),
         ({"robots": [{"count": 3, "place": {"poses": [[0, 0, 0]]}}]}, "count is 3, but place.poses has 1"),
         ({"robots": [{"count": 1, "wheels": 3, "place": {"zone": "drop"}}]}, "robots.0.wheels: unknown"),
         ({"controller": {"speed": 1.0}}, "controller.name: missing"),

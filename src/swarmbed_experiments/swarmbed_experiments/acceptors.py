@@ -13,7 +13,7 @@ from swarmbed_core.scenario import Count, Pose
 from swarmbed_core.spec import NotNegative, Positive
 
 from swarmbed_experiments.frame import Judgement, Stand
-from swarmbed_experiments.transducers import retrieved, turns
+from swarmbed_experiments.transducers import off_places, retrieved, turns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -229,4 +229,45 @@ class Safe:
 
     def metrics(self) -> Mapping[str, Any]:
         """Return nothing: the transducer of contacts measures them."""
+        return {}
+
+
+class CoherentParameters(Part):
+    """When a line of robots has broken.
+
+    Attributes:
+        distance: metres between the middles of one and the next.
+        limit: metres that one may be off its place ...
+        seconds: ... for no longer than that.
+    """
+
+    distance: Positive = 0.4
+    limit: Positive = 1.0
+    seconds: NotNegative = 60.0
+
+
+class Coherent:
+    """Rejects when a line of robots breaks, and is content otherwise."""
+
+    Parameters: ClassVar[type[Part]] = CoherentParameters
+
+    def __init__(self, parameters: CoherentParameters, setting: Setting) -> None:
+        """Nobody is off."""
+        self._parameters = parameters
+        self._names = [placement.name for placement in setting.scene.robots]
+        self._since = np.full(len(self._names), math.inf)
+
+    def judge(self, look: Look, *, over: bool) -> Judgement:  # noqa: ARG002 - it never waits
+        """Look who is off its place."""
+        off = off_places(look.robots, self._parameters.distance) > self._parameters.limit
+        self._since = np.where(off, np.minimum(self._since, look.time), math.inf)
+        lost = int(np.argmin(self._since))
+        if look.time - self._since[lost] > self._parameters.seconds:
+            limit, seconds = self._parameters.limit, self._parameters.seconds
+            what = f"{self._names[lost]} is off its place by more than {limit:g} m for {seconds:g} s"
+            return Judgement(Stand.REJECTED, f"the line broke after {look.time:.0f} s: {what}")
+        return Judgement(Stand.CONTENT, "the line holds")
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return nothing: the transducer of convoys measures."""
         return {}

@@ -43,6 +43,12 @@ Sets = Annotated[
 ]
 
 
+class StudyName(StrEnum):
+    """What `swarmbed study` can make."""
+
+    convoy = "convoy"
+
+
 def as_speed(text: str) -> float | None:
     """Return times real time, None for as fast as it goes."""
     if text == "max":
@@ -269,6 +275,42 @@ def sweep(
     )
     if any(row["verdict"] != "accepted" for row in result.rows):
         raise typer.Exit(REJECTED)
+
+
+@app.command()
+def study(
+    name: Annotated[StudyName, typer.Argument(help="Which: convoy.")],
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell, each with a seed of its own.")] = 10,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes on this machine; one a core, if not given.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Directory that gets the figures.", show_default="runs/study-NAME"),
+    ] = None,
+) -> None:
+    """Make the figures of a paper's study from nothing, with our numbers beside the paper's.
+
+    Each cell of a study is a sweep in runs/. A study that was stopped continues where it was when
+    the same command is given again.
+
+    Examples:
+      swarmbed study convoy
+
+      swarmbed study convoy --seeds 3 --workers 2
+    """
+    from importlib import import_module
+
+    directory = RUNS / f"study-{name.value}" if out is None else out
+    console = Console()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"{directory}: cannot be made ({error.strerror}); choose another --out"
+        raise RunError(message) from None
+    chosen = import_module(f"swarmbed_experiments.studies.{name.value}")
+    for file in chosen.study(directory, seeds=seeds, workers=workers, console=console):
+        console.print(f"written: {file}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

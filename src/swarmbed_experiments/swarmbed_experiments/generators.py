@@ -15,7 +15,7 @@ from swarmbed_core.spec import Fraction, NotNegative, Positive
 from swarmbed_experiments.transducers import FLOOR, retrieved
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import Scene
@@ -27,6 +27,9 @@ TRIES = 500
 BLOCK_LENGTH = 0.5
 BLOCK_WIDTH = 0.1
 """Metres of a box that blocks a zone, along its edge and across."""
+
+STANDS = 0.002
+"""Metres a second below which a robot stands."""
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 
@@ -273,6 +276,46 @@ class WheelSlip:
 
     def tick(self, look: Look) -> None:
         """Do nothing more."""
+
+
+class MotionNoiseParameters(Part):
+    """How far off robots get on each of their ways.
+
+    Attributes:
+        distance: the most by which a way is too long or too short, as a share of it: the convoy study's DNF.
+        angle: the most by which it turns a robot, in degrees a centimetre: its ANF.
+    """
+
+    distance: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    angle: Annotated[float, Field(ge=0, le=1)] = 0.08
+
+
+class MotionNoise:
+    """Lets robots miss where they want to go; how is drawn anew for each way, from a stand to the next."""
+
+    Parameters: ClassVar[type[Part]] = MotionNoiseParameters
+
+    def __init__(self, parameters: MotionNoiseParameters, setting: Setting, rng: np.random.Generator) -> None:
+        """Draw the first."""
+        self._parameters = parameters
+        self._world = setting.world
+        self._names = [placement.name for placement in setting.scene.robots]
+        self._rng = rng
+        self._went = np.zeros(len(self._names), dtype=np.bool_)
+        self._draw(range(len(self._names)))
+
+    def tick(self, look: Look) -> None:
+        """Draw anew for those that have come to a stand."""
+        goes = np.abs(look.robots[:, 3]) > STANDS
+        self._draw(np.flatnonzero(self._went & ~goes).tolist())
+        self._went = goes
+
+    def _draw(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            far, turn = self._rng.uniform(-1.0, 1.0, 2).tolist()
+            stretch = 1.0 + self._parameters.distance * far
+            veer = math.radians(100.0 * self._parameters.angle * turn)
+            self._world.set_drift(self._names[row], stretch, veer)
 
 
 class BlockedZoneParameters(Part):

@@ -95,7 +95,7 @@ def draw_tracks(file: Path, scene: Scene, track: Track, summary: Mapping[str, An
         borderaxespad=0.0,
     )
     axes.set_title(_title(summary), parse_math=False)
-    _save(figure, file)
+    save(figure, file)
 
 
 def draw_timeline(file: Path, scene: Scene, track: Track, summary: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ def draw_timeline(file: Path, scene: Scene, track: Track, summary: Mapping[str, 
         # What programs say they do is no formula.
         text.set_parse_math(False)
     panels[0].set_title(_title(summary), parse_math=False)
-    _save(figure, file)
+    save(figure, file)
 
 
 def draw_sweep(file: Path, rows: Sequence[Mapping[str, Any]], title: str, *, paper: bool = False) -> None:
@@ -165,7 +165,7 @@ def draw_sweep(file: Path, rows: Sequence[Mapping[str, Any]], title: str, *, pap
     handles.append(Line2D([], [], color=INK, linewidth=1, linestyle=":", label="means"))
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(title, fontsize="large", parse_math=False)
-    _save(figure, file)
+    save(figure, file)
 
 
 def draw_figure6(file: Path, drives: Sequence[Mapping[str, Any]]) -> None:
@@ -197,7 +197,7 @@ def draw_figure6(file: Path, drives: Sequence[Mapping[str, Any]]) -> None:
             errors.spines["top"].set_visible(False)
         panels[0][column].set_title(f"{told['speed']:g} m/s, {len(told['drives'])} seeds")
         panels[1][column].set_xlabel("time (s)")
-    _save(figure, file)
+    save(figure, file)
 
 
 def draw_steps(file: Path, told: Sequence[Mapping[str, Any]]) -> None:
@@ -221,7 +221,7 @@ def draw_steps(file: Path, told: Sequence[Mapping[str, Any]]) -> None:
         axes.set_xlabel("time (s)")
         _plain(axes)
     figure.axes[0].legend(frameon=False)
-    _save(figure, file)
+    save(figure, file)
 
 
 def draw_cost(file: Path, rows: Sequence[Mapping[str, Any]], title: str = "What a robot costs") -> None:
@@ -277,7 +277,7 @@ def draw_cost(file: Path, rows: Sequence[Mapping[str, Any]], title: str = "What 
         handles=[*handles, real_time], loc="outside lower center", ncols=3, frameon=False, fontsize="small"
     )
     figure.suptitle(title, fontsize="large", parse_math=False)
-    _save(figure, file)
+    save(figure, file)
 
 
 def completion_of(row: Mapping[str, Any]) -> float | None:
@@ -289,7 +289,12 @@ def completion_of(row: Mapping[str, Any]) -> float | None:
 # The parts of the pictures
 
 
-def _save(figure: Figure, file: Path) -> None:
+def save(figure: Figure, file: Path) -> None:
+    """Write a figure to a file.
+
+    Raises:
+        RunError: it cannot be written.
+    """
     try:
         figure.savefig(file, dpi=DPI, bbox_inches="tight", pad_inches=0.15)
     except OSError as error:

@@ -478,6 +478,9 @@ class Run:
             metrics.update(transducer.metrics())
         for acceptor in self.acceptors:
             metrics.update(acceptor.metrics())
+        if self._crowd is not None:
+            told = getattr(self._crowd[1], "metrics", None)
+            metrics.update(told() if told is not None else {})
         return {
             "scenario": self.name,
             "title": self.scenario.title,

@@ -146,6 +146,7 @@ def sweep(
     world: str | None = None,
     sets: Sequence[str] = (),
     console: Console | None = None,
+    table: bool = True,
     job: Callable[[Task], dict[str, Any]] | None = None,
 ) -> Result:
     """Run a scenario with many seeds, or go on with that.
@@ -160,6 +161,7 @@ def sweep(
         world: instead of the scenario's.
         sets: changes of the scenario, such as `robots.0.count=7`.
         console: for progress and results.
+        table: whether the results are printed.
         job: what is done for each task, `run_task` if not given.
 
     Raises:
@@ -204,7 +206,8 @@ def sweep(
     # Read back, so that the rows of a sweep that was continued are those of one that was not.
     kept = [row for seed in wanted if seed in rows and (row := parts.read(seed)) is not None]
     result = _conclude(parts.directory, scenario, source, kept, seeds)
-    _tell(console, result, len(tasks) - (seeds - len(kept)), time.perf_counter() - started)
+    if table:
+        _tell(console, result, len(tasks) - (seeds - len(kept)), time.perf_counter() - started)
     left = seeds - len(kept)
     if interrupted or lost:
         where = f"{len(kept)} of {seeds} runs are kept in {parts.directory}"

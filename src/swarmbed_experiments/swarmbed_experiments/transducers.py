@@ -6,13 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from swarmbed_core.controller import NoParameters
+from swarmbed_core.config import Part
+from swarmbed_core.controller import TICK_RATE, NoParameters
+from swarmbed_core.spec import NotNegative, Positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-    from swarmbed_core.config import Part
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.heading import Area
     from swarmbed_core.world import CarrierTruth
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 FLOOR = 0.002
 """Metres above the floor at which a carrier's feet still count as standing on it."""
+PARTS = 10
+"""Parts of a line whose errors a summary tells, from the front to the back."""
 LISTED = 100
 """Robots whose numbers a summary lists one by one."""
 
@@ -286,6 +289,83 @@ class Formation:
             "formation_error_max": self._worst,
             "formation_turn_max": self._turned if known else math.nan,
         }
+
+
+class ConvoyParameters(Part):
+    """What robots in a line keep.
+
+    Attributes:
+        distance: metres between the middles of one and the next: D of formulas (5) and (6).
+        settling: seconds at the start that the mean leaves out.
+        period: seconds from one sample of the error to the next, in the summary.
+    """
+
+    distance: Positive = 0.4
+    settling: NotNegative = 60.0
+    period: Positive = 5.0
+
+
+class Convoy:
+    """How coherent a line of robots is: the convoy study's formulas (4) to (7), and how fast its leader is.
+
+    Each robot's place is D behind the one before it, along that one's heading. The sum of formula (7) is
+    taken over the followers, and divided by all robots, as there.
+    """
+
+    Parameters: ClassVar[type[Part]] = ConvoyParameters
+
+    def __init__(self, parameters: ConvoyParameters, setting: Setting) -> None:
+        """Begin."""
+        self._parameters = parameters
+        self._start = np.array(setting.scene.robots[0].pose[:2])
+        self._last = self._start
+        self._way = 0.0
+        self._time = 0.0
+        self._errors: list[float] = []
+        self._samples: list[float] = []
+        self._sum = np.zeros(len(setting.scene.robots))
+        self._worst = 0.0
+
+    def tick(self, look: Look) -> None:
+        """Measure the errors of now."""
+        self._time = look.time
+        here = look.robots[0, :2].copy()
+        self._way += math.dist(here, self._last)
+        self._last = here
+        off = off_places(look.robots, self._parameters.distance)
+        self._errors.append(float(off.sum()) / len(off))
+        if len(self._samples) * self._parameters.period <= look.time + 1e-9:
+            self._samples.append(self._errors[-1])
+        if look.time > self._parameters.settling:
+            self._sum += off
+            self._worst = max(self._worst, float(off.max()))
+
+    def row(self) -> Mapping[str, float]:
+        """Return the error of now, and how far the leader went."""
+        return {"convoy_error": self._errors[-1] if self._errors else math.nan, "convoy_way": self._way}
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return the mean errors after the settling, speed, and the course of the error."""
+        settled = self._errors[round(self._parameters.settling * TICK_RATE) :]
+        count = max(len(settled), 1)
+        parts = np.array_split(self._sum / count, PARTS) if len(self._sum) >= PARTS else []
+        return {
+            "convoy_error": math.fsum(settled) / count if settled else math.nan,
+            "convoy_error_worst": self._worst,
+            "convoy_speed": self._way / self._time if self._time > 0 else 0.0,
+            "convoy_errors": self._samples,
+            "convoy_error_along": [float(part.mean()) for part in parts],
+        }
+
+
+def off_places(robots: FloatArray, distance: float) -> FloatArray:
+    """Return how far each robot of a line is from its place behind the one before it; the first is in it."""
+    off = np.zeros(len(robots))
+    ahead = robots[:-1]
+    dx = robots[1:, 0] - ahead[:, 0] + distance * np.cos(ahead[:, 2])
+    dy = robots[1:, 1] - ahead[:, 1] + distance * np.sin(ahead[:, 2])
+    off[1:] = np.hypot(dx, dy)
+    return off
 
 
 def _seen_from(frame: FloatArray, poses: FloatArray) -> FloatArray:

@@ -74,6 +74,9 @@ class FakeWorld(MemoryWorld):
     def set_slip(self, name, share):
         self.told.append(("set_slip", name, share))
 
+    def set_drift(self, name, stretch, veer):
+        self.told.append(("set_drift", name, stretch, veer))
+
     def set_radio_loss(self, share):
         self.told.append(("set_radio_loss", share))
 

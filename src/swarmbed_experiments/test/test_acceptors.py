@@ -1,13 +1,14 @@
 """Acceptors decide when they should, and say why."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from swarmbed_core.config import check
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.world import Contact
-from swarmbed_experiments.acceptors import Arrived, Elapsed, Retrieved, Safe
+from swarmbed_experiments.acceptors import Arrived, Coherent, Elapsed, Retrieved, Safe
 from swarmbed_experiments.frame import Stand
 
 
@@ -142,3 +143,24 @@ def test_safe_is_what_does_not_hit_hard(stage):
     hard = judge(Contact(0.5, "dots1", "dots2", 0.11))
     assert hard.stand is Stand.REJECTED
     assert hard.reason == "dots1 touched dots2 at 0.11 m/s: more than 0.1, after 0.5 s"
+
+
+def test_a_line_breaks_when_one_is_off_its_place_for_long(stage):
+    here = stage(robots=[{"count": 3, "place": {"zone": "drop"}}])
+    acceptor = make(Coherent, here, distance=0.5, limit=0.6, seconds=10.0)
+    whole = [(0.0, 0.0, 0.0), (-0.5, 0.0, 0.0), (-1.0, 0.0, 0.0)]
+    broken = [(0.0, 0.0, 0.0), (-0.5, 0.0, 0.0), (-2.0, 0.0, 0.0)]
+
+    def judge(poses, time):
+        rows = np.zeros((3, 6))
+        rows[:, :3] = poses
+        return acceptor.judge(replace(here.look(time), robots=rows), over=False)
+
+    assert judge(whole, 1.0).stand is Stand.CONTENT
+    assert judge(broken, 2.0).stand is Stand.CONTENT
+    assert judge(broken, 11.9).stand is Stand.CONTENT
+    assert judge(whole, 12.5).stand is Stand.CONTENT, "it has caught up"
+    assert judge(broken, 13.0).stand is Stand.CONTENT
+    found = judge(broken, 23.5)
+    assert found.stand is Stand.REJECTED
+    assert "dots3 is off its place by more than 0.6 m for 10 s" in found.reason

@@ -1,6 +1,7 @@
 """Generators act through the world at the world's times, by chance of their own."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_experiments.generators import (
     BlockedZone,
     DeadSensor,
+    MotionNoise,
     MovedCarrier,
     RadioLoss,
     RobotDeath,
@@ -29,6 +31,33 @@ def test_radio_loss_and_slip_hold_from_the_start(stage):
         ("set_slip", "dots1", 0.1),
         ("set_slip", "dots2", 0.1),
     ]
+
+
+def test_each_way_of_a_robot_has_an_error_of_its_own(stage):
+    here = stage()
+    generator = make(MotionNoise, here, distance=0.2, angle=0.1)
+    assert [told[:2] for told in here.world.told] == [("set_drift", "dots1"), ("set_drift", "dots2")]
+    here.world.told.clear()
+    go, stand = here.look(1.0), here.look(1.1)
+    robots = np.zeros((2, 6))
+    robots[0, 3] = 0.2
+    generator.tick(replace(go, robots=robots))
+    generator.tick(replace(go, robots=robots))
+    assert here.world.told == [], "it is on its way"
+    drawn = []
+    for _ in range(300):
+        generator.tick(replace(stand, robots=np.zeros((2, 6))))
+        generator.tick(replace(go, robots=robots))
+        drawn += here.world.told
+        here.world.told.clear()
+    assert {told[1] for told in drawn} == {"dots1"}
+    assert len(drawn) == 300
+    stretch, veer = np.array([told[2:] for told in drawn]).T
+    # 0.1 degrees a centimetre.
+    for values, middle, most in ((stretch, 1.0, 0.2), (veer, 0.0, math.radians(10.0))):
+        assert np.abs(values - middle).max() <= most
+        assert np.abs(values - middle).max() > 0.9 * most
+        assert values.mean() == pytest.approx(middle, abs=0.15 * most)
 
 
 def test_each_robot_loses_one_sensor_of_its_own(stage):

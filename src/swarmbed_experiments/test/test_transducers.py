@@ -1,19 +1,23 @@
 """Transducers measure what they say."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from swarmbed_core.config import check
 from swarmbed_core.controller import NoParameters
 from swarmbed_core.world import Contact
 from swarmbed_experiments.transducers import (
     Carriers,
     Contacts,
+    Convoy,
     Energy,
     Formation,
     Localisation,
     Messages,
     Travel,
+    off_places,
     turns,
 )
 
@@ -151,3 +155,30 @@ def test_a_formation_error_is_the_way_off_a_place(stage):
     assert part.row()["formation_error"] == pytest.approx(0.01)
     assert part.metrics()["formation_error_max"] == pytest.approx(0.03)
     assert part.metrics()["formation_turn_max"] == pytest.approx(0.0, abs=1e-9)
+
+
+def line(robots, time, here):
+    rows = np.zeros((len(robots), 6))
+    rows[:, :3] = robots
+    return replace(here.look(time), robots=rows)
+
+
+def test_the_error_of_a_convoy_is_that_of_formulas_4_to_7(stage):
+    here = stage(robots=[{"count": 3, "place": {"zone": "drop"}}])
+    measure = Convoy(
+        check({"distance": 0.5, "settling": 1.0, "period": 1.0}, Convoy.Parameters, "t"), here.setting
+    )
+    straight = [(0.0, 0.0, 0.0), (-0.5, 0.0, math.pi / 2), (-0.5, -0.5, 0.0)]
+    assert off_places(np.array(straight), 0.5) == pytest.approx([0.0, 0.0, 0.0])
+    # The second is 0.3 m to the side of its place; the third is 0.4 m farther back than its.
+    off = [(1.0, 0.0, 0.0), (0.5, 0.3, 0.0), (-0.4, 0.3, 0.0)]
+    assert off_places(np.array(off), 0.5) == pytest.approx([0.0, 0.3, 0.4])
+    for tick in range(1, 31):
+        measure.tick(line(straight if tick <= 10 else off, tick / 10, here))
+    assert measure.row()["convoy_error"] == pytest.approx(0.7 / 3)
+    found = measure.metrics()
+    assert found["convoy_error"] == pytest.approx(0.7 / 3), "the settling is left out"
+    assert found["convoy_error_worst"] == pytest.approx(0.4)
+    start = np.array(here.setting.scene.robots[0].pose[:2])
+    assert found["convoy_speed"] == pytest.approx((math.hypot(*start) + 1.0) / 3.0)
+    assert found["convoy_errors"] == pytest.approx([0.0, 0.0, 0.7 / 3, 0.7 / 3])

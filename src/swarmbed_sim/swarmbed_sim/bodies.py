@@ -49,7 +49,7 @@ FELT_GYRO, FELT_X, FELT_Y, FELT_EFFORT, FELT_HEADING = range(5)
 FELT_NUMBERS = 5
 # What `Bodies` has a row of for each robot.
 _ROWS = (
-    "rows", "drives", "numbers", "inverse", "matrix", "asked", "speeds", "travel", "slip", "lost",
+    "rows", "drives", "numbers", "inverse", "matrix", "asked", "speeds", "travel", "slip", "lost", "drift",
     "bias", "felt", "last_poses", "last_twists", "_wheel_noise", "_imu_noise", "_compass_noise",
 )  # fmt: skip
 
@@ -64,6 +64,7 @@ def command_k(
     asked: FloatArray,
     slip: FloatArray,
     lost: FloatArray,
+    drift: FloatArray,
     noise: FloatArray,
     at: int,
     v_body: FloatArray,
@@ -80,6 +81,7 @@ def command_k(
         asked: speeds that their wheels were asked for.
         slip: shares by which the wheels' way over the floor differs from their own, moved on.
         lost: the share of it that slips away besides.
+        drift: what each wheel's way is multiplied with besides.
         noise: by robot, step and wheel; of no steps for no noise.
         at: which step.
         v_body: filled for these robots.
@@ -97,7 +99,7 @@ def command_k(
             on_floor[k] = asked[i, k] if drives[i] else 0.0
         limit_k(on_floor, numbers[i, MAX_SPEED])
         for k in range(wheels):
-            on_floor[k] *= (1.0 + slip[i, k]) * (1.0 - lost[i])
+            on_floor[k] *= (1.0 + slip[i, k]) * (1.0 - lost[i]) * drift[i, k]
         body_k(inverse[i], on_floor, v_body[row])
 
 
@@ -112,6 +114,7 @@ def feel_k(
     matrix: FloatArray,
     slip: FloatArray,
     lost: FloatArray,
+    drift: FloatArray,
     wheel_noise: FloatArray,
     imu_noise: FloatArray,
     compass_noise: FloatArray,
@@ -138,6 +141,7 @@ def feel_k(
         matrix: their kinematics.
         slip: shares by which the wheels' way over the floor differs from their own.
         lost: the share of it that slips away besides.
+        drift: what each wheel's way is multiplied with besides.
         wheel_noise: by robot, step and wheel, after the numbers for the slip; of no steps for no noise.
         imu_noise: by robot and step, four numbers each.
         compass_noise: by robot and step.
@@ -169,7 +173,7 @@ def feel_k(
             else:
                 way_x, way_y, turn = twist[0] * dt, twist[1] * dt, twist[2] * dt
             for k in range(wheels):
-                grip = (1.0 + slip[i, k]) * (1.0 - lost[i])
+                grip = (1.0 + slip[i, k]) * (1.0 - lost[i]) * drift[i, k]
                 rolled = (matrix[i, k, 0] * way_x + matrix[i, k, 1] * way_y + matrix[i, k, 2] * turn) / grip
                 speeds[i, k] = (
                     matrix[i, k, 0] * twist[0] + matrix[i, k, 1] * twist[1] + matrix[i, k, 2] * twist[2]
@@ -222,6 +226,7 @@ class Bodies:
         self.travel = np.empty((0, wheels))
         self.slip = np.empty((0, wheels))
         self.lost = np.empty(0)
+        self.drift = np.empty((0, wheels))
         self.bias = np.empty(0)
         self.felt = np.empty((0, FELT_NUMBERS))
         self.last_poses = np.empty((0, 3))
@@ -245,6 +250,7 @@ class Bodies:
         self.drives[slot] = True
         self.matrix[slot, : kinematics.count] = kinematics.matrix
         self.inverse[slot, :, : kinematics.count] = kinematics.inverse
+        self.drift[slot] = 1.0
         numbers = self.numbers[slot]
         numbers[MAX_SPEED] = kinematics.max_speed
         numbers[SLIP_KEEP] = keep
@@ -305,6 +311,7 @@ class Bodies:
             self.asked,
             self.slip,
             self.lost,
+            self.drift,
             self._wheel_noise,
             self._at,
             v_body,
@@ -323,6 +330,7 @@ class Bodies:
             self.matrix,
             self.slip,
             self.lost,
+            self.drift,
             self._wheel_noise,
             self._imu_noise,
             self._compass_noise,

@@ -1,10 +1,11 @@
 """Thousands of robots as arrays: a planar world whose robots have no devices unless somebody asks for them.
 
 A crowd has a program that reads all robots' senses at once and writes what all of them shall do. Their range
-sensors have the rays and the errors of the robots' file, and sweep at its rate. What is left out is
-wheels (the bodies do what is asked within the robots' limits; no slip of their own, only `set_slip`'s),
-cameras and radios. What they sense are discs, as if all were as high as the sensors: robots (rectangular ones
-as large as they collide), and carriers' legs, but no trays.
+sensors have the rays and the errors of the robots' file, and sweep at its rate. What is left out is wheels
+(the bodies do what is asked within the robots' limits; no slip of their own, only what `set_slip` and
+`set_drift` say), cameras, and radios but for the numbers that robots tell each other. What they sense are
+discs, as if all were as high as the sensors: robots (rectangular ones as large as they collide), and
+carriers' legs, but no trays.
 """
 
 from __future__ import annotations
@@ -16,22 +17,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 from swarmbed_core.device import Zone
 from swarmbed_core.kernel import kernel
+from swarmbed_core.radio import BEACONS
 
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.parts import Beat
 from swarmbed_sim.planar_rays import RingTable, cast_all_k, err_all_k
 from swarmbed_sim.planar_world import PlanarPhysics, StaticGrid
-from swarmbed_sim.sim_world import SimWorld
+from swarmbed_sim.sim_world import SimWorld, check_drift
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.heading import Area, Zones
     from swarmbed_core.scene import Scene
-    from swarmbed_core.spec import RangeRing, RobotSpec
+    from swarmbed_core.spec import Radio, RangeRing, RobotSpec
 
     from swarmbed_sim.physics import BoolArray
+
+    IntArray = NDArray[np.int64]
 
 CELL = 1.2
 """Metres of a cell of the grid for rays; tried from 0.5 to 3.5 at one robot on a square metre."""
@@ -50,12 +55,14 @@ class Senses:
     headings: FloatArray
     zones: FloatArray
     twists: FloatArray
+    air: Air
 
 
 @kernel
 def obey_k(
     asked: FloatArray,
     kept: FloatArray,
+    drift: FloatArray,
     alive: BoolArray,
     speed: float,
     yaw_rate: float,
@@ -72,8 +79,76 @@ def obey_k(
         share = kept[i]
         if size2 > speed * speed:
             share *= speed / math.sqrt(size2)
+        share *= drift[i, 0]
         v_body[i, 0], v_body[i, 1] = share * vx, share * vy
         v_body[i, 2] = kept[i] * min(max(omega, -yaw_rate), yaw_rate)
+        v_body[i, 2] += drift[i, 1] * math.hypot(v_body[i, 0], v_body[i, 1])
+
+
+@kernel
+def heard_k(
+    poses: FloatArray,
+    alive: BoolArray,
+    of: IntArray,
+    words: FloatArray,
+    reach: float,
+    fate: FloatArray,
+    loss: float,
+    out: FloatArray,
+) -> int:
+    """Write what each robot hears of one other; return how many messages within reach were lost."""
+    lost = 0
+    for i in range(of.shape[0]):
+        j = of[i]
+        out[i] = math.nan
+        if j < 0 or j == i or j >= words.shape[0] or not (alive[i] and alive[j]):
+            continue
+        if math.hypot(poses[j, 0] - poses[i, 0], poses[j, 1] - poses[i, 1]) > reach:
+            continue
+        if loss > 0.0 and fate[i] < loss:
+            lost += 1
+            continue
+        out[i] = words[j]
+    return lost
+
+
+class Air:
+    """What the robots of a crowd tell each other; a `CrowdAir`."""
+
+    def __init__(
+        self, crowd: PlanarCrowd, radio: Radio | None, loss: float | None, rng: np.random.Generator
+    ) -> None:
+        """Give all robots their radio.
+
+        Args:
+            crowd: the robots.
+            radio: theirs, None if they have none: then nobody hears anybody.
+            loss: share of the receptions that fail, if not the radio's.
+            rng: of what is lost.
+        """
+        self._crowd = crowd
+        self._reach = -1.0 if radio is None else radio.range_max
+        self.loss = 0.0 if radio is None else radio.loss if loss is None else loss
+        self._rng = rng
+        self._words = np.full((crowd.count, 1), math.nan)
+        self._fate = np.empty(crowd.count)
+        self.counts = {"sent": 0, "heard": 0, "lost": 0}
+
+    def say(self, words: FloatArray) -> None:
+        """Send these numbers, a row for each robot, until others are said."""
+        self._words = words.copy()
+        self.counts["sent"] += int(self._crowd.alive.sum())
+
+    def heard(self, of: IntArray) -> FloatArray:
+        """Return what each robot hears now of one other."""
+        if self.loss > 0.0:
+            self._rng.random(out=self._fate)
+        out = np.empty((len(of), self._words.shape[1]))
+        crowd = self._crowd
+        lost = heard_k(crowd.poses, crowd.alive, of, self._words, self._reach, self._fate, self.loss, out)
+        self.counts["lost"] += lost
+        self.counts["heard"] += int(np.isfinite(out[:, 0]).sum())
+        return out
 
 
 class _Ring:
@@ -181,7 +256,7 @@ class PlanarCrowd:
     """
 
     def __init__(self, world: PlanarCrowdWorld, seeds: Sequence[np.random.SeedSequence]) -> None:
-        """Make the senses of all robots; `seeds` are of the compasses and of each ring."""
+        """Make the senses of all robots; `seeds` are of the compasses, of each ring, and of the radio."""
         self._world = world
         physics = world.physics
         self.spec: RobotSpec = world.scene.robots[0].spec
@@ -189,10 +264,12 @@ class PlanarCrowd:
         self.v_body = np.zeros((self.count, 3))
         self.alive = np.ones(self.count, dtype=np.bool_)
         self.kept = np.ones(self.count)
+        self.drift = np.zeros((self.count, 2))
+        self.drift[:, 0] = 1.0
         noise = world.scene.scenario.noise
         self.rings = [
             _Ring(ring, physics, np.random.Generator(np.random.SFC64(seed)) if noise else None)
-            for ring, seed in zip(self.spec.ranges, seeds[_RINGS:], strict=True)
+            for ring, seed in zip(self.spec.ranges, seeds[_RINGS:-1], strict=True)
         ]
         self._angles = np.array([angle for ring in self.spec.ranges for angle in ring.angles])
         self._seen = Seen(physics)
@@ -200,12 +277,20 @@ class PlanarCrowd:
         self._compass = self.spec.compass
         self._sigma = self._compass.sigma if self._compass is not None and noise else 0.0
         self._key = seeds[_COMPASS].generate_state(2, np.uint64)
+        radio = next((item for item in self.spec.radios if item.kind not in BEACONS), None)
+        fate = np.random.Generator(np.random.SFC64(seeds[-1]))
+        self.air = Air(self, radio, world.scene.scenario.radio.loss, fate)
         self._senses: Senses | None = None
+
+    @property
+    def poses(self) -> FloatArray:
+        """Return where all are."""
+        return self._world.physics.poses
 
     def obey(self, v_body: FloatArray) -> None:
         """Write what the drives try to do in the next step."""
         limits = self.spec.limits
-        obey_k(self.v_body, self.kept, self.alive, limits.speed, limits.yaw_rate, v_body)
+        obey_k(self.v_body, self.kept, self.drift, self.alive, limits.speed, limits.yaw_rate, v_body)
 
     def sweep(self, now: float) -> None:
         """Let the sensors measure that are due."""
@@ -230,7 +315,9 @@ class PlanarCrowd:
             else:
                 ranges = np.concatenate(rings, axis=1) if rings else np.empty((self.count, 0))
             zones = zones_of(physics.poses, self._zones)
-            self._senses = Senses(now, ranges, self._angles, self._headings(), zones, physics.twists)
+            self._senses = Senses(
+                now, ranges, self._angles, self._headings(), zones, physics.twists, self.air
+            )
         return self._senses
 
     def _headings(self) -> FloatArray:
@@ -277,7 +364,7 @@ class PlanarCrowdWorld(SimWorld):
             self,
             [
                 np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, row, part))
-                for part in range(_RINGS + rings)
+                for part in range(_RINGS + rings + 1)
             ],
         )
         self._crowd.sweep(0.0)
@@ -332,3 +419,26 @@ class PlanarCrowdWorld(SimWorld):
             message = f"slip {share} of {name}: 0 is none, and below 1 is right"
             raise SimError(message)
         self._crowd.kept[row] = 1.0 - share
+
+    def set_drift(self, name: str, stretch: float, veer: float) -> None:
+        """Let a robot go `stretch` times as far as it shall, and turn `veer` rad a metre, from now on.
+
+        Raises:
+            SimError: there is no such robot, or it could not drive like that.
+        """
+        row = self._row(name)
+        check_drift(name, stretch, veer)
+        self._crowd.drift[row] = stretch, veer
+
+    def set_radio_loss(self, share: float) -> None:
+        """Lose this share of all receptions from now on.
+
+        Raises:
+            SimError: it is no share.
+        """
+        super().set_radio_loss(share)
+        self._crowd.air.loss = share
+
+    def messages(self) -> Mapping[str, int]:
+        """Return how many messages were `sent`, `heard` and `lost`."""
+        return dict(self._crowd.air.counts)

@@ -13,6 +13,7 @@ Radios lose packets as the scenario has it, and images are as late as they are o
 
 from __future__ import annotations
 
+import math
 from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -79,6 +80,8 @@ _SIGHTS = 1001
 
 # What a `SimWorld` has a row of for each robot.
 _ROWS = ("v_body", "driven", "platforms", "_power_numbers", "_metered", "_energy", "_watts")
+MOST_STRETCH = 10.0
+"""How much farther than its wheels say a robot can get."""
 
 
 class SimWorld:
@@ -439,6 +442,29 @@ class SimWorld:
         motors = self._motors[name]
         motors.bodies.lost[motors.slot] = share
 
+    def set_drift(self, name: str, stretch: float, veer: float) -> None:
+        """Let a robot go `stretch` times as far as its wheels say, and turn `veer` rad a metre, from now on.
+
+        Raises:
+            SimError: there is no such robot, or it could not drive like that.
+        """
+        self._row(name)
+        check_drift(name, stretch, veer)
+        drive = self.device(name).spec.drive
+        motors = self._motors[name]
+        bodies, slot = motors.bodies, motors.slot
+        if veer and drive.kind != "differential":
+            message = f"drift of {name}: only robots with two wheels veer"
+            raise SimError(message)
+        bodies.drift[slot] = stretch
+        if veer:
+            wheels = bodies.matrix[slot, :2]
+            bodies.drift[slot, :2] *= 1.0 + veer * wheels[:, 2] / wheels[:, 0]
+            if (bodies.drift[slot] <= 0).any():
+                bodies.drift[slot] = 1.0
+                message = f"veer {veer} rad/m of {name}: a wheel would roll backwards"
+                raise SimError(message)
+
     def set_radio_loss(self, share: float) -> None:
         """Lose this share of all receptions from now on.
 
@@ -718,6 +744,19 @@ class SimWorld:
             medium = radio if self._noise else radio.model_copy(update=exact)
             air = self._airs[radio] = Air(medium, rng, names, members, self._loss)
         return air.add(self, life)
+
+
+def check_drift(name: str, stretch: float, veer: float) -> None:
+    """Accept a drift that a robot could have.
+
+    Raises:
+        SimError: it could not.
+    """
+    if not (0 < stretch <= MOST_STRETCH and math.isfinite(veer)):
+        message = (
+            f"drift {stretch}, {veer} of {name}: above 0 and up to {MOST_STRETCH:g}, and any veer, are right"
+        )
+        raise SimError(message)
 
 
 def _size_of(body: Body) -> tuple[float, float, float, float]:

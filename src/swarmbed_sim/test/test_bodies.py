@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from swarmbed_core.spec import RobotSpec
+from swarmbed_sim.errors import SimError
 
 DOTS = RobotSpec.load("dots")
 
@@ -63,6 +64,32 @@ def test_a_share_of_the_way_slips_away(world):
     assert w.truth()[:, 0] == pytest.approx([-0.2, 0.0])
     one, two = (w.device(name).motors.read().travel for name in w.names)
     assert one == pytest.approx(two)
+
+
+def test_who_drifts_counts_what_its_wheels_did(world):
+    w = world([(-2.0, -1.0, 0.0), (-2.0, 1.0, 0.0)], kind="pioneer3dx", noise=False)
+    w.set_drift("pioneer3dx1", 1.2, 0.4)
+    for name in w.names:
+        w.device(name).motors.drive(np.array([0.2, 0.2]))
+    w.run(8.0)
+    drifted, straight = w.truth()
+    way = straight[0] + 2.0
+    assert drifted[2] == pytest.approx(0.4 * 1.2 * way, rel=0.01)
+    assert drifted[0] + 2.0 == pytest.approx(math.sin(drifted[2]) / 0.4, rel=0.01)
+    one, two = (w.device(name).motors.read().travel for name in w.names)
+    assert one == pytest.approx(two, rel=0.01)
+    w.set_drift("pioneer3dx1", 1.0, 0.0)
+    before = w.truth()[0, 2]
+    w.run(2.0)
+    assert w.truth()[0, 2] == pytest.approx(before, abs=1e-3)
+
+
+def test_no_such_drift(world):
+    w = world([(0.0, 0.0, 0.0)])
+    w.set_drift("dots1", 1.1, 0.0)
+    for stretch, veer, told in ((1.0, 0.1, "only robots with two wheels veer"), (0.0, 0.0, "drift 0")):
+        with pytest.raises(SimError, match=told):
+            w.set_drift("dots1", stretch, veer)
 
 
 def test_standing_wheels_count_nothing_though_sensors_are_noisy(world):

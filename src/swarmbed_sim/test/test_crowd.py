@@ -242,3 +242,72 @@ def test_thousands_of_robots_run(count, arena, seconds):
     assert world.physics.deepest_overlap < 1e-3
     assert world.truth()[:, 3].mean() > 0.02
     assert np.isfinite(world.crowd().senses().ranges).mean() > 0.5
+
+
+def line_of_cars(count=3, **more):
+    place = {"line": {"start": [0.0, 0.0, 0.0], "spacing": 1.0}}
+    robots = [{"kind": "convoy_car", "count": count, "crowd": True, "place": place}]
+    return crowd_of(arena="empty", noise=False, **{"robots": robots, **more})
+
+
+def test_who_drifts_goes_another_way_than_it_shall():
+    world = line_of_cars()
+    world.set_drift("convoy_car2", 1.2, 0.5)
+    world.crowd().v_body[:] = (0.2, 0.0, 0.0)
+    for _ in range(500):
+        world.step()
+    one, other, third = world.physics.poses
+    way = one[0]
+    assert one[1] == one[2] == 0.0
+    assert third[0] == pytest.approx(way - 2.0)
+    # But for the beginning, in which all of them become faster.
+    assert other[2] == pytest.approx(0.5 * 1.2 * way, rel=0.05)
+    radius = 1 / 0.5
+    assert other[0] + 1.0 == pytest.approx(radius * math.sin(other[2]), rel=0.05)
+    assert other[1] == pytest.approx(radius * (1 - math.cos(other[2])), rel=0.1)
+    world.crowd().v_body[:] = (0.0, 0.0, 1.0)
+    before = world.physics.poses[:, 2].copy()
+    for _ in range(200):
+        world.step()
+    turned = world.physics.poses[:, 2] - before
+    assert turned[1] == pytest.approx(turned[0], rel=0.01), "who turns where it stands does not drift"
+
+
+@pytest.mark.parametrize("drift", [(0.0, 0.0), (11.0, 0.0), (math.nan, 0.0), (1.0, math.inf)])
+def test_no_such_drift(drift):
+    with pytest.raises(SimError, match=r"drift .* of convoy_car1: above 0"):
+        line_of_cars().set_drift("convoy_car1", *drift)
+
+
+def test_robots_hear_whom_they_listen_to_within_reach():
+    world = line_of_cars(count=4)
+    air = world.crowd().senses().air
+    assert np.isnan(air.heard(np.array([1, 0, 3, 2]))).all()
+    air.say(np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0], [4.0, 40.0]]))
+    # One metre from one to the next, and 1.5 m of reach.
+    heard = air.heard(np.array([1, 3, -1, 3]))
+    assert heard[0].tolist() == [2.0, 20.0]
+    assert np.isnan(heard[1:]).all(), "too far, nobody, itself"
+    world.kill("convoy_car2")
+    assert np.isnan(air.heard(np.array([1, 0, 1, 2]))[:3]).all()
+    assert world.messages() == {"sent": 4, "heard": 2, "lost": 0}
+    air.say(np.zeros((4, 2)))
+    assert world.messages()["sent"] == 7
+
+
+def test_messages_get_lost_by_chance_of_their_own():
+    counts = []
+    for _ in range(2):
+        world = line_of_cars(count=40, radio={"loss": 0.25})
+        air = world.crowd().senses().air
+        air.say(np.ones((40, 1)))
+        for _ in range(100):
+            air.heard(np.arange(40) - 1)
+        counts.append(world.messages())
+    assert counts[0] == counts[1]
+    assert counts[0]["heard"] + counts[0]["lost"] == 3900
+    assert counts[0]["lost"] == pytest.approx(975, rel=0.1)
+    world.set_radio_loss(1.0)
+    assert np.isnan(air.heard(np.arange(40) - 1)).all()
+    with pytest.raises(SimError, match="radio loss 2"):
+        world.set_radio_loss(2)

@@ -1,0 +1,433 @@
+"""A convoy: robots in a line, each after the one before it, without anybody who sees them all.
+
+The study "Robot-in-the-loop simulation for cooperative robotic systems" (4.1) has it so. Robots go by rounds.
+A robot knows from a message by how much the one before it has turned, gone and adjusted, works out where that
+one is now, turns there (formula 1) and goes as far as leaves the distance (formula 2); then it makes sure
+that it faces that one, looking around until it sees it, and tells its neighbours what it did. It begins a
+round when the one before it has ended that round, and the one behind it the round before. The first goes
+straight on, and turns where its distance sensors see something.
+
+`adjust: find` is the study's way: a robot that sees the one ahead is content. With `centre` it looks for both
+edges of that one and faces the middle between them. How the one ahead is turned is reckoned on by formula 3,
+whose errors add up; `trust` is ours: where the one ahead went, which the robot knows then, tells it too.
+
+One kernel does the next bit of a round for one robot; for a crowd it is called for one after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+
+import numpy as np
+from pydantic import Field
+from swarmbed_core.config import Part
+from swarmbed_core.controller import TICK_RATE
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.kernel import kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from swarmbed_core.controller import CrowdSenses
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.robot import Robot
+    from swarmbed_core.spec import RobotSpec
+
+TICK: Final = 1.0 / TICK_RATE
+WAIT, TURN, GO, LOOK, SEARCH, LEFT_EDGE, RIGHT_EDGE, FACE = range(8)
+"""What a robot does."""
+# What `state` has of each robot: what it does; rounds that it has ended; of the last of them: by how much
+# it has turned, gone, adjusted; how the one ahead is turned against it, and how far its middle is; what is
+# left of its way or turn, and how fast it goes and turns; of its search: how far it has turned since it
+# began, where the left edge is, what it saw, and which way it looks; then where the one ahead was, what it
+# has counted, on which side it is, and how far the one ahead should be now.
+DOING, ROUND, ALPHA, WAY, BETA, DELTA, AWAY = range(7)
+LEFT, SPEED, RATE, TURNED, EDGE, SAW, LOOKED = range(7, 14)
+BEFORE, ADJUSTED, LOST, SIDE, AWAITED = range(14, 19)
+COLUMNS: Final = 19
+WORDS: Final = 4
+"""What a robot tells: rounds, and the last one's turn, way and adjustment."""
+# What `numbers` holds.
+(
+    _DISTANCE,
+    _STEP,
+    _TOP,
+    _TOP_RATE,
+    _SCAN,
+    _ACCEL,
+    _YAW_ACCEL,
+    _SIZE,
+    _REACH,
+    _CLOSE,
+    _CENTRE,
+    _TRUST,
+    _CLEAR,
+) = range(13)
+
+NEAR: Final = 0.002
+ALIGNED: Final = 0.006
+"""Metres and radians that a way and a turn may be short."""
+EASE: Final = 1.6
+"""Ticks in which what is left of a way would be gone."""
+SIDES: Final = (1.0, -1.0, math.pi, -math.pi)
+"""Radians to which a search goes, one after the other."""
+NEARER: Final = 0.2
+FARTHER: Final = 0.3
+"""Metres by which the one ahead may be nearer and farther than it should be."""
+SHOWS: Final = 0.05
+"""Metres that the one ahead has to go to show how it is turned."""
+
+
+@kernel
+def wrap_k(angle: float) -> float:
+    """Return the same direction within half a turn."""
+    return angle - 2.0 * math.pi * math.floor(angle / (2.0 * math.pi) + 0.5)
+
+
+@kernel
+def next_speed_k(left: float, top: float) -> float:
+    """Return how fast to go for the next tick if so much is left."""
+    return math.copysign(min(top, abs(left) / (EASE * TICK)), left)
+
+
+@kernel
+def reached_k(before: float, asked: float, acceleration: float) -> float:
+    """Return the speed after a tick in which another one is asked for."""
+    return before + min(max(asked - before, -acceleration * TICK), acceleration * TICK)
+
+
+@kernel
+def passed_k(before: float, after: float, acceleration: float) -> float:
+    """Return what passes in a tick in which the drives go from one speed to another, and on with that."""
+    ramp = abs(after - before) / acceleration
+    return 0.5 * (before + after) * ramp + after * (TICK - ramp)
+
+
+@kernel
+def round_k(
+    state: FloatArray,
+    ahead: FloatArray,
+    behind: FloatArray,
+    first: bool,
+    last: bool,
+    gaps: FloatArray,
+    draw: float,
+    numbers: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Do one robot's next tick.
+
+    Args:
+        state: the robot's; moved on.
+        ahead: what the one ahead last told.
+        behind: what the one behind last told.
+        first: whether there is none ahead.
+        last: whether there is none behind.
+        gaps: what its sensors see ahead, to the left and to the right; inf for nothing.
+        draw: a number from [0, 1).
+        numbers: see `Convoy`.
+        out: the speed and the rate that it shall have; written.
+    """
+    # What it did in the tick that is over; the drives hold what was asked for.
+    doing = int(state[DOING])
+    out[0] = out[1] = 0.0
+    seen = gaps[0] <= numbers[_REACH]
+    # Only what is about where the one ahead should be is taken for it.
+    off = gaps[0] + numbers[_SIZE] - state[AWAITED]
+    seen = seen and -NEARER < off < FARTHER
+    if doing == WAIT:
+        ready = last or behind[0] >= state[ROUND]
+        if first and ready:
+            clear = min(gaps[0], gaps[1], gaps[2]) > numbers[_CLEAR]
+            if clear:
+                state[SIDE] = 0.0
+                state[ALPHA], state[WAY] = 0.0, numbers[_STEP]
+            else:
+                if state[SIDE] == 0.0:
+                    state[SIDE] = 1.0 if gaps[1] > gaps[2] or (gaps[1] == gaps[2] and draw < 0.5) else -1.0
+                state[ALPHA] = state[SIDE] * (0.35 + 0.35 * draw)
+                state[WAY] = numbers[_STEP] if gaps[0] > numbers[_CLEAR] + numbers[_STEP] else 0.0
+            state[LEFT] = state[ALPHA]
+            doing = TURN
+        elif not first and ready and ahead[0] > state[ROUND]:
+            # Formulas (1) and (2), with the two-argument tangent for all directions.
+            direction = ahead[1] + state[DELTA]
+            x = state[AWAY] + ahead[2] * math.cos(direction)
+            y = ahead[2] * math.sin(direction)
+            state[BEFORE] = state[AWAY]
+            state[ALPHA] = math.atan2(y, x)
+            state[WAY] = math.hypot(x, y) - numbers[_DISTANCE]
+            state[AWAITED] = numbers[_DISTANCE]
+            state[LEFT] = state[ALPHA]
+            doing = TURN
+    if doing == TURN:
+        if abs(state[LEFT]) < ALIGNED:
+            state[LEFT] = state[WAY]
+            doing = GO
+        else:
+            out[1] = next_speed_k(state[LEFT], numbers[_TOP_RATE])
+    if doing == GO:
+        # Avoiding comes first: what is too near ends the way.
+        if state[LEFT] > 0.0 and gaps[0] < numbers[_CLOSE]:
+            state[WAY] -= state[LEFT]
+            state[AWAITED] += state[LEFT]
+            state[LEFT] = 0.0
+        if abs(state[LEFT]) < NEAR:
+            state[BETA] = state[TURNED] = 0.0
+            doing = LOOK
+        else:
+            out[0] = next_speed_k(state[LEFT], numbers[_TOP])
+    elif doing == LOOK:
+        # It stands, and its sensors have seen that.
+        state[SIDE] = state[SIDE] if first else 0.0
+        state[LOOKED] = 0.0
+        state[SAW] = gaps[0]
+        if first:
+            state[ROUND] += 1.0
+            doing = WAIT
+        elif not seen:
+            state[ADJUSTED] += 1.0
+            doing = SEARCH
+        elif numbers[_CENTRE] > 0.0:
+            state[ADJUSTED] += 1.0
+            doing = LEFT_EDGE
+        else:
+            doing = FACE
+            state[LEFT] = 0.0
+    if doing == SEARCH:
+        goal = SIDES[int(state[LOOKED])]
+        if seen:
+            state[SAW] = gaps[0]
+            if numbers[_CENTRE] > 0.0:
+                doing = LEFT_EDGE
+            else:
+                doing = FACE
+                state[LEFT] = 0.0
+        elif (goal - state[TURNED]) * math.copysign(1.0, goal) <= 0.0:
+            state[LOOKED] += 1.0
+            if int(state[LOOKED]) >= len(SIDES):
+                # Nobody to be seen: it trusts what it has worked out.
+                state[LOST] += 1.0
+                state[SAW] = math.inf
+                state[LEFT] = -state[TURNED]
+                doing = FACE
+            else:
+                out[1] = math.copysign(numbers[_SCAN], SIDES[int(state[LOOKED])])
+        else:
+            out[1] = math.copysign(numbers[_SCAN], goal)
+    if doing == LEFT_EDGE:
+        if seen:
+            state[SAW] = min(state[SAW], gaps[0])
+            out[1] = numbers[_SCAN]
+        else:
+            # The edge was between this sweep and the one before.
+            state[EDGE] = state[TURNED]
+            doing = RIGHT_EDGE
+            out[1] = -numbers[_SCAN]
+            state[SIDE] = 0.0
+    elif doing == RIGHT_EDGE:
+        if seen:
+            state[SIDE] = 1.0
+            state[SAW] = min(state[SAW], gaps[0])
+        if seen or state[SIDE] == 0.0:
+            out[1] = -numbers[_SCAN]
+            if state[EDGE] - state[TURNED] > 1.5 * math.pi:
+                state[LEFT] = 0.0
+                doing = FACE
+        else:
+            state[LEFT] = 0.5 * (state[EDGE] + state[TURNED]) - state[TURNED]
+            doing = FACE
+    if doing == FACE:
+        if abs(state[LEFT]) < ALIGNED:
+            conclude_k(state, ahead, numbers)
+            doing = WAIT
+        else:
+            out[1] = next_speed_k(state[LEFT], numbers[_TOP_RATE])
+    state[DOING] = doing
+    # What the next tick will have done.
+    speed = reached_k(state[SPEED], out[0], numbers[_ACCEL])
+    rate = reached_k(state[RATE], out[1], numbers[_YAW_ACCEL])
+    went = passed_k(state[SPEED], speed, numbers[_ACCEL])
+    turned = passed_k(state[RATE], rate, numbers[_YAW_ACCEL])
+    state[SPEED], state[RATE] = speed, rate
+    if doing == GO:
+        state[LEFT] -= went
+    elif doing == TURN:
+        state[LEFT] -= turned
+    elif doing == FACE:
+        state[LEFT] -= turned
+        state[TURNED] += turned
+    else:
+        state[TURNED] += turned
+
+
+@kernel
+def conclude_k(state: FloatArray, ahead: FloatArray, numbers: FloatArray) -> None:
+    """End a round: note where the one ahead is and how it is turned, by formula 3 and by where it went."""
+    state[BETA] = state[TURNED]
+    if state[SAW] <= numbers[_REACH]:
+        state[AWAY] = state[SAW] + numbers[_SIZE]
+    else:
+        state[AWAY] = state[AWAITED]
+    faces = state[ALPHA] + state[BETA]
+    delta = state[DELTA] + ahead[1] + ahead[3] - faces
+    if numbers[_TRUST] > 0.0 and state[SAW] <= numbers[_REACH]:
+        x = state[WAY] * math.cos(state[ALPHA]) + state[AWAY] * math.cos(faces) - state[BEFORE]
+        y = state[WAY] * math.sin(state[ALPHA]) + state[AWAY] * math.sin(faces)
+        if math.hypot(x, y) > SHOWS:
+            went = math.atan2(y, x) if ahead[2] > 0.0 else math.atan2(-y, -x)
+            delta += numbers[_TRUST] * wrap_k(went + ahead[3] - faces - delta)
+    state[DELTA] = wrap_k(delta)
+    state[ROUND] += 1.0
+
+
+@kernel
+def convoy_k(
+    states: FloatArray,
+    heard_ahead: FloatArray,
+    heard_behind: FloatArray,
+    known_ahead: FloatArray,
+    known_behind: FloatArray,
+    ranges: FloatArray,
+    sensors: FloatArray,
+    draw: float,
+    numbers: FloatArray,
+    words: FloatArray,
+    v_body: FloatArray,
+) -> None:
+    """Do the next tick of all robots; what was not heard is as it was when it last was."""
+    count = states.shape[0]
+    gaps = np.empty(3)
+    out = np.empty(2)
+    for i in range(count):
+        if math.isfinite(heard_ahead[i, 0]):
+            known_ahead[i] = heard_ahead[i]
+        if math.isfinite(heard_behind[i, 0]):
+            known_behind[i] = heard_behind[i]
+        for k in range(3):
+            gaps[k] = math.inf if sensors[k] < 0 else ranges[i, int(sensors[k])]
+        round_k(states[i], known_ahead[i], known_behind[i], i == 0, i == count - 1, gaps, draw, numbers, out)
+        words[i, 0], words[i, 1] = states[i, ROUND], states[i, ALPHA]
+        words[i, 2], words[i, 3] = states[i, WAY], states[i, BETA]
+        v_body[i, 0], v_body[i, 1], v_body[i, 2] = out[0], 0.0, out[1]
+
+
+class ConvoyParameters(Part):
+    """How a convoy goes.
+
+    Attributes:
+        distance: metres between the middles of one robot and the next: D of formula 2.
+        step: metres that the first goes in a round.
+        adjust: how a robot makes sure that it faces the one ahead.
+        clear: metres that the first keeps from what it sees.
+        scan: rad/s at which a robot looks around.
+        trust: share by which where the one ahead went is believed, against formula 3.
+    """
+
+    distance: Annotated[float, Field(gt=0, le=2)] = 0.4
+    step: Annotated[float, Field(gt=0, le=1)] = 0.2
+    adjust: Literal["find", "centre"] = "centre"
+    clear: Annotated[float, Field(gt=0, le=2)] = 0.45
+    scan: Annotated[float, Field(gt=0, le=3)] = 0.8
+    trust: Annotated[float, Field(ge=0, le=1)] = 0.7
+
+
+class Convoy:
+    """A convoy; for now in the form for many robots alone."""
+
+    Parameters: ClassVar[type[Part]] = ConvoyParameters
+
+    def __init__(self, robot: Robot, parameters: ConvoyParameters, rng: np.random.Generator) -> None:  # noqa: ARG002 - there is no use for them
+        """Refuse.
+
+        Raises:
+            ConfigError: always.
+        """
+        message = "controller convoy: drives crowds; say `crowd: true` of the robots"
+        raise ConfigError(message)
+
+    @staticmethod
+    def crowd(
+        spec: RobotSpec, parameters: ConvoyParameters, count: int, rng: np.random.Generator
+    ) -> ConvoyCrowd:
+        """Return the program of `count` robots, the first of which leads."""
+        return ConvoyCrowd(spec, parameters, count, rng)
+
+
+class ConvoyCrowd:
+    """The program of all robots of a convoy; a `CrowdProgram`."""
+
+    def __init__(
+        self, spec: RobotSpec, parameters: ConvoyParameters, count: int, rng: np.random.Generator
+    ) -> None:
+        """Line up: every robot stands at its distance behind the one before it.
+
+        Raises:
+            ConfigError: robots of this kind cannot see ahead.
+        """
+        self._sensors = _sensors_of(spec)
+        ring = spec.ranges[0]
+        limits = spec.limits
+        self._rng = rng
+        self._states = np.zeros((count, COLUMNS))
+        self._states[:, AWAY] = parameters.distance
+        self._ahead = np.arange(count) - 1
+        self._behind = np.where(np.arange(count) < count - 1, np.arange(count) + 1, -1)
+        self._known = (np.zeros((count, WORDS)), np.zeros((count, WORDS)))
+        self._words = np.zeros((count, WORDS))
+        numbers = self._numbers = np.zeros(13)
+        numbers[_DISTANCE], numbers[_STEP] = parameters.distance, parameters.step
+        numbers[_TOP], numbers[_TOP_RATE] = limits.speed, limits.yaw_rate
+        numbers[_SCAN] = min(parameters.scan, limits.yaw_rate)
+        numbers[_ACCEL], numbers[_YAW_ACCEL] = limits.acceleration, limits.yaw_acceleration
+        # From what a sensor reads to the middle of what it sees.
+        numbers[_SIZE] = ring.mount_radius + spec.body.bounding_radius
+        numbers[_REACH] = ring.range_max
+        numbers[_CLOSE] = 0.25 * max(parameters.distance - numbers[_SIZE], 0.0)
+        numbers[_CENTRE] = 1.0 if parameters.adjust == "centre" else 0.0
+        numbers[_TRUST], numbers[_CLEAR] = parameters.trust, parameters.clear
+
+    def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
+        """Hear the neighbours, do what is next, and tell them."""
+        air = senses.air
+        convoy_k(
+            self._states,
+            air.heard(self._ahead),
+            air.heard(self._behind),
+            *self._known,
+            senses.ranges,
+            self._sensors,
+            self._rng.random(),
+            self._numbers,
+            self._words,
+            v_body,
+        )
+        air.say(self._words)
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return how often robots had to adjust, and how often they saw nobody."""
+        states, followers = self._states, max(len(self._states) - 1, 1)
+        return {
+            "convoy_rounds": float(states[0, ROUND]),
+            "convoy_adjustments_per_robot": float(states[1:, ADJUSTED].sum()) / followers,
+            "convoy_lost": int(states[1:, LOST].sum()),
+        }
+
+
+def _sensors_of(spec: RobotSpec) -> FloatArray:
+    """Return the sensors that look ahead, to the left and to the right; -1 for none.
+
+    Raises:
+        ConfigError: none looks ahead.
+    """
+    angles = [angle for ring in spec.ranges for angle in ring.angles]
+    found = [-1.0] * 3
+    for side, (low, high) in enumerate(((-0.1, 0.1), (0.1, 1.6), (-1.6, -0.1))):
+        near = [(abs(angle), k) for k, angle in enumerate(angles) if low <= angle <= high]
+        if near:
+            found[side] = float(min(near)[1])
+    if found[0] < 0:
+        message = f"controller convoy: no distance sensor of a {spec.kind} looks ahead"
+        raise ConfigError(message)
+    return np.array(found)

@@ -1,0 +1,86 @@
+"""What a study is made of: cells, each one scenario with some changes, run with several seeds.
+
+A cell is a sweep with a directory of its own, so that a study which was stopped goes on where it was, on all
+cores, and its runs are those that `swarmbed sweep` would make.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from swarmbed_experiments.sweep import sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+    from swarmbed_core.geometry import FloatArray
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scenario with changes, and how many seeds it is run with.
+
+    Attributes:
+        name: for people.
+        scenario: a name from config/scenarios.
+        sets: changes, such as `robots.0.count=7`.
+        seeds: how many.
+    """
+
+    name: str
+    scenario: str
+    sets: tuple[str, ...]
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a cell's runs have found out."""
+
+    cell: Cell
+    rows: list[dict[str, Any]]
+
+    def values(self, metric: str) -> FloatArray:
+        """Return one number of each run that has it."""
+        found = [row[metric] for row in self.rows if isinstance(row.get(metric), int | float)]
+        return np.array([value for value in found if math.isfinite(value)], dtype=np.float64)
+
+    def mean(self, metric: str) -> float:
+        """Return the mean of a number over the runs, NaN if none has it."""
+        values = self.values(metric)
+        return float(values.mean()) if len(values) else math.nan
+
+    def series(self, metric: str) -> list[FloatArray]:
+        """Return what is a list of numbers in each run."""
+        return [np.array(json.loads(row[metric]), dtype=np.float64) for row in self.rows if metric in row]
+
+    @property
+    def accepted(self) -> float:
+        """Return the share of the runs that were accepted."""
+        accepted = sum(1 for row in self.rows if row["verdict"] == "accepted")
+        return accepted / max(len(self.rows), 1)
+
+
+def work(cells: Sequence[Cell], console: Console, workers: int | None = None) -> list[Found]:
+    """Run all cells, or what is left of them, and return what they found out.
+
+    Raises:
+        ConfigError: a scenario is wrong.
+        RunError: results cannot be written.
+        KeyboardInterrupt: somebody pressed Ctrl-C; what was done by then is kept.
+    """
+    found = []
+    for number, cell in enumerate(cells, start=1):
+        text = f"{number} of {len(cells)}: {cell.name}, {cell.seeds} runs"
+        console.print(text, markup=False, highlight=False)
+        result = sweep(
+            cell.scenario, seeds=cell.seeds, workers=workers, sets=cell.sets, console=console, table=False
+        )
+        found.append(Found(cell, result.rows))
+    return found

@@ -1,0 +1,173 @@
+"""The convoy of "Robot-in-the-loop simulation for cooperative robotic systems": figures 9, 10 and 11.
+
+Three ways to follow are run side by side: the study's, with formulas (1) to (3); the same, but facing the
+middle of the one ahead; and ours, which also looks where that one went. Errors are given in centimetres; the
+paper names no unit and no distance D.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from swarmbed_experiments.files import write_json
+from swarmbed_experiments.plots import GREY, INK, PALETTE, save
+from swarmbed_experiments.studies.cells import Cell, Found, work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+SCENARIO = "convoy"
+NOISES = ((0.04, 0.04), (0.1, 0.08), (0.2, 0.1))
+"""DNF and ANF of figure 10's three sets."""
+PAPER = (35.1, 35.7, 36.6)
+"""The paper's mean errors with them, 30 robots."""
+COUNTS = (10, 20, 30, 40)
+"""Robots of figure 11 ..."""
+MORE = (100, 300, 1000)
+"""... and ours beyond it."""
+WAYS = {
+    "study": ("controller.adjust=find", "controller.trust=0"),
+    "centre": ("controller.adjust=centre", "controller.trust=0"),
+    "ours": ("controller.adjust=centre",),
+}
+NAMES = {"study": "formulas (1)-(3)", "centre": "facing the middle", "ours": "ours"}
+START = 60.0
+PER_ROBOT = 5.5
+"""Seconds until a robot has begun to move after the one ahead of it: the error is measured once all have."""
+MEASURED = 1200.0
+"""Seconds of that."""
+PLAIN = 40
+"""Robots up to which the field of 30 m is large enough."""
+FEW = 3
+"""Runs of a cell with hundreds of robots."""
+
+
+def cell(way: str, count: int, noise: int, seeds: int) -> Cell:
+    """Return a cell: a way to follow, robots, and a set of noises."""
+    distance, angle = NOISES[noise]
+    settling = START + PER_ROBOT * count
+    where = ("arena=convoy_field", "robots.0.place.line.start=[8,0,0]")
+    if count > PLAIN:
+        # The leader meets the wall in the first minutes, as it does on the field.
+        where = ("arena=convoy_plain", "robots.0.place.line.start=[234,0,0]")
+    return Cell(
+        f"{NAMES[way]}, {count} robots, DNF {distance:g}, ANF {angle:g}",
+        SCENARIO,
+        (
+            *WAYS[way],
+            f"robots.0.count={count}",
+            *where,
+            f"frame.generators.0.distance={distance:g}",
+            f"frame.generators.0.angle={angle:g}",
+            f"frame.transducers.0.settling={settling:g}",
+            f"time_limit={settling + MEASURED:g}",
+        ),
+        seeds if count <= PLAIN else min(seeds, FEW),
+    )
+
+
+def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> list[Path]:
+    """Run what is left to run, draw the figures, and return the files.
+
+    Raises:
+        ConfigError: the scenario is wrong.
+        RunError: results cannot be written.
+    """
+    plan = [(way, count, 1) for way in WAYS for count in COUNTS]
+    plan += [(way, 30, noise) for way in WAYS for noise in (0, 2)]
+    plan += [("ours", count, 1) for count in MORE]
+    found = dict(zip(plan, work([cell(*key, seeds) for key in plan], console, workers), strict=True))
+    files = [out / name for name in ("figure9.png", "figure10.png", "figure11.png", "results.json")]
+    _figure9(files[0], found)
+    _figure10(files[1], found)
+    _figure11(files[2], found)
+    write_json(files[3], [_row(key, item) for key, item in found.items()])
+    return files
+
+
+def _row(key: tuple[str, int, int], found: Found) -> dict[str, Any]:
+    way, count, noise = key
+    return {
+        "way": way,
+        "robots": count,
+        "dnf": NOISES[noise][0],
+        "anf": NOISES[noise][1],
+        "runs": len(found.rows),
+        "held": found.accepted,
+        "error_cm": 100 * found.mean("convoy_error"),
+        "error_worst_cm": 100 * found.mean("convoy_error_worst"),
+        "speed": found.mean("convoy_speed"),
+        "adjustments_per_robot": found.mean("convoy_adjustments_per_robot"),
+        "real_time_factor": found.mean("real_time_factor"),
+    }
+
+
+Results = dict[tuple[str, int, int], Found]
+
+
+def _figure9(file: Path, found: Results) -> None:
+    """Draw the error of 30 robots over time, one run of each way."""
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for way, colour in zip(WAYS, PALETTE, strict=False):
+        series = found[way, 30, 1].series("convoy_errors")
+        if series:
+            axes.plot(np.arange(len(series[0])) * 5.0, 100 * series[0], color=colour, label=NAMES[way])
+    axes.axhline(PAPER[1], color=GREY, linestyle="--", label=f"the paper's mean, {PAPER[1]}, no unit given")
+    axes.set(xlabel="simulated time, s", ylabel="average position error, cm", ylim=(0, None))
+    axes.set_title("30 robots, DNF 0.1, ANF 0.08 (the paper's figure 9)", color=INK)
+    axes.legend()
+    save(figure, file)
+
+
+def _figure10(file: Path, found: Results) -> None:
+    """Draw the errors with three sets of noises."""
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    axes = figure.subplots()
+    places = np.arange(len(NOISES))
+    for k, (way, colour) in enumerate(zip(WAYS, PALETTE, strict=False)):
+        cells = [found[way, 30, noise] for noise in range(len(NOISES))]
+        _bars(axes, places + 0.2 * (k - 1.5), cells, colour, NAMES[way])
+    axes.bar(places + 0.3, PAPER, 0.19, color=GREY, label="the paper's, no unit given")
+    axes.set_xticks(places, [f"DNF {a:g}, ANF {b:g}" for a, b in NOISES])
+    axes.set(ylabel="average position error, cm", ylim=(0, None))
+    axes.set_title("30 robots, three sets of noises (the paper's figure 10)", color=INK)
+    axes.legend()
+    save(figure, file)
+
+
+def _figure11(file: Path, found: Results) -> None:
+    """Draw the errors of more and more robots."""
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for way, colour in zip(WAYS, PALETTE, strict=False):
+        counts = COUNTS + MORE if way == "ours" else COUNTS
+        cells = [found[way, count, 1] for count in counts]
+        means = [100 * item.mean("convoy_error") for item in cells]
+        spread = [100 * float(item.values("convoy_error").std()) if item.rows else 0.0 for item in cells]
+        axes.errorbar(counts, means, spread, color=colour, marker="o", capsize=4, label=NAMES[way])
+        for count, mean, item in zip(counts, means, cells, strict=True):
+            if item.accepted < 1:
+                text = f"{round((1 - item.accepted) * len(item.rows))} of {len(item.rows)} broke"
+                axes.annotate(
+                    text, (count, mean), (0, 8), textcoords="offset points", ha="center", color=colour
+                )
+    axes.set_xscale("log")
+    axes.set_xticks(COUNTS + MORE, [str(count) for count in COUNTS + MORE])
+    axes.minorticks_off()
+    axes.set(xlabel="robots", ylabel="average position error, cm", ylim=(0, None))
+    axes.set_title("DNF 0.1, ANF 0.08 (the paper's figure 11 ends at 40)", color=INK)
+    axes.legend()
+    save(figure, file)
+
+
+def _bars(axes: Any, places: Any, cells: Sequence[Found], colour: str, label: str) -> None:
+    means = [100 * item.mean("convoy_error") for item in cells]
+    spread = [100 * float(item.values("convoy_error").std()) for item in cells]
+    axes.bar(places, means, 0.19, yerr=spread, color=colour, capsize=3, label=label)
