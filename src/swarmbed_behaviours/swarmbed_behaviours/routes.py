@@ -1,0 +1,222 @@
+"""Routes from a source to a destination: kept, made shorter, and put together from two of them.
+
+The transport study ("Investigating Transportation Efficiency in Swarm Robotics with High-Fidelity
+Simulation") has robots note where they come by (one place each metre), straighten what they see of their
+route (algorithm 4), and take over the shorter sections of another robot's (algorithm 7). A route is an array
+of N x 2 places, the source first.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from swarmbed_core.geometry import FloatArray
+
+SPACING = 1.0
+"""Metres from one place of a route to the next (4)."""
+SAME = 1e-9
+"""Metres by which places that are the same may differ."""
+
+
+def length(route: FloatArray) -> float:
+    """Return how long a route is."""
+    return float(np.hypot(*np.diff(route, axis=0).T).sum())
+
+
+def straight(start: FloatArray, end: FloatArray, spacing: float = SPACING) -> FloatArray:
+    """Return a straight route with places that are at most `spacing` apart."""
+    steps = max(math.ceil(math.dist(start, end) / spacing - SAME), 1)
+    made = start + np.linspace(0.0, 1.0, steps + 1)[:, None] * (end - start)
+    made[-1] = end
+    return made
+
+
+def respaced(route: FloatArray, spacing: float = SPACING) -> FloatArray:
+    """Return the same way with its corners, and more places where they are farther apart than `spacing`."""
+    parts = [straight(a, b, spacing)[1:] for a, b in pairwise(route)]
+    return np.vstack([route[:1], *parts])
+
+
+class Trail:
+    """What a robot notes of its way while it looks for the destination."""
+
+    def __init__(self, source: FloatArray, spacing: float = SPACING) -> None:
+        """Begin at the source."""
+        self._spacing = spacing
+        self._places = [np.array(source, dtype=np.float64)]
+
+    def add(self, place: FloatArray) -> None:
+        """Note a place, if it is far enough from the last."""
+        if math.dist(place, self._places[-1]) >= self._spacing:
+            self._places.append(np.array(place, dtype=np.float64))
+
+    def ended(self, destination: FloatArray) -> FloatArray:
+        """Return the route to the destination, which is reached."""
+        return np.array([*self._places, destination])
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """A route that was made shorter, and the index of the place from which it goes on."""
+
+    route: FloatArray
+    index: int
+
+
+def smoothed(
+    route: FloatArray,
+    index: int,
+    here: FloatArray,
+    *,
+    outward: bool,
+    vision: float,
+    is_free: Callable[[FloatArray], bool],
+) -> Smoothed | None:
+    """Return a route with the best shortcut that a robot sees, None if there is none (algorithm 4).
+
+    Args:
+        route: the robot's.
+        index: of the place that it is at, or goes to next.
+        here: where it is.
+        outward: whether it goes to the destination, and not back.
+        vision: how far it sees, in metres.
+        is_free: whether it could go to a place straight on, as far as it knows.
+    """
+    ways = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])
+    candidates = range(index + 1, len(route)) if outward else range(index - 1, -1, -1)
+    to_index = math.dist(here, route[index])
+    best, saved = -1, SAME
+    for k in candidates:
+        apart = math.dist(here, route[k])
+        if apart > vision:
+            continue
+        gain = to_index + abs(ways[k] - ways[index]) - apart
+        # To ask costs more than to reckon.
+        if gain > saved and is_free(route[k]):
+            best, saved = k, gain
+    if best < 0:
+        return None
+    shortcut = straight(here, route[best])
+    if outward:
+        made = np.vstack([route[:index], shortcut, route[best + 1 :]])
+        return _joined(made, index, route[0], route[-1])
+    made = np.vstack([route[:best], shortcut[::-1], route[index + 1 :]])
+    return _joined(made, best + len(shortcut) - 1, route[0], route[-1])
+
+
+def _joined(made: FloatArray, index: int, source: FloatArray, destination: FloatArray) -> Smoothed:
+    """Return a route that still goes from source to destination."""
+    if math.dist(made[0], source) > SAME:
+        made, index = np.vstack([source, made]), index + 1
+    if math.dist(made[-1], destination) > SAME:
+        made = np.vstack([made, destination])
+    made[0], made[-1] = source, destination
+    return Smoothed(made, index)
+
+
+# Two routes
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where two routes meet: how far along each, and where."""
+
+    along_one: float
+    along_other: float
+    place: tuple[float, float]
+
+
+def crossings(one: FloatArray, other: FloatArray) -> list[Crossing]:
+    """Return where two routes cross or touch, in the order of the first."""
+    along_one = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(one, axis=0).T))])
+    along_other = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(other, axis=0).T))])
+    found: dict[tuple[int, int], Crossing] = {}
+
+    def note(a: float, b: float, place: FloatArray) -> None:
+        key = (round(a / 1e-6), round(b / 1e-6))
+        found.setdefault(key, Crossing(float(a), float(b), (float(place[0]), float(place[1]))))
+
+    p, r = one[:-1], np.diff(one, axis=0)
+    for j in range(len(other) - 1):
+        q, s = other[j], other[j + 1] - other[j]
+        across = r[:, 0] * s[1] - r[:, 1] * s[0]
+        away = q - p
+        with np.errstate(all="ignore"):
+            t = (away[:, 0] * s[1] - away[:, 1] * s[0]) / across
+            u = (away[:, 0] * r[:, 1] - away[:, 1] * r[:, 0]) / across
+        meets = (np.abs(across) > SAME) & (t >= 0) & (t <= 1) & (u >= 0) & (u <= 1)
+        for i in np.flatnonzero(meets).tolist():
+            ways = along_one[i] + t[i] * math.hypot(*r[i]), along_other[j] + u[i] * math.hypot(*s)
+            note(*ways, p[i] + t[i] * r[i])
+    # Places that both have: of lines that lie on each other only the ends are crossings.
+    for j, place in enumerate(other):
+        for i in np.flatnonzero(np.hypot(*(one - place).T) <= SAME).tolist():
+            note(along_one[i], along_other[j], place)
+    return sorted(found.values(), key=lambda item: (item.along_one, item.along_other))
+
+
+def _section(route: FloatArray, start: float, end: float) -> FloatArray:
+    """Return the places of a route from one way along it to another, which may be the lesser."""
+    if start > end:
+        return _section(route, end, start)[::-1]
+    along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])
+    ends = [[np.interp(way, along, route[:, axis]) for axis in (0, 1)] for way in (start, end)]
+    return np.vstack([ends[0], route[(along > start + SAME) & (along < end - SAME)], ends[1]])
+
+
+def shared(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return the shortest route that can be put together from sections of two (algorithm 7).
+
+    Both begin at the source and end at the destination. Between the places where they meet, each section is
+    taken from one or the other; where they meet in the same order that is the algorithm's result, and where
+    they do not, a loop is left out.
+    """
+    routes = (one, other)
+    lengths = (length(one), length(other))
+    # Source and destination are the same for both, and then all crossings.
+    nodes = [(0.0, 0.0), lengths, *((item.along_one, item.along_other) for item in crossings(one, other))]
+    edges: list[list[tuple[int, int, float]]] = [[] for _ in nodes]
+    for which in (0, 1):
+        order = sorted(range(len(nodes)), key=lambda k: nodes[k][which])
+        for a, b in pairwise(order):
+            way = nodes[b][which] - nodes[a][which]
+            edges[a].append((b, which, way))
+            edges[b].append((a, which, way))
+    best = {0: 0.0}
+    before: dict[int, tuple[int, int]] = {}
+    queue = [(0.0, 0)]
+    while queue:
+        way, node = heapq.heappop(queue)
+        if node == 1:
+            break
+        if way > best[node]:
+            continue
+        for to, which, more in edges[node]:
+            if way + more < best.get(to, math.inf) - SAME:
+                best[to] = way + more
+                before[to] = (node, which)
+                heapq.heappush(queue, (best[to], to))
+    parts, node = [], 1
+    while node:
+        came, which = before[node]
+        parts.append(_section(routes[which], nodes[came][which], nodes[node][which]))
+        node = came
+    made = np.vstack(parts[::-1])
+    keep = np.concatenate([[True], np.hypot(*np.diff(made, axis=0).T) > SAME])
+    found: FloatArray = made[keep]
+    found[0], found[-1] = one[0], one[-1]
+    return found
+
+
+def nearest_index(route: FloatArray, here: FloatArray) -> int:
+    """Return the place of a route that is nearest: where a robot that is given one takes it up."""
+    return int(np.argmin(np.hypot(*(route - here).T)))
