@@ -130,6 +130,24 @@ def test_a_robot_that_leaves_in_the_middle_holds_nobody_up():
     assert len(air.outcomes) < 2
 
 
+def test_what_comes_late_from_an_earlier_talk_is_left_out():
+    air = Air(route_of(250, 1), route_of(250, 2))
+    late = []
+    air.run(3.0, lambda message: late.append(message) or True)
+    late = [message for message in late if message.kind in {Kind.PIECE, Kind.END}]
+    assert len(air.outcomes) == 2
+    air.outcomes.clear()
+    air.now += handshake.AGAIN
+    air.routes = [route_of(150, 3), route_of(90, 4)]
+    while air.robots[0].doing is not Doing.TALKS:
+        air.run(TICK)
+    for message in late:
+        air.deliver(message)
+    air.run(3.0)
+    assert len(air.outcomes) == 2
+    assert all(is_whole(air, found) for _, found in air.outcomes)
+
+
 def test_two_others_have_another_channel():
     channels = {channel_of(a, b) for a in range(20) for b in range(a)}
     assert len(channels) == 190
