@@ -126,6 +126,15 @@ def speed(quick: bool) -> Iterator[Row]:
             at_least=5 if count == 1000 else None,
             note="16 ranges each at 50 Hz, collision avoidance",
         )
+    seconds = 5 if quick else 60
+    long = ["robots.0.count=1000", "arena=convoy_plain", "robots.0.place.line.start=[234,0,0]"]
+    yield Row(
+        "convoy of 1,000 robots, planar",
+        factor("convoy", seconds, long),
+        "x real time",
+        at_least=1,
+        note=f"first {seconds} s; messages to both neighbours at 10 Hz, 3 ranges each at 20 Hz",
+    )
 
 
 def cost(quick: bool) -> Iterator[Row]:
