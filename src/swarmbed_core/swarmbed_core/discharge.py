@@ -2,9 +2,9 @@
 
 Each takes the time and the way of a step and the charge before it, and gives the charge after it, for whole
 arrays of robots: algorithms 1 to 4 of the paper's appendix. The simple one has the paper's slopes. The others
-are fitted to discharges that were measured at 0 to 16 cm/s; the paper shows those but gives no numbers, so the
-points here (`measured`) are made up: they have its slopes, the least autonomy at 5 cm/s and the next greatest
-at 14 cm/s, and curves that are steep at first and at the end.
+are fitted to discharges that were measured at 0 to 16 cm/s; the paper shows those but gives no numbers, so
+the points here (`measured`) are made up: they have its slopes, the least autonomy at 5 cm/s and the next
+greatest at 14 cm/s, and curves that are steep at first and at the end.
 
 As printed, algorithms 2 to 4 interpolate from the wrong side where the faster robot's charge is the lesser;
 here the lower speed counts for 1 - w and the higher one for w in both cases.
