@@ -72,6 +72,8 @@ EASE: Final = 1.6
 """Ticks in which what is left of a way would be gone."""
 SIDES: Final = (1.0, -1.0, math.pi, -math.pi)
 """Radians to which a search goes, one after the other."""
+BACK: Final = 0.25
+"""Of the distance, that a robot goes back at most when the one ahead comes near."""
 NEARER: Final = 0.2
 FARTHER: Final = 0.3
 """Metres by which the one ahead may be nearer and farther than it should be."""
@@ -159,6 +161,11 @@ def round_k(
             state[ALPHA] = math.atan2(y, x)
             state[WAY] = math.hypot(x, y) - numbers[_DISTANCE]
             state[AWAITED] = numbers[_DISTANCE]
+            if numbers[_TRUST] > 0.0 and x < 0.5 * numbers[_DISTANCE]:
+                # So near, or beside, the direction is all error: whoever turned there would look away.
+                state[ALPHA] = 0.0
+                state[WAY] = max(x - numbers[_DISTANCE], -BACK * numbers[_DISTANCE])
+                state[AWAITED] = x - state[WAY]
             state[LEFT] = state[ALPHA]
             doing = TURN
     if doing == TURN:

@@ -119,6 +119,20 @@ def test_who_sees_nobody_looks_all_around_and_trusts_what_it_reckoned():
     assert line.state[convoy.AWAY] == pytest.approx(0.4, abs=0.01)
 
 
+def test_who_is_come_near_goes_back_a_little_and_looks_ahead():
+    """Where formula 2 leaves next to nothing, formula 1's direction is all error."""
+    line = Line(0.7)
+    line.round(0.0, 0.2)
+    line.round(0.0, -0.25)
+    assert line.state[convoy.ALPHA] == 0.0
+    assert line.state[convoy.WAY] == pytest.approx(-0.25 * 0.4, abs=1e-3)
+    assert line.state[convoy.LOST] == 0
+    for _ in range(4):
+        line.round(0.0, 0.1)
+    assert math.dist(line.first[:2], line.pose[:2]) == pytest.approx(0.4, abs=0.05)
+    assert abs(line.pose[2]) < 0.3
+
+
 def test_a_robot_that_cannot_see_ahead_is_no_convoys():
     spec = RobotSpec.load("convoy_car")
     ring = spec.ranges[0].model_copy(update={"angles": (math.pi,)})
