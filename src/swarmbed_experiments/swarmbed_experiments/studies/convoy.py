@@ -155,7 +155,7 @@ def _figure11(file: Path, found: Results) -> None:
         for count, mean, item in zip(counts, means, cells, strict=True):
             if item.accepted < 1:
                 text = f"{round((1 - item.accepted) * len(item.rows))}/{len(item.rows)}"
-                style = {"textcoords": "offset points", "color": colour, "fontsize": 8}
+                style: dict[str, Any] = {"textcoords": "offset points", "color": colour, "fontsize": 8}
                 axes.annotate(text, (count, mean), (5, 5), **style)
     axes.set_xscale("log")
     axes.set_xticks(COUNTS + MORE, [str(count) for count in COUNTS + MORE])
