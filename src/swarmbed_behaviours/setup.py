@@ -29,6 +29,7 @@ setup(
             "aggregation = swarmbed_behaviours.aggregation:Aggregation",
             "dispersion = swarmbed_behaviours.dispersion:Dispersion",
             "convoy = swarmbed_behaviours.convoy:Convoy",
+            "transport = swarmbed_behaviours.transport:Transport",
             "follow_path = swarmbed_behaviours.follow_path:FollowPath",
         ],
     },

@@ -136,7 +136,13 @@ class Handshake:
     """
 
     def __init__(
-        self, me: int, *, silence: float = SILENCE, again: float = AGAIN, takes: bool = True
+        self,
+        me: int,
+        *,
+        silence: float = SILENCE,
+        again: float = AGAIN,
+        takes: bool = True,
+        both: bool = True,
     ) -> None:
         """Begin.
 
@@ -145,6 +151,7 @@ class Handshake:
             silence: seconds in which it does not talk.
             again: seconds before it talks to the same one again.
             takes: whether it talks at all.
+            both: whether it also talks if both have a route.
         """
         self.me = me
         self.doing = Doing.FREE
@@ -153,6 +160,7 @@ class Handshake:
         self._silence = silence
         self._again = again
         self._takes = takes
+        self._both = both
         self._history: dict[int, float] = {}
         self._partner = -1
         self._since = 0.0
@@ -170,6 +178,8 @@ class Handshake:
     def may_talk(self, partner: int, *, knows: bool, now: float) -> bool:
         """Return whether it wants to talk to another (algorithm 5)."""
         if not self._takes or now < self._silence or not (self.knows or knows):
+            return False
+        if self.knows and knows and not self._both:
             return False
         return now - self._history.get(partner, -math.inf) > self._again
 

@@ -46,6 +46,17 @@ def respaced(route: FloatArray, spacing: float = SPACING) -> FloatArray:
     return np.vstack([route[:1], *parts])
 
 
+def thinned(route: FloatArray, spacing: float = SPACING / 2) -> FloatArray:
+    """Return a route without places that are nearer than `spacing` to the one before them; both ends stay."""
+    kept = [0]
+    for k in range(1, len(route) - 1):
+        if math.dist(route[k], route[kept[-1]]) >= spacing:
+            kept.append(k)
+    if len(kept) > 1 and math.dist(route[kept[-1]], route[-1]) < spacing:
+        del kept[-1]
+    return route[[*kept, len(route) - 1]]
+
+
 class Trail:
     """What a robot notes of its way while it looks for the destination."""
 
@@ -80,6 +91,7 @@ def smoothed(
     outward: bool,
     vision: float,
     is_free: Callable[[FloatArray], bool],
+    least: float = SAME,
 ) -> Smoothed | None:
     """Return a route with the best shortcut that a robot sees, None if there is none (algorithm 4).
 
@@ -90,11 +102,12 @@ def smoothed(
         outward: whether it goes to the destination, and not back.
         vision: how far it sees, in metres.
         is_free: whether it could go to a place straight on, as far as it knows.
+        least: metres that a shortcut has to save at least.
     """
     ways = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])
     candidates = range(index + 1, len(route)) if outward else range(index - 1, -1, -1)
     to_index = math.dist(here, route[index])
-    best, saved = -1, SAME
+    best, saved = -1, least
     for k in candidates:
         apart = math.dist(here, route[k])
         if apart > vision:

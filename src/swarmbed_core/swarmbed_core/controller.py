@@ -13,7 +13,7 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.plugins import CONTROLLERS, find_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -73,6 +73,30 @@ class CrowdAir(Protocol):
         """
         ...
 
+    @property
+    def post(self) -> CrowdPost:
+        """Return the messages that robots send each other one by one."""
+        ...
+
+
+class CrowdPost(Protocol):
+    """Messages of any kind, over the same radio: what is sent arrives at the next step of the world.
+
+    All begin tuned to channel 0; a receiver keeps the last 64 messages that were not taken.
+    """
+
+    def tune(self, robot: int, channel: Hashable) -> None:
+        """Let a robot hear another channel than before; what it has not taken yet is kept."""
+        ...
+
+    def send(self, robot: int, message: Any, channel: Hashable) -> None:
+        """Send a message on a channel."""
+        ...
+
+    def take(self, robot: int) -> list[Any]:
+        """Return what a robot has heard and not taken yet, the oldest first."""
+        ...
+
 
 class CrowdSenses(Protocol):
     """What thousands of robots sense, one row each; the arrays are the world's own and must not be written.
@@ -82,6 +106,7 @@ class CrowdSenses(Protocol):
         ranges: distances from the sensors' faces, inf where nothing came back.
         angles: of the sensors, the same for all robots.
         headings: absolute headings.
+        positions: where the sense of position says they are, rows of x, y; NaN without one.
         zones: the zone each is in, a `Zone`.
         twists: body velocities.
         air: what they say to each other.
@@ -91,6 +116,7 @@ class CrowdSenses(Protocol):
     ranges: FloatArray
     angles: FloatArray
     headings: FloatArray
+    positions: FloatArray
     zones: FloatArray
     twists: FloatArray
     air: CrowdAir
@@ -100,7 +126,8 @@ class CrowdProgram(Protocol):
     """A controller's form for thousands of robots: one compiled call for all of them.
 
     A controller that has one offers it as `crowd(spec, parameters, count, rng)`. What it counts itself it may
-    tell as `metrics()`, names and numbers for the summary.
+    tell as `metrics()`, names and numbers for the summary; and what each robot does as `doing`, a list of
+    words, for the timeline and for transducers.
     """
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:

@@ -171,7 +171,11 @@ class RangeError(Part):
 
 
 class RangeRing(Part):
-    """Distance sensors around the body, all of one kind."""
+    """Distance sensors around the body, all of one kind.
+
+    `reflection_cone` is the whole angle about a surface's normal within which it sends a ray back: a sonar's
+    pulse that comes in more slanting goes elsewhere, and nothing is seen. Without it all come back.
+    """
 
     name: str
     kind: Literal["tof", "infrared", "sonar"]
@@ -184,6 +188,7 @@ class RangeRing(Part):
     range_max: Positive
     rate: Rate
     resolution: NotNegative = 0.0
+    reflection_cone: Annotated[float, Field(gt=0, le=math.pi)] | None = None
     error: RangeError
 
     @model_validator(mode="after")
@@ -213,6 +218,12 @@ class Compass(Part):
     """The sense of absolute heading."""
 
     rate: Rate
+    sigma: NotNegative
+
+
+class Positioning(Part):
+    """The sense of position: where the robot is in `map`, as a satellite receiver tells."""
+
     sigma: NotNegative
 
 
@@ -400,6 +411,7 @@ class RobotSpec(ConfigFile):
     ranges: tuple[RangeRing, ...] = ()
     imu: Imu | None = None
     compass: Compass | None = None
+    positioning: Positioning | None = None
     cameras: tuple[Camera, ...] = ()
     camera_latency: tuple[CameraLatency, ...] = ()
     lifter: Lifter | None = None

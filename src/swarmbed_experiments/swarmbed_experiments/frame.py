@@ -50,7 +50,7 @@ class Look:
     Attributes:
         robots: rows of x, y, yaw in `map`, vx, vy along the body, omega.
         contacts: those that began since the tick before.
-        doing: what each robot's controller says it does, empty for a crowd.
+        doing: what each robot's controller says it does, empty for a crowd that does not say.
     """
 
     time: float

@@ -64,7 +64,7 @@ class Track:
         carriers: names, in the order of the columns of `carrier_poses` and `carried_by`.
         times: T seconds.
         poses: T x R x 3: x, y, yaw in `map`.
-        doing: T x R: indices into `deeds`; all 0 for a crowd.
+        doing: T x R: indices into `deeds`; all 0 for a crowd that does not say.
         deeds: what controllers said they did.
         carrier_poses: T x C x 3.
         carried_by: T x C: the index of the robot that carries it, -1 if none does.
@@ -429,6 +429,8 @@ class Run:
                 message = f"its `doing` is {said!r}; a controller says there in a word or two what it does"
                 raise RunError(message)
             doing.append(said)
+        if self._crowd is not None:
+            doing = list(getattr(self._crowd[1], "doing", ()))
         return Look(world.time, world.truth(), world.carriers(), world.contacts(), doing)
 
     def _collect(self, look: Look) -> None:
@@ -545,7 +547,7 @@ def draw(directory: Path, scene: Scene, track: Track, summary: Mapping[str, Any]
         return []
     files = [directory / "tracks.png"]
     plots.draw_tracks(files[0], scene, track, summary)
-    if not scene.crowd:
+    if any(track.deeds):
         files.append(directory / "timeline.png")
         plots.draw_timeline(files[1], scene, track, summary)
     return files

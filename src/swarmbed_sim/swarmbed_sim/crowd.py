@@ -19,10 +19,12 @@ from swarmbed_core.device import Zone
 from swarmbed_core.kernel import kernel
 from swarmbed_core.radio import BEACONS
 
+from swarmbed_sim.echoes import echo_all_k
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.parts import Beat
 from swarmbed_sim.planar_rays import RingTable, cast_all_k, err_all_k
 from swarmbed_sim.planar_world import PlanarPhysics, StaticGrid
+from swarmbed_sim.post import Post
 from swarmbed_sim.sim_world import SimWorld, check_drift
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class Senses:
     ranges: FloatArray
     angles: FloatArray
     headings: FloatArray
+    positions: FloatArray
     zones: FloatArray
     twists: FloatArray
     air: Air
@@ -132,6 +135,7 @@ class Air:
         self._rng = rng
         self._words = np.full((crowd.count, 1), math.nan)
         self._fate = np.empty(crowd.count)
+        self._post: Post | None = None
         self.counts = {"sent": 0, "heard": 0, "lost": 0}
 
     def say(self, words: FloatArray) -> None:
@@ -149,6 +153,25 @@ class Air:
         self.counts["lost"] += lost
         self.counts["heard"] += int(np.isfinite(out[:, 0]).sum())
         return out
+
+
+    @property
+    def post(self) -> Post:
+        """Return the messages; nobody who does not look at them pays for them."""
+        if self._post is None:
+            self._post = Post(self._crowd.count)
+        return self._post
+
+    def deliver(self) -> None:
+        """Let the messages arrive that were sent."""
+        if self._post is not None:
+            crowd = self._crowd
+            self._post.deliver(crowd.poses, crowd.alive, self._reach, self.loss, self._rng)
+
+    def totals(self) -> dict[str, int]:
+        """Return how much was `sent`, `heard` and `lost`, messages and words told."""
+        posted = {} if self._post is None else self._post.counts
+        return {name: count + posted.get(name, 0) for name, count in self.counts.items()}
 
 
 class _Ring:
@@ -175,11 +198,46 @@ class _Ring:
 
     def sweep(self, seen: Seen, alive: BoolArray | None) -> None:
         """Let all sensors measure."""
-        physics, table, ring = self._physics, self._table, self.ring
+        physics, ring = self._physics, self.ring
         if self._walls is not physics.segments:
             # Somebody has put a box somewhere or taken it away.
             self._walls = physics.segments
             self._statics = StaticGrid(physics.segments, physics.pillars, self._reach)
+        if ring.reflection_cone is None:
+            self._cast(seen)
+        else:
+            self._echo(seen, ring.reflection_cone)
+        if self._rng is not None:
+            for first in range(0, len(self.ranges), CHUNK):
+                self._rng.standard_normal(out=self._gaussians)
+                self._rng.random(out=self._uniforms)
+                err_all_k(self.ranges, first, self._gaussians, self._uniforms, self._table.numbers)
+        if self.dead is not None:
+            self.ranges[self.dead] = math.inf
+        if alive is not None:
+            self.ranges[~alive] = math.inf
+
+    def _echo(self, seen: Seen, cone: float) -> None:
+        physics, table, ring, statics = self._physics, self._table, self.ring, self._statics
+        echo_all_k(
+            physics.poses,
+            seen.discs,
+            seen.order,
+            physics.segments,
+            physics.pillars,
+            statics.frame,
+            statics.starts,
+            statics.items,
+            table.rays,
+            table.axes,
+            ring.mount_radius,
+            ring.range_max,
+            math.cos(cone / 2),
+            self.ranges,
+        )
+
+    def _cast(self, seen: Seen) -> None:
+        physics, table, ring = self._physics, self._table, self.ring
         cast_all_k(
             physics.poses,
             seen.discs,
@@ -208,15 +266,6 @@ class _Ring:
             ring.range_max,
             self.ranges,
         )
-        if self._rng is not None:
-            for first in range(0, len(self.ranges), CHUNK):
-                self._rng.standard_normal(out=self._gaussians)
-                self._rng.random(out=self._uniforms)
-                err_all_k(self.ranges, first, self._gaussians, self._uniforms, table.numbers)
-        if self.dead is not None:
-            self.ranges[self.dead] = math.inf
-        if alive is not None:
-            self.ranges[~alive] = math.inf
 
 
 class Seen:
@@ -316,7 +365,14 @@ class PlanarCrowd:
                 ranges = np.concatenate(rings, axis=1) if rings else np.empty((self.count, 0))
             zones = zones_of(physics.poses, self._zones)
             self._senses = Senses(
-                now, ranges, self._angles, self._headings(), zones, physics.twists, self.air
+                now,
+                ranges,
+                self._angles,
+                self._headings(),
+                self._positions(),
+                zones,
+                physics.twists,
+                self.air,
             )
         return self._senses
 
@@ -327,10 +383,23 @@ class PlanarCrowd:
         headings = self._world.physics.poses[:, 2].copy()
         if self._sigma > 0.0:
             # Counted by the step, so that the noise does not depend on who looked when.
-            bits = np.random.Philox(key=self._key, counter=[0, self._world.steps, 0, 0])
-            headings += self._sigma * np.random.Generator(bits).standard_normal(self.count)
+            headings += self._sigma * self._noise_of_now(0).standard_normal(self.count)
             headings -= 2 * math.pi * np.floor(headings / (2 * math.pi) + 0.5)
         return headings
+
+    def _positions(self) -> FloatArray:
+        """Return where the robots' sense of position says they are; NaN for robots that have none."""
+        sense = self.spec.positioning
+        if sense is None:
+            return np.full((self.count, 2), math.nan)
+        positions = self._world.physics.poses[:, :2].copy()
+        if sense.sigma > 0.0 and self._world.scene.scenario.noise:
+            positions += sense.sigma * self._noise_of_now(1).standard_normal((self.count, 2))
+        return positions
+
+    def _noise_of_now(self, sense: int) -> np.random.Generator:
+        bits = np.random.Philox(key=self._key, counter=[0, self._world.steps, sense, 0])
+        return np.random.Generator(bits)
 
 
 def zones_of(poses: FloatArray, zones: Zones | None) -> FloatArray:
@@ -379,6 +448,7 @@ class PlanarCrowdWorld(SimWorld):
         super().step()
         self.steps += 1
         self._crowd.sweep(self.time)
+        self._crowd.air.deliver()
 
     def kill(self, name: str) -> None:
         """Let a robot die: no drive and no sensor from now on. Its body stays."""
@@ -441,4 +511,4 @@ class PlanarCrowdWorld(SimWorld):
 
     def messages(self) -> Mapping[str, int]:
         """Return how many messages were `sent`, `heard` and `lost`."""
-        return dict(self._crowd.air.counts)
+        return self._crowd.air.totals()

@@ -1,0 +1,611 @@
+"""Carrying items from a source to a destination that has to be found: the transport study's robots.
+
+"Investigating Transportation Efficiency in Swarm Robotics with High-Fidelity Simulation" has each robot do
+algorithm 1: look for the destination at random (algorithm 2), note the way there, go to and fro on it, make it
+shorter where it sees a shortcut (algorithm 4), and exchange it with others that it meets (algorithms 5 to 7).
+It has a compass, a sense of position, sonars of which it uses those in front, and a radio that reaches 2 m.
+
+A robot that has something before it goes round it: a robot (whose WAIT it hears) by a slight turn to the left
+and a short way ahead, as in the study; anything else along its side, and it remembers that way.
+
+`traffic` is ours: see `TrafficRules`. Nothing here knows a simulator: senses come in, speeds and messages go out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+
+import numpy as np
+from pydantic import Field
+from swarmbed_core.config import Part
+from swarmbed_core.controller import TICK_RATE
+from swarmbed_core.errors import ConfigError
+
+from swarmbed_behaviours.handshake import AGAIN, SILENCE, Doing, Handshake, Kind, Message
+from swarmbed_behaviours.routes import Trail, nearest_index, respaced, shared, smoothed, thinned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from swarmbed_core.controller import CrowdSenses
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.robot import Robot
+    from swarmbed_core.spec import RobotSpec
+
+Place = tuple[float, float]
+
+TICK: Final = 1.0 / TICK_RATE
+SEES: Final = 4.0
+"""Metres within which source and destination are seen (2.2)."""
+ARRIVED: Final = 1.0
+"""Metres from source or destination at which a robot is there: assumed."""
+NEXT: Final = 0.6
+"""Metres from a place of the route at which the one after it is next: assumed."""
+STRIDE: Final = 1.0
+"""Metres to a new location to explore: as far as places of a route are apart."""
+WANDER: Final = 0.5
+WIDER: Final = 0.25
+"""Radians to both sides of its heading from which a robot draws its next direction, and how much wider after
+each that is not clear (algorithm 2): assumed."""
+CLEAR: Final = 0.45
+"""Metres before a robot's rim at which something is in its way: assumed."""
+ASIDE: Final = 0.6
+PAST: Final = 0.8
+"""Radians and metres of the turn and the way ahead that let another robot pass: "slight" and "short" (3.2)."""
+TURN_FIRST: Final = 0.5
+"""Radians off its direction at which a robot turns on the spot."""
+STEER: Final = 3.0
+"""rad/s of turn for each radian off."""
+STILL: Final = 0.15
+STUCK: Final = 4.0
+"""Metres that a robot should have gone at least in so many seconds, or it is stuck."""
+SAVES: Final = 0.3
+"""Metres that a shortcut has to save: assumed."""
+REJOIN: Final = 6
+"""Places of its route, farther on, at one of which a robot that goes round something comes back to it."""
+FRONT: Final = 1.6
+"""Radians to both sides within which sonars count as front ones (2.4)."""
+RECENT: Final = 0.35
+"""Seconds for which a WAIT tells that a robot is near."""
+
+
+class TransportParameters(Part):
+    """What the robots do.
+
+    Attributes:
+        source: where items are.
+        destination: where they go; robots do not know it before they see it.
+        mode: `full`: any two that meet exchange routes; `partial`: who has none is given one, and no more;
+            `none`: nobody talks.
+        traffic: our rules of the road, see `TrafficRules`; without, the study's.
+        speed: m/s at which robots go.
+        vision: metres within which they look for shortcuts.
+        silence: seconds at the start in which nobody talks.
+        again: seconds before the same two talk again.
+    """
+
+    source: Place
+    destination: Place
+    mode: Literal["full", "partial", "none"] = "full"
+    traffic: bool = False
+    speed: Annotated[float, Field(gt=0, le=2)] = 0.5
+    vision: Annotated[float, Field(gt=0, le=50)] = 6.0
+    silence: Annotated[float, Field(ge=0)] = SILENCE
+    again: Annotated[float, Field(ge=0)] = AGAIN
+
+
+@dataclass(frozen=True)
+class Eyes:
+    """Where the sonars are that a robot uses.
+
+    Attributes:
+        sensors: their numbers.
+        angles: where they look.
+        mount: metres from the robot's middle to their faces.
+        half_view: of each.
+        reach: metres that they see.
+        radius: of the robot.
+    """
+
+    sensors: tuple[int, ...]
+    angles: tuple[float, ...]
+    mount: float
+    half_view: float
+    reach: float
+    radius: float
+
+    @classmethod
+    def of(cls, spec: RobotSpec) -> Eyes:
+        """Return those of a kind of robot.
+
+        Raises:
+            ConfigError: it has none in front, or no compass or sense of position.
+        """
+        for name in ("compass", "positioning"):
+            if getattr(spec, name) is None:
+                message = f"controller transport: a {spec.kind} has no {name}"
+                raise ConfigError(message)
+        front = [(k, angle) for k, angle in enumerate(spec.ranges[0].angles if spec.ranges else ()) if abs(angle) < FRONT]
+        if not front:
+            message = f"controller transport: no distance sensor of a {spec.kind} looks ahead"
+            raise ConfigError(message)
+        ring = spec.ranges[0]
+        return cls(
+            tuple(k for k, _ in front),
+            tuple(angle for _, angle in front),
+            ring.mount_radius,
+            ring.field_of_view / 2,
+            ring.range_max,
+            spec.body.bounding_radius,
+        )
+
+
+def turn_of(angle: float) -> float:
+    """Return the same direction within half a turn."""
+    return (angle + math.pi) % (2 * math.pi) - math.pi
+
+
+class Carrier:
+    """One robot's program.
+
+    Attributes:
+        doing: what it does: `explore`, `to source`, `to destination`.
+        route: the way from source to destination, once it has one.
+        got: how it came by its first route: `found` or `given`.
+        talks: when its talks ended well.
+        handshake: how it talks.
+    """
+
+    def __init__(self, me: int, eyes: Eyes, parameters: TransportParameters, rng: np.random.Generator) -> None:
+        """Begin at the source, without a route.
+
+        Args:
+            me: its number, of which each robot has another one.
+            eyes: its sonars.
+            parameters: what to do.
+            rng: its chance.
+        """
+        self.doing = "explore"
+        self.route: FloatArray | None = None
+        self.got = ""
+        self.talks: list[float] = []
+        self.handshake = Handshake(
+            me,
+            silence=parameters.silence,
+            again=parameters.again,
+            takes=parameters.mode != "none",
+            both=parameters.mode == "full",
+        )
+        self._parameters = parameters
+        self._eyes = eyes
+        self._rng = rng
+        self._trail = Trail(np.array(parameters.source))
+        self._index = 0
+        self._target: Place | None = None
+        self._moves: list[tuple[str, float]] = []
+        self._done = 0.0
+        self._detour: Trail | None = None
+        self._side = 0.0
+        self._heard: dict[int, float] = {}
+        self._now = 0.0
+        self._place = (0.0, 0.0)
+        self._heading = 0.0
+        self._ranges: Sequence[float] = ()
+        self._seen: list[tuple[float, float, float]] | None = None
+        self._bumps: list[Place] = []
+        self._anchor: tuple[float, Place] = (0.0, (math.inf, math.inf))
+
+    @property
+    def knows(self) -> bool:
+        """Return whether it has a route."""
+        return self.route is not None
+
+    def tick(
+        self, now: float, place: Place, heading: float, ranges: Sequence[float], heard: Sequence[Message]
+    ) -> tuple[float, float, list[Message]]:
+        """Return how fast to go and to turn for the next tick, and what to send.
+
+        Args:
+            now: the time.
+            place: where the sense of position says it is.
+            heading: of the compass.
+            ranges: of all its sonars.
+            heard: what came in since the last tick.
+        """
+        self._now, self._place, self._heading, self._ranges, self._seen = now, place, heading, ranges, None
+        for message in heard:
+            if message.kind is Kind.WAIT:
+                self._heard[message.sender] = now
+            self.handshake.hear(message, self.route, now)
+        out, outcome = self.handshake.tick(now)
+        if outcome is not None:
+            self.talks.append(now)
+            self._take(outcome.route)
+        if self.handshake.doing is not Doing.FREE:
+            self._anchor = (now, place)
+            return 0.0, 0.0, out
+        speed, rate = self._move()
+        return speed, rate, out
+
+    # Routes
+
+    def _take(self, route: FloatArray | None) -> None:
+        """Make use of another robot's route (algorithm 7)."""
+        if route is None:
+            return
+        if self.route is None:
+            self._adopt(route, "given")
+            self._index = nearest_index(route, np.array(self._place))
+            self.doing = "to source"
+        elif self._parameters.mode == "full":
+            self._take_up(shared(self.route, route))
+
+    def _adopt(self, route: FloatArray, got: str) -> None:
+        self.route, self.got = respaced(route), got
+        self.handshake.knows = True
+        self._target = None
+        self._moves.clear()
+        self._detour = None
+
+    # Where to go
+
+    def _move(self) -> tuple[float, float]:
+        """Return how fast to go and to turn."""
+        if self._moves:
+            return self._manoeuvre()
+        if self._is_stuck():
+            return self._back_off()
+        if self.route is None:
+            return self._explore()
+        return self._follow()
+
+    def _back_off(self) -> tuple[float, float]:
+        """Get away from something that no sonar sees, and remember it if it is no robot."""
+        x, y = self._place
+        if not self._robot_near():
+            away = self._eyes.radius
+            self._bumps.append((x + away * math.cos(self._heading), y + away * math.sin(self._heading)))
+        side = 1.0 if self._rng.random() < 0.5 else -1.0
+        self._begin(("go", -0.3), ("turn", side * (0.6 + 0.9 * self._rng.random())), ("go", PAST))
+        return self._manoeuvre()
+
+    def _explore(self) -> tuple[float, float]:
+        """Look for the destination (algorithms 1 and 2)."""
+        x, y = self._place
+        self._trail.add(np.array(self._place))
+        to_x, to_y = self._parameters.destination
+        away = math.hypot(to_x - x, to_y - y)
+        if away < ARRIVED:
+            self._adopt(self._trail.ended(np.array(self._parameters.destination)), "found")
+            return self._arrive("to source")
+        if away < SEES and self._clear(math.atan2(to_y - y, to_x - x)) > min(away, STRIDE):
+            self._target = self._parameters.destination
+        if self._target is None or math.dist(self._place, self._target) < 0.2:
+            self._target = self._new_location()
+        target = self._target
+        if self._in_the_way(target):
+            self._target = None
+            if self._robot_near():
+                return self._let_pass()
+            return 0.0, 0.0
+        return self._towards(target)
+
+    def _new_location(self) -> Place:
+        """Return a place to explore, near the heading, or ever farther from it (algorithm 2)."""
+        wide = WANDER
+        while True:
+            turn = wide * (2.0 * self._rng.random() - 1.0)
+            direction = self._heading + turn
+            # What no front sonar sees has to be turned to first, and is then looked at again.
+            if abs(turn) > FRONT or self._clear(direction) > STRIDE:
+                x, y = self._place
+                return x + STRIDE * math.cos(direction), y + STRIDE * math.sin(direction)
+            wide = min(wide + WIDER, math.pi)
+
+    def _arrive(self, then: str) -> tuple[float, float]:
+        """Turn round at one end of the route."""
+        assert self.route is not None
+        self.doing = then
+        self._index = len(self.route) - 1 if then == "to source" else 0
+        self._detour = None
+        return self._follow()
+
+    def _follow(self) -> tuple[float, float]:
+        """Go on along the route."""
+        route = self.route
+        assert route is not None
+        outward = self.doing == "to destination"
+        end = self._parameters.destination if outward else self._parameters.source
+        if math.dist(self._place, end) < ARRIVED:
+            return self._arrive("to source" if outward else "to destination")
+        step, last = (1, len(route) - 1) if outward else (-1, 0)
+        moved = False
+        while self._index != last and self._has_passed(route[self._index], route[self._index + step]):
+            self._index += step
+            moved = True
+        if moved and self._detour is None:
+            self._smooth(outward)
+            route = self.route
+            assert route is not None
+        x, y = route[self._index]
+        target = (float(x), float(y))
+        if self._detour is None:
+            if not self._in_the_way(target):
+                return self._towards(target)
+            if self._robot_near():
+                return self._let_pass()
+            self._detour = Trail(np.array(self._place))
+            self._side = 0.0
+        return self._go_round(step)
+
+    def _has_passed(self, place: FloatArray, following: FloatArray) -> bool:
+        """Return whether a place of the route is reached, or lies behind."""
+        x, y = self._place
+        dx, dy = float(place[0]) - x, float(place[1]) - y
+        if dx * dx + dy * dy < NEXT * NEXT:
+            return True
+        on_x, on_y = float(following[0]) - float(place[0]), float(following[1]) - float(place[1])
+        return dx * dx + dy * dy < 4.0 and dx * on_x + dy * on_y < 0.0
+
+    def _smooth(self, outward: bool) -> None:
+        """Take a shortcut, if one is seen (algorithm 4)."""
+        assert self.route is not None
+        found = smoothed(
+            self.route,
+            self._index,
+            np.array(self._place),
+            outward=outward,
+            vision=self._parameters.vision,
+            is_free=self._sees_free,
+            least=SAVES,
+        )
+        if found is not None:
+            self._take_up(found.route)
+
+    def _take_up(self, route: FloatArray) -> None:
+        """Go on along a route that begins to differ here."""
+        self.route = respaced(thinned(route))
+        self._index = nearest_index(self.route, np.array(self._place))
+
+    def _sees_free(self, place: FloatArray) -> bool:
+        """Return whether the way to a place is free as far as the sonars see."""
+        x, y = self._place
+        dx, dy = float(place[0]) - x, float(place[1]) - y
+        direction, away = math.atan2(dy, dx), math.hypot(dx, dy)
+        if abs(turn_of(direction - self._heading)) > FRONT:
+            return False
+        return self._clear(direction) >= min(away, self._eyes.reach - 1.0)
+
+    # What is in the way
+
+    def _returns(self) -> list[tuple[float, float, float]]:
+        """Return what is near: direction in the robot's frame, metres from its middle, and how unsure that is."""
+        if self._seen is None:
+            eyes, (x, y) = self._eyes, self._place
+            self._seen = [
+                (angle, self._ranges[sensor] + eyes.mount, eyes.half_view)
+                for sensor, angle in zip(eyes.sensors, eyes.angles, strict=True)
+                if self._ranges[sensor] < eyes.reach
+            ]
+            for at_x, at_y in self._bumps:
+                dx, dy = at_x - x, at_y - y
+                if dx * dx + dy * dy < 16.0:
+                    self._seen.append((math.atan2(dy, dx) - self._heading, math.hypot(dx, dy), 0.0))
+        return self._seen
+
+    def _clear(self, direction: float) -> float:
+        """Return how many metres the robot may go in a direction, as far as it knows."""
+        eyes = self._eyes
+        turn = direction - self._heading
+        # What it touches at its side is not before it, wherever in a sonar's view it is.
+        keep = eyes.radius * math.cos(eyes.half_view)
+        room = eyes.reach
+        for angle, away, unsure in self._returns():
+            # What is seen may be anywhere across the sensor's view.
+            off = max(abs(turn_of(turn - angle)) - unsure, 0.0)
+            if off < 1.5 and away * math.sin(off) < keep:
+                room = min(room, max(away * math.cos(off) - eyes.radius, 0.0))
+        return room
+
+    def _in_the_way(self, target: Place) -> bool:
+        """Return whether something is in the way to a place that the robot faces."""
+        x, y = self._place
+        dx, dy = target[0] - x, target[1] - y
+        turn = turn_of(math.atan2(dy, dx) - self._heading)
+        if abs(turn) > TURN_FIRST:
+            return False
+        return self._clear(self._heading + turn) < min(CLEAR, max(math.hypot(dx, dy), 0.1))
+
+    def _robot_near(self) -> bool:
+        """Return whether a robot's WAIT was heard just now."""
+        return any(self._now - when < RECENT for when in self._heard.values())
+
+    def _let_pass(self) -> tuple[float, float]:
+        """Turn a little to the left, or as far as it takes, and go on from there (3.2)."""
+        turn = ASIDE
+        while turn < FRONT and self._clear(self._heading + turn) < CLEAR:
+            turn += 0.2
+        if turn < FRONT:
+            self._begin(("turn", turn), ("go", PAST))
+        else:
+            self._begin(("go", -0.4), ("turn", turn))
+        return self._manoeuvre()
+
+    def _go_round(self, step: int) -> tuple[float, float]:
+        """Go along what is in the way until the route farther on is free, and remember how.
+
+        Args:
+            step: 1 on the way to the destination, -1 on the way back.
+        """
+        assert self._detour is not None and self.route is not None
+        self._detour.add(np.array(self._place))
+        x, y = self._place
+        last = len(self.route) - 1 if step > 0 else 0
+        farther = [k for k in range(self._index, self._index + (REJOIN + 1) * step, step) if 0 <= k <= len(self.route) - 1]
+        for k in reversed(farther):
+            if self._sees_free(self.route[k]):
+                place = float(self.route[k, 0]), float(self.route[k, 1])
+                self._end_detour(k)
+                return self._towards(place)
+        goal = self.route[farther[-1] if farther else last]
+        wanted = math.atan2(float(goal[1]) - y, float(goal[0]) - x)
+        if abs(turn_of(wanted - self._heading)) > FRONT and not self._side:
+            return self._turn_to(wanted)
+        if self._target is not None and math.dist(self._place, self._target) > 0.2:
+            if not self._in_the_way(self._target):
+                return self._towards(self._target)
+            if self._robot_near():
+                self._target = None
+                return self._let_pass()
+        self._target = None
+        for k in range(13):
+            for side in (self._side,) if self._side else (1.0, -1.0):
+                direction = wanted + side * 0.25 * k
+                if abs(turn_of(direction - self._heading)) > FRONT:
+                    # Not seen from here: turn there and look.
+                    self._side = side
+                    return self._turn_to(direction)
+                if self._clear(direction) > STRIDE:
+                    self._side = side
+                    self._target = (x + STRIDE * math.cos(direction), y + STRIDE * math.sin(direction))
+                    return self._towards(self._target)
+        self._side = -self._side
+        return self._turn_to(self._heading + 1.0)
+
+    def _end_detour(self, k: int) -> None:
+        """Put the way round into the route, in place of what was blocked, up to a place of it."""
+        assert self._detour is not None and self.route is not None
+        self._target, self._side = None, 0.0
+        way = self._detour.ended(np.array(self._place))
+        self._detour = None
+        if self.doing == "to destination":
+            made = np.vstack([self.route[: self._index], way, self.route[k:]])
+        else:
+            made = np.vstack([self.route[: k + 1], way[::-1], self.route[self._index + 1 :]])
+        made[0], made[-1] = self.route[0], self.route[-1]
+        self._take_up(made)
+
+    # How to move
+
+    def _towards(self, target: Place) -> tuple[float, float]:
+        x, y = self._place
+        off = turn_of(math.atan2(target[1] - y, target[0] - x) - self._heading)
+        if abs(off) > TURN_FIRST:
+            return 0.0, STEER * off
+        return self._parameters.speed * math.cos(off), STEER * off
+
+    def _turn_to(self, direction: float) -> tuple[float, float]:
+        return 0.0, STEER * turn_of(direction - self._heading)
+
+    def _begin(self, *moves: tuple[str, float]) -> None:
+        """Do some moves before anything else."""
+        self._moves = list(moves)
+        self._start_move()
+
+    def _start_move(self) -> None:
+        if self._moves:
+            kind, amount = self._moves[0]
+            self._goal = turn_of(self._heading + amount) if kind == "turn" else abs(amount)
+            self._from = self._place
+            self._until = self._now + 4.0
+
+    def _manoeuvre(self) -> tuple[float, float]:
+        """Go on with the moves."""
+        while self._moves:
+            kind, amount = self._moves[0]
+            if kind == "turn":
+                off = turn_of(self._goal - self._heading)
+                if abs(off) > 0.08:
+                    return 0.0, STEER * off
+            else:
+                ahead = amount > 0.0
+                near = ahead and self._clear(self._heading) < 0.15
+                if math.dist(self._place, self._from) < self._goal and not near and self._now < self._until:
+                    return math.copysign(self._parameters.speed, amount), 0.0
+            del self._moves[0]
+            self._start_move()
+        self._anchor = (self._now, self._place)
+        return 0.0, 0.0
+
+    def _is_stuck(self) -> bool:
+        """Return whether it has driven for a while and is still where it was."""
+        since, place = self._anchor
+        if math.dist(self._place, place) > STILL:
+            self._anchor = (self._now, self._place)
+            return False
+        if self._now - since < STUCK:
+            return False
+        self._anchor = (self._now, self._place)
+        return True
+
+
+class Transport:
+    """The transport study's program; for now in the form for many robots alone."""
+
+    Parameters: ClassVar[type[Part]] = TransportParameters
+
+    def __init__(self, robot: Robot, parameters: TransportParameters, rng: np.random.Generator) -> None:  # noqa: ARG002 - there is no use for them
+        """Refuse.
+
+        Raises:
+            ConfigError: always.
+        """
+        message = "controller transport: drives crowds; say `crowd: true` of the robots"
+        raise ConfigError(message)
+
+    @staticmethod
+    def crowd(
+        spec: RobotSpec, parameters: TransportParameters, count: int, rng: np.random.Generator
+    ) -> TransportCrowd:
+        """Return the programs of `count` robots."""
+        return TransportCrowd(spec, parameters, count, rng)
+
+
+class TransportCrowd:
+    """The programs of all robots, one after the other; a `CrowdProgram`.
+
+    Attributes:
+        carriers: the programs.
+        doing: what each of them does.
+    """
+
+    def __init__(
+        self, spec: RobotSpec, parameters: TransportParameters, count: int, rng: np.random.Generator
+    ) -> None:
+        """Give each robot its program, and chance of its own."""
+        eyes = Eyes.of(spec)
+        self.carriers = [
+            Carrier(k + 1, eyes, parameters, np.random.default_rng(seed))
+            for k, seed in enumerate(rng.bit_generator.seed_seq.spawn(count))  # type: ignore[attr-defined]
+        ]
+        self.doing = ["explore"] * count
+
+    def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
+        """Let each robot do its tick."""
+        now, post = senses.time, senses.air.post
+        ranges, headings = senses.ranges.tolist(), senses.headings.tolist()
+        for k, (carrier, (x, y)) in enumerate(zip(self.carriers, senses.positions.tolist(), strict=True)):
+            if k == 0 and now == 0.0:
+                continue
+            speed, rate, out = carrier.tick(now, (x, y), headings[k], ranges[k], post.take(k))
+            v_body[k] = speed, 0.0, rate
+            for message in out:
+                post.send(k, message, message.channel)
+            post.tune(k, carrier.handshake.channel)
+            self.doing[k] = carrier.doing
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return how they came by their routes, these routes, and how much they have talked."""
+        counts = [carrier.handshake.counts for carrier in self.carriers]
+        talks = sorted(when for carrier in self.carriers for when in carrier.talks)
+        seconds, begun = sum(item.seconds for item in counts), sum(item.begun for item in counts)
+        return {
+            "routes_found": sum(carrier.got == "found" for carrier in self.carriers),
+            "routes_given": sum(carrier.got == "given" for carrier in self.carriers),
+            "routes": [[] if c.route is None else np.round(c.route, 2).tolist() for c in self.carriers],
+            "talks": talks,
+            "talks_begun": begun,
+            "talk_seconds": seconds / begun if begun else 0.0,
+        }

@@ -1,0 +1,160 @@
+"""Items that robots carry from a source to a destination and that nobody sees: the transport study's measures.
+
+A robot that does not explore any more takes an item when it comes to the source, and delivers it when it
+comes to the destination (the study, 3.1, leaves out items themselves too).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+from swarmbed_core.config import Part
+from swarmbed_core.spec import Positive
+
+from swarmbed_experiments.frame import Judgement, Stand
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from swarmbed_experiments.frame import Look, Setting
+
+SLOW = 0.05
+"""m/s below which a robot that has a route stands in the traffic, or talks."""
+PERIOD = 60.0
+"""Seconds from one sample of the series in the summary to the next."""
+
+
+class DeliveriesParameters(Part):
+    """Where items are, and where they go.
+
+    Attributes:
+        source: where a robot takes one.
+        destination: where it leaves it.
+        within: metres.
+    """
+
+    source: tuple[float, float]
+    destination: tuple[float, float]
+    within: Positive = 1.2
+
+
+class Ledger:
+    """Who has carried what."""
+
+    def __init__(self, parameters: DeliveriesParameters, count: int) -> None:
+        """Begin with nothing."""
+        self._parameters = parameters
+        self.taken = np.full(count, math.nan)
+        self.items = np.zeros(count, dtype=np.int64)
+        self.trips: list[float] = []
+        self.when: list[float] = []
+        self.knows = np.zeros(count, dtype=np.bool_)
+        self.knew: list[float] = []
+        self._last = np.full(count, math.nan)
+
+    def tick(self, look: Look) -> None:
+        """Look who is where."""
+        knows = np.array([doing != "explore" for doing in look.doing], dtype=np.bool_)
+        self.knew += [look.time] * int((knows & ~self.knows).sum())
+        self.knows |= knows
+        parameters = self._parameters
+        at_source = knows & self._at(look, parameters.source)
+        for row in np.flatnonzero(at_source & np.isnan(self.taken)).tolist():
+            self.taken[row] = look.time
+            if math.isfinite(self._last[row]):
+                self.trips.append(look.time - self._last[row])
+            self._last[row] = look.time
+        for row in np.flatnonzero(self._at(look, parameters.destination) & np.isfinite(self.taken)).tolist():
+            self.taken[row] = math.nan
+            self.items[row] += 1
+            self.when.append(look.time)
+
+    def _at(self, look: Look, place: tuple[float, float]) -> Any:
+        off = look.robots[:, :2] - np.array(place)
+        return off[:, 0] ** 2 + off[:, 1] ** 2 <= self._parameters.within**2
+
+
+class Deliveries:
+    """How many items were carried, by whom, when, and who had a route when."""
+
+    Parameters: ClassVar[type[Part]] = DeliveriesParameters
+
+    def __init__(self, parameters: DeliveriesParameters, setting: Setting) -> None:
+        """Begin."""
+        self._ledger = Ledger(parameters, len(setting.scene.robots))
+        self._standing = 0.0
+        self._ticks = 0
+        self._slow: list[float] = []
+        self._jam: tuple[float, float, list[list[float]]] = (-1.0, 0.0, [])
+        self._slow_now = np.zeros(len(setting.scene.robots))
+
+    def tick(self, look: Look) -> None:
+        """Look who is where, and who stands."""
+        ledger = self._ledger
+        ledger.tick(look)
+        speed = np.abs(look.robots[:, 3])
+        # The last half minute, so that who waits for a moment is no jam.
+        self._slow_now += (((speed < SLOW) & ledger.knows) - self._slow_now) / 300.0
+        slow = float(self._slow_now.sum())
+        if slow > self._jam[0]:
+            self._jam = (slow, look.time, np.round(look.robots[:, :3], 2).tolist())
+        if int(look.time / PERIOD) > len(self._slow) - 1:
+            self._slow.append(slow)
+
+    def row(self) -> Mapping[str, float]:
+        """Return items and robots with a route up to now."""
+        return {"items": float(self._ledger.items.sum()), "with_route": float(self._ledger.knows.sum())}
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return all of it."""
+        ledger = self._ledger
+        trips = np.array(ledger.trips)
+        return {
+            "items": int(ledger.items.sum()),
+            "items_by_robot": ledger.items.tolist(),
+            "items_when": [round(when, 1) for when in ledger.when],
+            "with_route_when": [round(when, 1) for when in ledger.knew],
+            "seconds_per_item": float(trips.mean()) if len(trips) else math.nan,
+            "slow_robots": [round(value, 3) for value in self._slow],
+            "jam_robots": self._jam[0],
+            "jam_seconds": self._jam[1],
+            "jam_poses": self._jam[2],
+        }
+
+
+class DeliveredParameters(DeliveriesParameters):
+    """How many items are to be carried.
+
+    Attributes:
+        items: that many.
+    """
+
+    items: Annotated[int, Field(ge=1)] = 100
+
+
+class Delivered:
+    """Accepts when so many items are at the destination."""
+
+    Parameters: ClassVar[type[Part]] = DeliveredParameters
+
+    def __init__(self, parameters: DeliveredParameters, setting: Setting) -> None:
+        """Begin."""
+        self._ledger = Ledger(parameters, len(setting.scene.robots))
+        self._wanted = parameters.items
+        self._when: float | None = None
+
+    def judge(self, look: Look, *, over: bool) -> Judgement:  # noqa: ARG002 - it only waits
+        """Count."""
+        self._ledger.tick(look)
+        done = int(self._ledger.items.sum())
+        if done >= self._wanted:
+            self._when = look.time
+            return Judgement(Stand.ACCEPTED, f"{done} items delivered in {look.time / 60:.1f} min")
+        return Judgement(Stand.OPEN, f"{done} of {self._wanted} items delivered in {look.time / 60:.1f} min")
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return when it was done."""
+        return {"completion_seconds": self._when}
