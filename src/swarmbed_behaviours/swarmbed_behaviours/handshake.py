@@ -68,6 +68,7 @@ class Message:
         number: of a piece; of END, how many pieces there are.
         got: of END, whether the sender has all of the other's.
         places: of a piece.
+        moves: where the sender is and how it moves, x, y, vx, vy, in WAIT, if it tells.
     """
 
     kind: Kind
@@ -79,6 +80,7 @@ class Message:
     number: int = 0
     got: bool = False
     places: FloatArray | None = None
+    moves: tuple[float, float, float, float] | None = None
 
 
 class Doing(Enum):
@@ -132,6 +134,7 @@ class Handshake:
     Attributes:
         doing: what it does; it stands unless it is free.
         knows: whether it has a route.
+        moves: what its WAIT tells of where it is and how it moves; nothing by default, as in the study.
         counts: of its talks.
     """
 
@@ -156,6 +159,7 @@ class Handshake:
         self.me = me
         self.doing = Doing.FREE
         self.knows = False
+        self.moves: tuple[float, float, float, float] | None = None
         self.counts = Counts()
         self._silence = silence
         self._again = again
@@ -222,7 +226,7 @@ class Handshake:
         elif self._talk is not None:
             outcome = self._go_on(self._talk, out, now)
         if self.doing is not Doing.TALKS:
-            out.append(self._say(Kind.WAIT))
+            out.append(self._say(Kind.WAIT, moves=self.moves))
         return out, outcome
 
     # What comes in

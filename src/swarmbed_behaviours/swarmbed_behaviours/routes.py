@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from swarmbed_core.kernel import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,19 +43,40 @@ def straight(start: FloatArray, end: FloatArray, spacing: float = SPACING) -> Fl
 
 def respaced(route: FloatArray, spacing: float = SPACING) -> FloatArray:
     """Return the same way with its corners, and more places where they are farther apart than `spacing`."""
-    parts = [straight(a, b, spacing)[1:] for a, b in pairwise(route)]
-    return np.vstack([route[:1], *parts])
+    ways = np.diff(route, axis=0)
+    steps = np.maximum(np.ceil(np.hypot(ways[:, 0], ways[:, 1]) / spacing - SAME), 1).astype(np.int64)
+    # How many steps of its section each new place is from the section's begin.
+    nth = 1 + np.arange(steps.sum()) - np.repeat(np.cumsum(steps) - steps, steps)
+    share = (nth / np.repeat(steps, steps))[:, None]
+    made = np.repeat(route[:-1], steps, axis=0) + share * np.repeat(ways, steps, axis=0)
+    # Its own places as they are, to the last digit.
+    made[np.cumsum(steps) - 1] = route[1:]
+    return np.vstack([route[:1], made])
+
+
+@kernel
+def thin_k(route: FloatArray, spacing: float, made: FloatArray) -> int:
+    """Write the places that `thinned` keeps; return how many there are."""
+    made[0] = route[0]
+    count = 1
+    last = route.shape[0] - 1
+    for k in range(1, last):
+        if math.hypot(route[k, 0] - made[count - 1, 0], route[k, 1] - made[count - 1, 1]) >= spacing:
+            made[count] = route[k]
+            count += 1
+    if (
+        count > 1
+        and math.hypot(route[last, 0] - made[count - 1, 0], route[last, 1] - made[count - 1, 1]) < spacing
+    ):
+        count -= 1
+    made[count] = route[last]
+    return count + 1
 
 
 def thinned(route: FloatArray, spacing: float = SPACING / 2) -> FloatArray:
     """Return a route without places that are nearer than `spacing` to the one before them; both ends stay."""
-    kept = [0]
-    for k in range(1, len(route) - 1):
-        if math.dist(route[k], route[kept[-1]]) >= spacing:
-            kept.append(k)
-    if len(kept) > 1 and math.dist(route[kept[-1]], route[-1]) < spacing:
-        del kept[-1]
-    return route[[*kept, len(route) - 1]]
+    made = np.empty_like(route)
+    return made[: thin_k(route, spacing, made)].copy()
 
 
 class Trail:

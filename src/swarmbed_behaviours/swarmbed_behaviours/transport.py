@@ -8,7 +8,9 @@ It has a compass, a sense of position, sonars of which it uses those in front, a
 A robot that has something before it goes round it: a robot (whose WAIT it hears) by a slight turn to the left
 and a short way ahead, as in the study; anything else along its side, and it remembers that way.
 
-`traffic` is ours: see `TrafficRules`. Nothing here knows a simulator: senses come in, speeds and messages go out.
+`traffic` has our rules of the road, each from what a robot sees and hears within 2 m: `lanes`, keep to the
+right of the route; `swerve`, tell each other where one is and how one moves, and go where nobody will be (see
+`swarmbed_behaviours.swerve`); `driving`, talk without standing still. Nothing here knows a simulator: senses come in, speeds and messages go out.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from swarmbed_core.errors import ConfigError
 
 from swarmbed_behaviours.handshake import AGAIN, SILENCE, Doing, Handshake, Kind, Message
 from swarmbed_behaviours.routes import Trail, nearest_index, respaced, shared, smoothed, thinned
+from swarmbed_behaviours.swerve import swerve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,6 +70,8 @@ REJOIN: Final = 6
 """Places of its route, farther on, at one of which a robot that goes round something comes back to it."""
 FRONT: Final = 1.6
 """Radians to both sides within which sonars count as front ones (2.4)."""
+LANE: Final = 0.7
+"""Metres that a robot keeps to the right of the route: two of them meet with room for their bodies."""
 RECENT: Final = 0.35
 """Seconds for which a WAIT tells that a robot is near."""
 
@@ -79,7 +84,7 @@ class TransportParameters(Part):
         destination: where they go; robots do not know it before they see it.
         mode: `full`: any two that meet exchange routes; `partial`: who has none is given one, and no more;
             `none`: nobody talks.
-        traffic: our rules of the road, see `TrafficRules`; without, the study's.
+        traffic: our rules of the road, see the module's text; without any, the study's.
         speed: m/s at which robots go.
         vision: metres within which they look for shortcuts.
         silence: seconds at the start in which nobody talks.
@@ -89,7 +94,7 @@ class TransportParameters(Part):
     source: Place
     destination: Place
     mode: Literal["full", "partial", "none"] = "full"
-    traffic: bool = False
+    traffic: tuple[Literal["lanes", "swerve", "driving"], ...] = ()
     speed: Annotated[float, Field(gt=0, le=2)] = 0.5
     vision: Annotated[float, Field(gt=0, le=50)] = 6.0
     silence: Annotated[float, Field(ge=0)] = SILENCE
@@ -127,7 +132,11 @@ class Eyes:
             if getattr(spec, name) is None:
                 message = f"controller transport: a {spec.kind} has no {name}"
                 raise ConfigError(message)
-        front = [(k, angle) for k, angle in enumerate(spec.ranges[0].angles if spec.ranges else ()) if abs(angle) < FRONT]
+        front = [
+            (k, angle)
+            for k, angle in enumerate(spec.ranges[0].angles if spec.ranges else ())
+            if abs(angle) < FRONT
+        ]
         if not front:
             message = f"controller transport: no distance sensor of a {spec.kind} looks ahead"
             raise ConfigError(message)
@@ -158,7 +167,9 @@ class Carrier:
         handshake: how it talks.
     """
 
-    def __init__(self, me: int, eyes: Eyes, parameters: TransportParameters, rng: np.random.Generator) -> None:
+    def __init__(
+        self, me: int, eyes: Eyes, parameters: TransportParameters, rng: np.random.Generator
+    ) -> None:
         """Begin at the source, without a route.
 
         Args:
@@ -188,8 +199,9 @@ class Carrier:
         self._done = 0.0
         self._detour: Trail | None = None
         self._side = 0.0
-        self._heard: dict[int, float] = {}
+        self._heard: dict[int, tuple[float, tuple[float, float, float, float] | None]] = {}
         self._now = 0.0
+        self._speed = 0.0
         self._place = (0.0, 0.0)
         self._heading = 0.0
         self._ranges: Sequence[float] = ()
@@ -217,17 +229,22 @@ class Carrier:
         self._now, self._place, self._heading, self._ranges, self._seen = now, place, heading, ranges, None
         for message in heard:
             if message.kind is Kind.WAIT:
-                self._heard[message.sender] = now
+                self._heard[message.sender] = now, message.moves
             self.handshake.hear(message, self.route, now)
+        rules = self._parameters.traffic
+        if "swerve" in rules:
+            going = self._speed
+            self.handshake.moves = (*place, going * math.cos(heading), going * math.sin(heading))
         out, outcome = self.handshake.tick(now)
         if outcome is not None:
             self.talks.append(now)
             self._take(outcome.route)
-        if self.handshake.doing is not Doing.FREE:
+        if self.handshake.doing is not Doing.FREE and "driving" not in rules:
             self._anchor = (now, place)
+            self._speed = 0.0
             return 0.0, 0.0, out
-        speed, rate = self._move()
-        return speed, rate, out
+        self._speed, rate = self._move()
+        return self._speed, rate, out
 
     # Routes
 
@@ -329,9 +346,10 @@ class Carrier:
             self._smooth(outward)
             route = self.route
             assert route is not None
-        x, y = route[self._index]
-        target = (float(x), float(y))
+        target = self._on_lane(step)
         if self._detour is None:
+            if "swerve" in self._parameters.traffic and self._robot_near():
+                return self._swerve(target)
             if not self._in_the_way(target):
                 return self._towards(target)
             if self._robot_near():
@@ -339,6 +357,48 @@ class Carrier:
             self._detour = Trail(np.array(self._place))
             self._side = 0.0
         return self._go_round(step)
+
+    def _on_lane(self, step: int) -> Place:
+        """Return where to go next: a place of the route, or to its right."""
+        assert self.route is not None
+        x, y = self.route[self._index].tolist()
+        came = self._index - step
+        if "lanes" not in self._parameters.traffic or not 0 <= came < len(self.route):
+            return x, y
+        dx, dy = x - float(self.route[came, 0]), y - float(self.route[came, 1])
+        size = math.hypot(dx, dy)
+        if size < 0.01:
+            return x, y
+        for lane in (LANE, LANE / 2):
+            beside = x + lane * dy / size, y - lane * dx / size
+            way = math.dist(self._place, beside)
+            direction = math.atan2(beside[1] - self._place[1], beside[0] - self._place[0])
+            if self._clear(direction) > min(way, STRIDE):
+                return beside
+        return x, y
+
+    def _swerve(self, target: Place) -> tuple[float, float]:
+        """Go towards a place among the robots that have told where they are."""
+        x, y = self._place
+        others = [
+            (moves[0] - x, moves[1] - y, moves[2], moves[3])
+            for when, moves in self._heard.values()
+            if moves is not None and self._now - when < RECENT
+        ]
+        # What the sonars see of these robots is no thing.
+        near = 1.6 * self._eyes.radius
+        things = []
+        for angle, away, unsure in self._returns():
+            direction = self._heading + angle
+            at_x, at_y = away * math.cos(direction), away * math.sin(direction)
+            if not any(math.hypot(at_x - dx, at_y - dy) < near for dx, dy, _, _ in others):
+                things.append((direction, away, unsure))
+        wanted = math.atan2(target[1] - y, target[0] - x)
+        direction, speed = swerve(
+            wanted, self._heading, self._parameters.speed, others, things, self._eyes.radius
+        )
+        off = turn_of(direction - self._heading)
+        return (speed * math.cos(off) if abs(off) < TURN_FIRST else 0.0), STEER * off
 
     def _has_passed(self, place: FloatArray, following: FloatArray) -> bool:
         """Return whether a place of the route is reached, or lies behind."""
@@ -420,7 +480,7 @@ class Carrier:
 
     def _robot_near(self) -> bool:
         """Return whether a robot's WAIT was heard just now."""
-        return any(self._now - when < RECENT for when in self._heard.values())
+        return any(self._now - when < RECENT for when, _ in self._heard.values())
 
     def _let_pass(self) -> tuple[float, float]:
         """Turn a little to the left, or as far as it takes, and go on from there (3.2)."""
@@ -443,7 +503,11 @@ class Carrier:
         self._detour.add(np.array(self._place))
         x, y = self._place
         last = len(self.route) - 1 if step > 0 else 0
-        farther = [k for k in range(self._index, self._index + (REJOIN + 1) * step, step) if 0 <= k <= len(self.route) - 1]
+        farther = [
+            k
+            for k in range(self._index, self._index + (REJOIN + 1) * step, step)
+            if 0 <= k <= len(self.route) - 1
+        ]
         for k in reversed(farther):
             if self._sees_free(self.route[k]):
                 place = float(self.route[k, 0]), float(self.route[k, 1])

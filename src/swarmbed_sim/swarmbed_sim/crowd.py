@@ -154,7 +154,6 @@ class Air:
         self.counts["heard"] += int(np.isfinite(out[:, 0]).sum())
         return out
 
-
     @property
     def post(self) -> Post:
         """Return the messages; nobody who does not look at them pays for them."""
