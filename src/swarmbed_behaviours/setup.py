@@ -30,6 +30,8 @@ setup(
             "dispersion = swarmbed_behaviours.dispersion:Dispersion",
             "convoy = swarmbed_behaviours.convoy:Convoy",
             "follow_path = swarmbed_behaviours.follow_path:FollowPath",
+            "devs = swarmbed_behaviours.devs:Devs",
         ],
+        "swarmbed.devs_models": ["convoy = swarmbed_behaviours.convoy_devs:ConvoyRobot"],
     },
 )

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 TICK: Final = 1.0 / TICK_RATE
 WAIT, TURN, GO, LOOK, SEARCH, LEFT_EDGE, RIGHT_EDGE, FACE = range(8)
-"""What a robot does."""
+"""What a robot does ..."""
+DEEDS: Final = ("wait", "predict and turn", "move", *["adjust"] * 5)
+"""... and what the study calls it."""
 # What `state` has of each robot: what it does; rounds that it has ended; of the last of them: by how much
 # it has turned, gone, adjusted; how the one ahead is turned against it, and how far its middle is; what is
 # left of its way or turn, and how fast it goes and turns; of its search: how far it has turned since it
@@ -47,6 +49,7 @@ LEFT, SPEED, RATE, TURNED, EDGE, SAW, LOOKED = range(7, 14)
 BEFORE, ADJUSTED, LOST, SIDE, AWAITED = range(14, 19)
 COLUMNS: Final = 19
 WORDS: Final = 4
+TOLD: Final = slice(ROUND, BETA + 1)
 """What a robot tells: rounds, and the last one's turn, way and adjustment."""
 # What `numbers` holds.
 (
@@ -128,7 +131,7 @@ def round_k(
         last: whether there is none behind.
         gaps: what its sensors see ahead, to the left and to the right; inf for nothing.
         draw: a number from [0, 1).
-        numbers: see `Convoy`.
+        numbers: see `numbers_of`.
         out: the speed and the rate that it shall have; written.
     """
     # What it did in the tick that is over; the drives hold what was asked for.
@@ -362,6 +365,60 @@ class Convoy:
         return ConvoyCrowd(spec, parameters, count, rng)
 
 
+class Member:
+    """One robot of a convoy: what it knows, and the next bit of its round.
+
+    Attributes:
+        state: see `DOING` and the columns after it.
+        ahead: what the one ahead last told; to be written.
+        behind: what the one behind last told; to be written.
+        first: whether there is none ahead.
+        last: whether there is none behind.
+        asked: the speed and the rate that it shall have.
+    """
+
+    def __init__(self, spec: RobotSpec, parameters: ConvoyParameters, *, first: bool, last: bool) -> None:
+        """Stand at its distance behind the one ahead.
+
+        Raises:
+            ConfigError: robots of this kind cannot see ahead.
+        """
+        self.sensors = sensors_of(spec).astype(int).tolist()
+        self.numbers = numbers_of(spec, parameters)
+        self.state = np.zeros(COLUMNS)
+        self.state[AWAY] = parameters.distance
+        self.ahead, self.behind = np.zeros(WORDS), np.zeros(WORDS)
+        self.first, self.last = first, last
+        self.asked = np.zeros(2)
+        self._gaps = np.empty(3)
+
+    def tick(self, ranges: FloatArray, draw: float) -> None:
+        """Do the next tick; arguments as for `round_k`, but all that the sensors see, inf for nothing."""
+        for k, sensor in enumerate(self.sensors):
+            self._gaps[k] = math.inf if sensor < 0 else ranges[sensor]
+        round_k(
+            self.state,
+            self.ahead,
+            self.behind,
+            self.first,
+            self.last,
+            self._gaps,
+            draw,
+            self.numbers,
+            self.asked,
+        )
+
+    @property
+    def words(self) -> FloatArray:
+        """Return what it tells its neighbours."""
+        return self.state[TOLD].copy()
+
+    @property
+    def doing(self) -> str:
+        """Return what it does, by the study's names."""
+        return DEEDS[int(self.state[DOING])]
+
+
 class ConvoyCrowd:
     """The program of all robots of a convoy; a `CrowdProgram`."""
 
@@ -373,9 +430,7 @@ class ConvoyCrowd:
         Raises:
             ConfigError: robots of this kind cannot see ahead.
         """
-        self._sensors = _sensors_of(spec)
-        ring = spec.ranges[0]
-        limits = spec.limits
+        self._sensors = sensors_of(spec)
         self._rng = rng
         self._states = np.zeros((count, COLUMNS))
         self._states[:, AWAY] = parameters.distance
@@ -383,17 +438,7 @@ class ConvoyCrowd:
         self._behind = np.where(np.arange(count) < count - 1, np.arange(count) + 1, -1)
         self._known = (np.zeros((count, WORDS)), np.zeros((count, WORDS)))
         self._words = np.zeros((count, WORDS))
-        numbers = self._numbers = np.zeros(13)
-        numbers[_DISTANCE], numbers[_STEP] = parameters.distance, parameters.step
-        numbers[_TOP], numbers[_TOP_RATE] = limits.speed, limits.yaw_rate
-        numbers[_SCAN] = min(parameters.scan, limits.yaw_rate)
-        numbers[_ACCEL], numbers[_YAW_ACCEL] = limits.acceleration, limits.yaw_acceleration
-        # From what a sensor reads to the middle of what it sees.
-        numbers[_SIZE] = ring.mount_radius + spec.body.bounding_radius
-        numbers[_REACH] = ring.range_max
-        numbers[_CLOSE] = 0.25 * max(parameters.distance - numbers[_SIZE], 0.0)
-        numbers[_CENTRE] = 1.0 if parameters.adjust == "centre" else 0.0
-        numbers[_TRUST], numbers[_CLEAR] = parameters.trust, parameters.clear
+        self._numbers = numbers_of(spec, parameters)
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
         """Hear the neighbours, do what is next, and tell them."""
@@ -414,15 +459,37 @@ class ConvoyCrowd:
 
     def metrics(self) -> Mapping[str, Any]:
         """Return how often robots had to adjust, and how often they saw nobody."""
-        states, followers = self._states, max(len(self._states) - 1, 1)
-        return {
-            "convoy_rounds": float(states[0, ROUND]),
-            "convoy_adjustments_per_robot": float(states[1:, ADJUSTED].sum()) / followers,
-            "convoy_lost": int(states[1:, LOST].sum()),
-        }
+        return metrics_of(self._states)
 
 
-def _sensors_of(spec: RobotSpec) -> FloatArray:
+def metrics_of(states: FloatArray) -> Mapping[str, Any]:
+    """Return what the robots of a convoy have counted; the first leads."""
+    followers = max(len(states) - 1, 1)
+    return {
+        "convoy_rounds": float(states[0, ROUND]),
+        "convoy_adjustments_per_robot": float(states[1:, ADJUSTED].sum()) / followers,
+        "convoy_lost": int(states[1:, LOST].sum()),
+    }
+
+
+def numbers_of(spec: RobotSpec, parameters: ConvoyParameters) -> FloatArray:
+    """Return what the kernel has to know of a kind of robot and of how the convoy goes."""
+    ring, limits = spec.ranges[0], spec.limits
+    numbers = np.zeros(13)
+    numbers[_DISTANCE], numbers[_STEP] = parameters.distance, parameters.step
+    numbers[_TOP], numbers[_TOP_RATE] = limits.speed, limits.yaw_rate
+    numbers[_SCAN] = min(parameters.scan, limits.yaw_rate)
+    numbers[_ACCEL], numbers[_YAW_ACCEL] = limits.acceleration, limits.yaw_acceleration
+    # From what a sensor reads to the middle of what it sees.
+    numbers[_SIZE] = ring.mount_radius + spec.body.bounding_radius
+    numbers[_REACH] = ring.range_max
+    numbers[_CLOSE] = 0.25 * max(parameters.distance - numbers[_SIZE], 0.0)
+    numbers[_CENTRE] = 1.0 if parameters.adjust == "centre" else 0.0
+    numbers[_TRUST], numbers[_CLEAR] = parameters.trust, parameters.clear
+    return numbers
+
+
+def sensors_of(spec: RobotSpec) -> FloatArray:
     """Return the sensors that look ahead, to the left and to the right; -1 for none.
 
     Raises:

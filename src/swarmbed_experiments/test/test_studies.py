@@ -1,6 +1,7 @@
 """Studies: their runs are sweeps that go on where they were, and their figures come out of them."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -15,11 +16,11 @@ from typer.testing import CliRunner
 QUIET = Console(quiet=True)
 
 
-def run_convoy(*sets, seed=1, seconds=240):
-    scenario, source = load_scenario("convoy", [f"time_limit={seconds}", *sets], seed=seed)
+def run_convoy(*sets, seed=1, seconds=240, name="convoy", speed=None):
+    scenario, source = load_scenario(name, [f"time_limit={seconds}", *sets], seed=seed)
     run = Run(scenario, source)
     try:
-        return run.go(record=False), run.world.truth().copy()
+        return run.go(record=False, speed=speed), run.world.truth().copy()
     finally:
         run.close()
 
@@ -51,6 +52,32 @@ def test_a_convoy_that_loses_a_robot_stands_and_is_rejected():
     )
     before = summary["metrics"]["convoy_rounds"]
     assert before < 20
+
+
+@pytest.mark.parametrize("way", convoy.WAYS)
+def test_a_convoy_of_devs_models_does_what_the_crowds_program_does(way):
+    """To the last bit, through messages that are lost."""
+    few, found = ("robots.0.count=7", "radio.loss=0.2"), []
+    for form in (convoy.COMPILED, convoy.DEVS):
+        summary, poses = run_convoy(*few, *form.sets(way), name=form.scenario, seconds=120)
+        metrics = {
+            key: value
+            for key, value in summary["metrics"].items()
+            if not (isinstance(value, float) and math.isnan(value))
+        }
+        found.append((poses.tobytes(), metrics))
+    assert found[0] == found[1]
+    assert found[0][1]["convoy_rounds"] > 8
+
+
+def test_devs_models_do_in_real_time_what_they_do_in_simulated_time():
+    few = ("robots.0.count=3", "frame.transducers=[{name: travel}]", "frame.acceptors=[{name: elapsed}]")
+    fast, poses = run_convoy(*few, name="convoy_devs", seconds=6)
+    paced, same = run_convoy(*few, name="convoy_devs", seconds=6, speed=5.0)
+    assert paced["wall_seconds"] >= 1.15
+    assert fast["wall_seconds"] < paced["wall_seconds"]
+    assert poses.tobytes() == same.tobytes()
+    assert fast["metrics"]["distance_per_robot"] > 0.05
 
 
 def fake_rows(cell):
@@ -106,6 +133,7 @@ def test_a_study_goes_on_where_it_was(tmp_path, monkeypatch):
     assert second.mean("convoy_error") == pytest.approx(float(second.values("convoy_error").mean()))
     assert len(second.series("convoy_errors")) == 2
     assert np.isnan(second.mean("nothing"))
+    assert second.spread("nothing") == 0.0
 
 
 def test_the_command_says_which_studies_there_are():

@@ -56,6 +56,11 @@ class Found:
         values = self.values(metric)
         return float(values.mean()) if len(values) else math.nan
 
+    def spread(self, metric: str) -> float:
+        """Return the standard deviation of a number over the runs, 0 if none has it."""
+        values = self.values(metric)
+        return float(values.std()) if len(values) else 0.0
+
     def series(self, metric: str) -> list[FloatArray]:
         """Return what is a list of numbers in each run."""
         return [np.array(json.loads(row[metric]), dtype=np.float64) for row in self.rows if metric in row]
