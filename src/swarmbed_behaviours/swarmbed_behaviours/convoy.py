@@ -17,6 +17,8 @@ One kernel does the next bit of a round for one robot; for a crowd it is called 
 from __future__ import annotations
 
 import math
+import re
+import struct
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -25,6 +27,8 @@ from swarmbed_core.config import Part
 from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.kernel import kernel
+from swarmbed_core.radio import BEACONS
+from swarmbed_core.robot import Command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +86,24 @@ FARTHER: Final = 0.3
 """Metres by which the one ahead may be nearer and farther than it should be."""
 SHOWS: Final = 0.05
 """Metres that the one ahead has to go to show how it is turned."""
+
+
+_PREFIX: Final = 0xC1
+_FORM: Final = struct.Struct("<BIfff")
+"""A message by radio: whose it is, and `TOLD`."""
+
+
+def encode(words: FloatArray) -> bytes:
+    """Return what a robot tells, as bytes for its radio."""
+    return _FORM.pack(_PREFIX, int(words[0]), *words[1:])
+
+
+def decode(payload: bytes) -> tuple[float, ...] | None:
+    """Return what a robot told, None if this is no message of a convoy."""
+    if len(payload) != _FORM.size or payload[0] != _PREFIX:
+        return None
+    words = tuple(map(float, _FORM.unpack(payload)[1:]))
+    return words if all(map(math.isfinite, words)) else None
 
 
 @kernel
@@ -344,18 +366,65 @@ class ConvoyParameters(Part):
 
 
 class Convoy:
-    """A convoy; for now in the form for many robots alone."""
+    """A convoy's robot, by itself or one of a crowd.
+
+    By itself its place in the line is the number that its name ends with, and nobody is behind it as long as
+    it has heard nobody who is.
+
+    Attributes:
+        doing: what it does, by the study's names.
+    """
 
     Parameters: ClassVar[type[Part]] = ConvoyParameters
 
-    def __init__(self, robot: Robot, parameters: ConvoyParameters, rng: np.random.Generator) -> None:  # noqa: ARG002 - there is no use for them
-        """Refuse.
+    def __init__(self, robot: Robot, parameters: ConvoyParameters, rng: np.random.Generator) -> None:
+        """Stand at its distance behind the one ahead.
 
         Raises:
-            ConfigError: always.
+            ConfigError: it cannot see ahead or has no radio, or its name no number.
         """
-        message = "controller convoy: drives crowds; say `crowd: true` of the robots"
-        raise ConfigError(message)
+        spec = robot.spec
+        radio = next((item for item in spec.radios if item.kind not in BEACONS), None)
+        if radio is None or radio.payload_bytes < _FORM.size:
+            message = f"controller convoy: a {spec.kind} has no radio for messages of {_FORM.size} bytes"
+            raise ConfigError(message)
+        named = re.fullmatch(r"(.*?)(\d+)", robot.name)
+        if named is None:
+            message = (
+                f"controller convoy: '{robot.name}' does not end with its place in the line, such as car2"
+            )
+            raise ConfigError(message)
+        prefix, place = named[1], int(named[2])
+        self._robot, self._rng, self._radio = robot, rng, radio.name
+        self._member = Member(spec, parameters, first=place == 1, last=True)
+        self._neighbours = {
+            f"{prefix}{place - 1}": self._member.ahead,
+            f"{prefix}{place + 1}": self._member.behind,
+        }
+        self._behind = f"{prefix}{place + 1}"
+        self._rings = [ring.name for ring in spec.ranges]
+        self._pose: FloatArray | None = None
+
+    @property
+    def doing(self) -> str:
+        """Return what it does."""
+        return self._member.doing
+
+    def tick(self) -> None:
+        """Hear the neighbours, do what is next, and tell them."""
+        senses, member = self._robot.sense(), self._member
+        for packet in senses.heard.get(self._radio, ()):
+            words = decode(packet.payload)
+            if words is not None and packet.sender in self._neighbours:
+                self._neighbours[packet.sender][:] = words
+                member.last = member.last and packet.sender != self._behind
+        if not all(name in senses.ranges for name in self._rings):
+            # Its sensors have not seen anything yet.
+            return
+        ranges = np.concatenate([senses.ranges[name] for name in self._rings])
+        member.tick(np.where(np.isnan(ranges), math.inf, ranges), self._rng.random())
+        speed, rate = member.asked
+        self._robot.act(Command(velocity_body=(speed, 0.0, rate), send={self._radio: encode(member.words)}))
 
     @staticmethod
     def crowd(

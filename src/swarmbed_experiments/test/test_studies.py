@@ -38,6 +38,23 @@ def test_a_convoy_keeps_its_line_and_repeats_itself():
     assert other["metrics"]["convoy_error"] != found["convoy_error"]
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_whole_robots_by_themselves_keep_their_line(seed):
+    """With wheels, odometry and packets of their own, a program each."""
+    summary, poses = run_convoy(
+        "robots.0.count=5", "robots.0.crowd=false", "frame.transducers.0.settling=60", seed=seed
+    )
+    found = summary["metrics"]
+    assert summary["verdict"] == "accepted"
+    assert summary["refused"] == {}
+    assert found["convoy_error"] < 0.15
+    assert found["convoy_speed"] > 0.02
+    assert found["messages_heard"] > 10_000
+    assert found["collisions"] == 0
+    gaps = np.hypot(*(poses[1:, :2] - poses[:-1, :2]).T)
+    assert np.all((gaps > 0.25) & (gaps < 0.75))
+
+
 def test_a_convoy_goes_on_though_messages_are_lost():
     summary, _ = run_convoy("robots.0.count=6", "radio.loss=0.5")
     assert summary["verdict"] == "accepted"
