@@ -420,6 +420,7 @@ class Convoy:
                 member.last = member.last and packet.sender != self._behind
         if not all(name in senses.ranges for name in self._rings):
             # Its sensors have not seen anything yet.
+            self._robot.act(Command())
             return
         ranges = np.concatenate([senses.ranges[name] for name in self._rings])
         member.tick(np.where(np.isnan(ranges), math.inf, ranges), self._rng.random())

@@ -29,7 +29,7 @@ xdevs is imported by this module and by models, and by nothing else: it is GPL-3
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 MODELS: Final = "swarmbed.devs_models"
 SENSES, COMMAND, TELL = "senses", "command", "tell"
+MOTION: Final = ("velocity_body", "path", "cancel")
+OTHERS: Final = tuple(item.name for item in fields(Command) if item.name not in MOTION)
 ROUNDS: Final = 10_000
 """Events of one tick, after which a model counts as one that does not let time pass."""
 
@@ -150,19 +152,25 @@ class Devs:
         senses = self._robot.sense()
         if self._engine is None:
             self._engine = Engine([self._model], senses.time)
-        said = self._engine.advance(senses.time, [(self._senses, senses)], self._said)
-        holds = self._velocity
-        for _, command in said:
-            if not isinstance(command, Command):
-                message = (
-                    f"model {self._model.name} says {command!r} at its port {COMMAND}; a Command is right"
-                )
+        command = Command(velocity_body=self._velocity)
+        for _, said in self._engine.advance(senses.time, [(self._senses, senses)], self._said):
+            if not isinstance(said, Command):
+                message = f"model {self._model.name} says {said!r} at its port {COMMAND}; a Command is right"
                 raise DevsError(message)
-            if command.velocity_body is not None or command.path is not None or command.cancel:
-                self._velocity, holds = command.velocity_body, None
-            self._robot.act(command)
-        if holds is not None:
-            self._robot.act(Command(velocity_body=holds))
+            command = after(command, said)
+        self._velocity = command.velocity_body
+        # One in each tick, whatever there is to say: it is what keeps the robot going.
+        self._robot.act(command)
+
+
+def after(first: Command, then: Command) -> Command:
+    """Return two commands of one tick as one: the later wish of motion, and of each other thing."""
+    moves = then.velocity_body is not None or then.path is not None or then.cancel
+    wishes = {name: getattr(then, name) for name in MOTION if moves}
+    wishes |= {name: value for name in OTHERS if (value := getattr(then, name)) is not None}
+    if first.send and then.send:
+        wishes["send"] = {**first.send, **then.send}
+    return replace(first, **wishes)
 
 
 class DevsCrowd:

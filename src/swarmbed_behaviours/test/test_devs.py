@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_behaviours.devs import Devs, DevsError, DevsParameters, Engine
+from swarmbed_behaviours.devs import Devs, DevsError, DevsParameters, Engine, after
 from swarmbed_core.controller import find_controller
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.robot import Command
 from swarmbed_core.spec import RobotSpec
+from swarmbed_core.trajectory import Path, Waypoint
 from xdevs.models import Atomic, Coupled, Port
 
 
@@ -196,7 +197,19 @@ def test_a_path_ends_a_velocity_that_holds(fake):
         fake.set(time=0.1 * tick)
         driver.tick()
     assert [command.cancel for command in fake.commands].count(True) == 1
-    assert fake.commands[-1].cancel
+    assert fake.commands[-1] == Command()
+
+
+def test_commands_of_a_tick_become_one():
+    """A robot behind ROS answers each tick with one command."""
+    path, go = Path((Waypoint((1.0, 0.0, 0.0)),)), (0.1, 0.0, 0.0)
+    assert after(Command(velocity_body=go), Command()) == Command(velocity_body=go)
+    assert after(Command(velocity_body=go), Command(path=path)) == Command(path=path)
+    assert after(Command(path=path), Command(cancel=True, lift=True)) == Command(cancel=True, lift=True)
+    assert after(Command(cancel=True), Command(velocity_body=go)) == Command(velocity_body=go)
+    assert after(Command(cancel=True, lift=True), Command(lift=False)) == Command(cancel=True, lift=False)
+    both = after(Command(send={"ble": b"1", "uwb": b"2"}), Command(send={"ble": b"3"}))
+    assert both == Command(send={"ble": b"3", "uwb": b"2"})
 
 
 class Talker(Model):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from swarmbed_experiments.cli import app
+from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.runner import Run
 from swarmbed_experiments.scenarios import load_scenario
 from swarmbed_experiments.studies import cells, convoy
@@ -153,8 +154,48 @@ def test_a_study_goes_on_where_it_was(tmp_path, monkeypatch):
     assert second.spread("nothing") == 0.0
 
 
+def test_a_study_that_is_stopped_says_so_and_goes_on_at_its_cell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sets = ("robots.0.count=3", "frame.transducers.0.settling=1")
+    plan = [Cell(name, "convoy", (*sets, f"time_limit={k}"), 1) for k, name in enumerate("abc", start=3)]
+    real = cells.sweep
+
+    def stopped(*given, **named):
+        if "time_limit=4" in named["sets"]:
+            raise KeyboardInterrupt
+        return real(*given, **named)
+
+    monkeypatch.setattr(cells, "sweep", stopped)
+    console = Console(record=True, width=200)
+    with pytest.raises(KeyboardInterrupt):
+        work(plan, console, 1)
+    assert "stopped with 1 of 3 cells done; the same command goes on from there" in console.export_text()
+    monkeypatch.setattr(cells, "sweep", real)
+    again = Console(record=True, width=200)
+    assert [item.cell.name for item in work(plan, again, 1)] == ["a", "b", "c"]
+    assert again.export_text().count("1 of 1 runs are done already") == 1
+
+
+def test_a_study_does_not_begin_whose_figures_cannot_be_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(convoy, "work", lambda *_: pytest.fail("it has begun"))
+    for where, what in (("/proc", "choose another --out"), ("a/figures", "start it in another directory")):
+        (tmp_path / "runs").touch()
+        with pytest.raises(RunError, match=what):
+            CliRunner().invoke(app, ["study", "convoy", "--out", where], catch_exceptions=False)
+
+
 def test_the_command_says_which_studies_there_are():
     shown = CliRunner().invoke(app, ["study", "--help"])
     assert shown.exit_code == 0
     assert "convoy" in shown.output
-    assert CliRunner().invoke(app, ["study", "nothing"]).exit_code == 2
+    for wrong in (
+        ["nothing"],
+        [],
+        ["convoy", "--seeds", "0"],
+        ["convoy", "--workers", "x"],
+        ["convoy", "more"],
+    ):
+        refused = CliRunner().invoke(app, ["study", *wrong])
+        assert refused.exit_code == 2
+        assert "Traceback" not in refused.output

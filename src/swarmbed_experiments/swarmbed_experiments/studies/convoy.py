@@ -118,6 +118,7 @@ def _row(key: tuple[str, int, int], found: Found) -> dict[str, Any]:
     way, count, noise = key
     return {
         "way": way,
+        "scenario": found.cell.scenario,
         "robots": count,
         "dnf": NOISES[noise][0],
         "anf": NOISES[noise][1],
