@@ -287,6 +287,16 @@ def test_models_of_a_crowd_hear_each_other_through_the_air():
     assert deaf.metrics() == {"words": 1.0}
 
 
+def test_coupled_models_of_a_crowd_do_as_the_atomic_ones_within_them():
+    def coupled(who):
+        shell = Shell(Talker(who), 2)
+        shell.listens = {"ear": who.number - 1}
+        return shell
+
+    _, v_body = crowd(coupled, Air())
+    assert v_body[:, 0].tolist() == [0.0, 1.0, 2.0]
+
+
 def test_a_crowd_may_be_silent_and_stand():
     made, v_body = crowd(lambda _: Model(outs=()), Air())
     assert not v_body.any()
