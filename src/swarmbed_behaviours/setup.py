@@ -31,6 +31,8 @@ setup(
             "convoy = swarmbed_behaviours.convoy:Convoy",
             "transport = swarmbed_behaviours.transport:Transport",
             "follow_path = swarmbed_behaviours.follow_path:FollowPath",
+            "devs = swarmbed_behaviours.devs:Devs",
         ],
+        "swarmbed.devs_models": ["convoy = swarmbed_behaviours.convoy_devs:ConvoyRobot"],
     },
 )

@@ -17,6 +17,8 @@ One kernel does the next bit of a round for one robot; for a crowd it is called 
 from __future__ import annotations
 
 import math
+import re
+import struct
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -25,6 +27,8 @@ from swarmbed_core.config import Part
 from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.kernel import kernel
+from swarmbed_core.radio import BEACONS
+from swarmbed_core.robot import Command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +40,9 @@ if TYPE_CHECKING:
 
 TICK: Final = 1.0 / TICK_RATE
 WAIT, TURN, GO, LOOK, SEARCH, LEFT_EDGE, RIGHT_EDGE, FACE = range(8)
-"""What a robot does."""
+"""What a robot does ..."""
+DEEDS: Final = ("wait", "predict and turn", "move", *["adjust"] * 5)
+"""... and what the study calls it."""
 # What `state` has of each robot: what it does; rounds that it has ended; of the last of them: by how much
 # it has turned, gone, adjusted; how the one ahead is turned against it, and how far its middle is; what is
 # left of its way or turn, and how fast it goes and turns; of its search: how far it has turned since it
@@ -47,6 +53,7 @@ LEFT, SPEED, RATE, TURNED, EDGE, SAW, LOOKED = range(7, 14)
 BEFORE, ADJUSTED, LOST, SIDE, AWAITED = range(14, 19)
 COLUMNS: Final = 19
 WORDS: Final = 4
+TOLD: Final = slice(ROUND, BETA + 1)
 """What a robot tells: rounds, and the last one's turn, way and adjustment."""
 # What `numbers` holds.
 (
@@ -79,6 +86,24 @@ FARTHER: Final = 0.3
 """Metres by which the one ahead may be nearer and farther than it should be."""
 SHOWS: Final = 0.05
 """Metres that the one ahead has to go to show how it is turned."""
+
+
+_PREFIX: Final = 0xC1
+_FORM: Final = struct.Struct("<BIfff")
+"""A message by radio: whose it is, and `TOLD`."""
+
+
+def encode(words: FloatArray) -> bytes:
+    """Return what a robot tells, as bytes for its radio."""
+    return _FORM.pack(_PREFIX, int(words[0]), *words[1:])
+
+
+def decode(payload: bytes) -> tuple[float, ...] | None:
+    """Return what a robot told, None if this is no message of a convoy."""
+    if len(payload) != _FORM.size or payload[0] != _PREFIX:
+        return None
+    words = tuple(map(float, _FORM.unpack(payload)[1:]))
+    return words if all(map(math.isfinite, words)) else None
 
 
 @kernel
@@ -128,7 +153,7 @@ def round_k(
         last: whether there is none behind.
         gaps: what its sensors see ahead, to the left and to the right; inf for nothing.
         draw: a number from [0, 1).
-        numbers: see `Convoy`.
+        numbers: see `numbers_of`.
         out: the speed and the rate that it shall have; written.
     """
     # What it did in the tick that is over; the drives hold what was asked for.
@@ -341,18 +366,66 @@ class ConvoyParameters(Part):
 
 
 class Convoy:
-    """A convoy; for now in the form for many robots alone."""
+    """A convoy's robot, by itself or one of a crowd.
+
+    By itself its place in the line is the number that its name ends with, and nobody is behind it as long as
+    it has heard nobody who is.
+
+    Attributes:
+        doing: what it does, by the study's names.
+    """
 
     Parameters: ClassVar[type[Part]] = ConvoyParameters
 
-    def __init__(self, robot: Robot, parameters: ConvoyParameters, rng: np.random.Generator) -> None:  # noqa: ARG002 - there is no use for them
-        """Refuse.
+    def __init__(self, robot: Robot, parameters: ConvoyParameters, rng: np.random.Generator) -> None:
+        """Stand at its distance behind the one ahead.
 
         Raises:
-            ConfigError: always.
+            ConfigError: it cannot see ahead or has no radio, or its name no number.
         """
-        message = "controller convoy: drives crowds; say `crowd: true` of the robots"
-        raise ConfigError(message)
+        spec = robot.spec
+        radio = next((item for item in spec.radios if item.kind not in BEACONS), None)
+        if radio is None or radio.payload_bytes < _FORM.size:
+            message = f"controller convoy: a {spec.kind} has no radio for messages of {_FORM.size} bytes"
+            raise ConfigError(message)
+        named = re.fullmatch(r"(.*?)(\d+)", robot.name)
+        if named is None:
+            message = (
+                f"controller convoy: '{robot.name}' does not end with its place in the line, such as car2"
+            )
+            raise ConfigError(message)
+        prefix, place = named[1], int(named[2])
+        self._robot, self._rng, self._radio = robot, rng, radio.name
+        self._member = Member(spec, parameters, first=place == 1, last=True)
+        self._neighbours = {
+            f"{prefix}{place - 1}": self._member.ahead,
+            f"{prefix}{place + 1}": self._member.behind,
+        }
+        self._behind = f"{prefix}{place + 1}"
+        self._rings = [ring.name for ring in spec.ranges]
+        self._pose: FloatArray | None = None
+
+    @property
+    def doing(self) -> str:
+        """Return what it does."""
+        return self._member.doing
+
+    def tick(self) -> None:
+        """Hear the neighbours, do what is next, and tell them."""
+        senses, member = self._robot.sense(), self._member
+        for packet in senses.heard.get(self._radio, ()):
+            words = decode(packet.payload)
+            if words is not None and packet.sender in self._neighbours:
+                self._neighbours[packet.sender][:] = words
+                member.last = member.last and packet.sender != self._behind
+        if not all(name in senses.ranges for name in self._rings):
+            # Its sensors have not seen anything yet.
+            self._robot.act(Command())
+            return
+        ranges = np.concatenate([senses.ranges[name] for name in self._rings])
+        member.tick(np.where(np.isnan(ranges), math.inf, ranges), self._rng.random())
+        speed, rate = member.asked
+        self._robot.act(Command(velocity_body=(speed, 0.0, rate), send={self._radio: encode(member.words)}))
 
     @staticmethod
     def crowd(
@@ -360,6 +433,60 @@ class Convoy:
     ) -> ConvoyCrowd:
         """Return the program of `count` robots, the first of which leads."""
         return ConvoyCrowd(spec, parameters, count, rng)
+
+
+class Member:
+    """One robot of a convoy: what it knows, and the next bit of its round.
+
+    Attributes:
+        state: see `DOING` and the columns after it.
+        ahead: what the one ahead last told; to be written.
+        behind: what the one behind last told; to be written.
+        first: whether there is none ahead.
+        last: whether there is none behind.
+        asked: the speed and the rate that it shall have.
+    """
+
+    def __init__(self, spec: RobotSpec, parameters: ConvoyParameters, *, first: bool, last: bool) -> None:
+        """Stand at its distance behind the one ahead.
+
+        Raises:
+            ConfigError: robots of this kind cannot see ahead.
+        """
+        self.sensors = sensors_of(spec).astype(int).tolist()
+        self.numbers = numbers_of(spec, parameters)
+        self.state = np.zeros(COLUMNS)
+        self.state[AWAY] = parameters.distance
+        self.ahead, self.behind = np.zeros(WORDS), np.zeros(WORDS)
+        self.first, self.last = first, last
+        self.asked = np.zeros(2)
+        self._gaps = np.empty(3)
+
+    def tick(self, ranges: FloatArray, draw: float) -> None:
+        """Do the next tick; arguments as for `round_k`, but all that the sensors see, inf for nothing."""
+        for k, sensor in enumerate(self.sensors):
+            self._gaps[k] = math.inf if sensor < 0 else ranges[sensor]
+        round_k(
+            self.state,
+            self.ahead,
+            self.behind,
+            self.first,
+            self.last,
+            self._gaps,
+            draw,
+            self.numbers,
+            self.asked,
+        )
+
+    @property
+    def words(self) -> FloatArray:
+        """Return what it tells its neighbours."""
+        return self.state[TOLD].copy()
+
+    @property
+    def doing(self) -> str:
+        """Return what it does, by the study's names."""
+        return DEEDS[int(self.state[DOING])]
 
 
 class ConvoyCrowd:
@@ -373,9 +500,7 @@ class ConvoyCrowd:
         Raises:
             ConfigError: robots of this kind cannot see ahead.
         """
-        self._sensors = _sensors_of(spec)
-        ring = spec.ranges[0]
-        limits = spec.limits
+        self._sensors = sensors_of(spec)
         self._rng = rng
         self._states = np.zeros((count, COLUMNS))
         self._states[:, AWAY] = parameters.distance
@@ -383,17 +508,7 @@ class ConvoyCrowd:
         self._behind = np.where(np.arange(count) < count - 1, np.arange(count) + 1, -1)
         self._known = (np.zeros((count, WORDS)), np.zeros((count, WORDS)))
         self._words = np.zeros((count, WORDS))
-        numbers = self._numbers = np.zeros(13)
-        numbers[_DISTANCE], numbers[_STEP] = parameters.distance, parameters.step
-        numbers[_TOP], numbers[_TOP_RATE] = limits.speed, limits.yaw_rate
-        numbers[_SCAN] = min(parameters.scan, limits.yaw_rate)
-        numbers[_ACCEL], numbers[_YAW_ACCEL] = limits.acceleration, limits.yaw_acceleration
-        # From what a sensor reads to the middle of what it sees.
-        numbers[_SIZE] = ring.mount_radius + spec.body.bounding_radius
-        numbers[_REACH] = ring.range_max
-        numbers[_CLOSE] = 0.25 * max(parameters.distance - numbers[_SIZE], 0.0)
-        numbers[_CENTRE] = 1.0 if parameters.adjust == "centre" else 0.0
-        numbers[_TRUST], numbers[_CLEAR] = parameters.trust, parameters.clear
+        self._numbers = numbers_of(spec, parameters)
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
         """Hear the neighbours, do what is next, and tell them."""
@@ -414,15 +529,37 @@ class ConvoyCrowd:
 
     def metrics(self) -> Mapping[str, Any]:
         """Return how often robots had to adjust, and how often they saw nobody."""
-        states, followers = self._states, max(len(self._states) - 1, 1)
-        return {
-            "convoy_rounds": float(states[0, ROUND]),
-            "convoy_adjustments_per_robot": float(states[1:, ADJUSTED].sum()) / followers,
-            "convoy_lost": int(states[1:, LOST].sum()),
-        }
+        return metrics_of(self._states)
 
 
-def _sensors_of(spec: RobotSpec) -> FloatArray:
+def metrics_of(states: FloatArray) -> Mapping[str, Any]:
+    """Return what the robots of a convoy have counted; the first leads."""
+    followers = max(len(states) - 1, 1)
+    return {
+        "convoy_rounds": float(states[0, ROUND]),
+        "convoy_adjustments_per_robot": float(states[1:, ADJUSTED].sum()) / followers,
+        "convoy_lost": int(states[1:, LOST].sum()),
+    }
+
+
+def numbers_of(spec: RobotSpec, parameters: ConvoyParameters) -> FloatArray:
+    """Return what the kernel has to know of a kind of robot and of how the convoy goes."""
+    ring, limits = spec.ranges[0], spec.limits
+    numbers = np.zeros(13)
+    numbers[_DISTANCE], numbers[_STEP] = parameters.distance, parameters.step
+    numbers[_TOP], numbers[_TOP_RATE] = limits.speed, limits.yaw_rate
+    numbers[_SCAN] = min(parameters.scan, limits.yaw_rate)
+    numbers[_ACCEL], numbers[_YAW_ACCEL] = limits.acceleration, limits.yaw_acceleration
+    # From what a sensor reads to the middle of what it sees.
+    numbers[_SIZE] = ring.mount_radius + spec.body.bounding_radius
+    numbers[_REACH] = ring.range_max
+    numbers[_CLOSE] = 0.25 * max(parameters.distance - numbers[_SIZE], 0.0)
+    numbers[_CENTRE] = 1.0 if parameters.adjust == "centre" else 0.0
+    numbers[_TRUST], numbers[_CLEAR] = parameters.trust, parameters.clear
+    return numbers
+
+
+def sensors_of(spec: RobotSpec) -> FloatArray:
     """Return the sensors that look ahead, to the left and to the right; -1 for none.
 
     Raises:

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from swarmbed_behaviours.convoy import Convoy, ConvoyParameters
 from swarmbed_core.config import check
+from swarmbed_core.device import RadioPacket
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.robot import Command
 from swarmbed_core.spec import RobotSpec
 
 from swarmbed_behaviours import convoy
@@ -141,9 +143,87 @@ def test_a_robot_that_cannot_see_ahead_is_no_convoys():
         Convoy.crowd(blind, ConvoyParameters(), 3, np.random.default_rng(1))
 
 
-def test_one_robot_alone_is_told_to_be_a_crowd():
-    with pytest.raises(ConfigError, match="crowd: true"):
-        Convoy(None, ConvoyParameters(), np.random.default_rng(1))
+words = st.tuples(st.integers(0, 2**32 - 1), *[st.floats(-4, 4, width=32)] * 3)
+
+
+@settings(deadline=None)
+@given(words)
+def test_what_is_told_by_radio_is_what_is_heard(told):
+    assert convoy.decode(convoy.encode(np.array(told))) == told
+
+
+@given(st.binary(max_size=20))
+def test_what_is_no_message_of_a_convoy_is_not_heard(payload):
+    heard = convoy.decode(payload)
+    assert heard is None or (len(payload) == 17 and payload[0] == 0xC1)
+    assert convoy.decode(convoy._FORM.pack(0xC1, 1, math.nan, 0, 0)) is None
+
+
+class ByItself:
+    """The second of a line by itself, whose senses a test says."""
+
+    def __init__(self, fake_of, name="car2"):
+        self.robot = fake_of("convoy_car")
+        self.robot.name = name
+        self.program = Convoy(self.robot, ConvoyParameters(adjust="find"), np.random.default_rng(1))
+
+    def tick(self, ahead=math.nan, **heard):
+        packets = tuple(
+            RadioPacket(
+                0.0, sender, payload if isinstance(payload, bytes) else convoy.encode(np.array(payload))
+            )
+            for sender, payload in heard.items()
+        )
+        self.robot.set(
+            ranges={"infrared": np.array([ahead, math.nan, math.nan])}, heard={"neighbours": packets}
+        )
+        self.program.tick()
+
+    @property
+    def told(self):
+        return convoy.decode(self.robot.commands[-1].send["neighbours"])
+
+
+def test_a_robot_by_itself_follows_the_one_whose_number_is_before_its_own(fake_of):
+    robot = ByItself(fake_of)
+    robot.program.tick()
+    assert robot.robot.commands == [Command()], "it has not seen anything yet"
+    robot.tick(car1=b"noise", car3=(0, 0, 0, 0), car7=(5, 0, 0.2, 0), bus1=(5, 0, 0.2, 0))
+    assert robot.program.doing == "wait"
+    assert robot.told == (0, 0, 0, 0)
+    robot.tick(car1=(1, 0, 0.2, 0))
+    assert robot.program.doing == "move"
+    for _ in range(60):
+        robot.tick(0.272)
+    assert robot.told[0] == 1
+    assert robot.told[2] == pytest.approx(0.2, abs=0.01)
+    driven = sum(command.velocity_body[0] for command in robot.robot.commands[1:]) * convoy.TICK
+    assert driven == pytest.approx(0.2, abs=0.03)
+    # The one behind has not ended the round before.
+    robot.tick(0.272, car1=(2, 0, 0.2, 0))
+    assert robot.program.doing == "wait"
+    robot.tick(0.272, car3=(1, 0, 0.2, 0))
+    assert robot.program.doing == "move"
+
+
+def test_nobody_is_behind_who_was_not_heard_and_nobody_before_the_first(fake_of):
+    first = ByItself(fake_of, "car1")
+    for _ in range(300):
+        first.tick()
+    assert first.told[0] > 5
+    follower = ByItself(fake_of)
+    for _ in range(300):
+        follower.tick(0.272)
+    assert follower.told[0] == 0
+
+
+def test_robots_without_a_place_or_a_radio_are_no_convoys(fake_of):
+    with pytest.raises(ConfigError, match="does not end with its place"):
+        ByItself(fake_of, "car")
+    robot = fake_of("convoy_car")
+    robot.spec = robot.spec.model_copy(update={"radios": ()})
+    with pytest.raises(ConfigError, match="no radio for messages of 17 bytes"):
+        Convoy(robot, ConvoyParameters(), np.random.default_rng(1))
 
 
 @pytest.mark.parametrize("wrong", [{"distance": 0}, {"adjust": "guess"}, {"trust": 2}])

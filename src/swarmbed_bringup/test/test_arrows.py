@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -115,3 +116,24 @@ def test_the_checker_lets_pass(package, source):
 def test_tests_of_the_core_may_use_test_tools_but_not_other_layers():
     assert not faults("swarmbed_core", "import pytest, hypothesis", is_test=True)
     assert faults("swarmbed_core", "import swarmbed_sim", is_test=True)
+
+
+def test_xdevs_is_loaded_only_for_who_names_a_devs_model():
+    """Its licence is GPL-3, ours is not."""
+    users = {
+        path.name
+        for _, path in python_files()
+        if "xdevs" in imports(path.read_text()) and "test" not in path.parts
+    }
+    assert users == {"devs.py", "convoy_devs.py"}
+    program = """
+import sys
+from swarmbed_experiments.runner import Run
+from swarmbed_experiments.scenarios import load_scenario
+run = Run(*load_scenario("convoy", ["robots.0.count=2"]))
+run.tick()
+assert "xdevs" not in sys.modules
+Run(*load_scenario("convoy_devs", ["robots.0.count=2"]))
+assert "xdevs" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

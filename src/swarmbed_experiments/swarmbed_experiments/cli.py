@@ -14,7 +14,7 @@ from rich.text import Text
 from swarmbed_core.errors import SwarmbedError
 
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.files import RUNS
+from swarmbed_experiments.files import RUNS, make_ready
 
 app = typer.Typer(
     name="swarmbed",
@@ -303,11 +303,9 @@ def study(
 
     directory = RUNS / f"study-{name.value}" if out is None else out
     console = Console()
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        message = f"{directory}: cannot be made ({error.strerror}); choose another --out"
-        raise RunError(message) from None
+    # Better now than after an hour's work.
+    make_ready(directory, "choose another --out")
+    make_ready(RUNS, "the study's runs go there; start it in another directory")
     chosen = import_module(f"swarmbed_experiments.studies.{name.value}")
     for file in chosen.study(directory, seeds=seeds, workers=workers, console=console):
         console.print(f"written: {file}", markup=False, highlight=False, soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,21 @@ def new_directory(out: Path, name: str, seed: int) -> Path:
         return directory
     message = f"{out}: too many runs called {stem} are there already"
     raise RunError(message)
+
+
+def make_ready(directory: Path, remedy: str) -> None:
+    """Make a directory, if it is not there, and make sure that files can be written into it.
+
+    Raises:
+        RunError: it cannot be, and `remedy`.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        message = f"{directory}: cannot be written ({error.strerror}); {remedy}"
+        raise RunError(message) from None
 
 
 def write_text(file: Path, text: str) -> None:

@@ -53,7 +53,7 @@ CONFIDENCE = 0.95
 PERCENTILES = (5, 25, 50, 75, 95)
 PACKAGES = ("swarmbed_core", "swarmbed_sim", "swarmbed_gazebo", "swarmbed_behaviours", "swarmbed_experiments")
 """What a run is computed by ..."""
-DEPENDENCIES = ("numpy", "numba", "mujoco", "ruckig", "scipy", "py_trees")
+DEPENDENCIES = ("numpy", "numba", "mujoco", "ruckig", "scipy", "py_trees", "xdevs")
 """... and with."""
 ONE_THREAD = dict.fromkeys(
     ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
@@ -329,15 +329,17 @@ def _compare(directory: Path, found: Any, identity: Mapping[str, str]) -> None:
 
 
 def files_of(scenario: Scenario) -> list[Path]:
-    """Return our code and configuration, and the file of a controller of somebody's own."""
+    """Return our code and configuration, and the files of a controller and a DEVS model of somebody's own."""
     folders = [Path(spec.origin).parent for name in PACKAGES if (spec := find_spec(name)) and spec.origin]
     files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
     for folder in (share_dir() / "config", share_dir() / "worlds"):
         files += [file for file in sorted(folder.rglob("*.yaml")) if file.parent.name != "scenarios"]
-    module, colon, _ = scenario.controller.name.partition(":")
-    own = find_spec(module) if colon else None
-    if own is not None and own.origin is not None:
-        files.append(Path(own.origin))
+    controller = scenario.controller
+    for named in (controller.name, str(controller.parameters.get("model", ""))):
+        module, colon, _ = named.partition(":")
+        own = find_spec(module) if colon else None
+        if own is not None and own.origin is not None:
+            files.append(Path(own.origin))
     return files
 
 

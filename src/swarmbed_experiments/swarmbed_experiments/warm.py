@@ -13,6 +13,7 @@ CASES = (
     ("intralogistics_cooperative", ["world=planar"]),
     ("random_walk_1000", ["robots.0.count=20"]),
     ("convoy", ["robots.0.count=3"]),
+    ("convoy_devs", ["robots.0.count=3"]),
 )
 SECONDS = 3.0
 """Of each: by then robots have seen carriers and heard each other."""

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.files import new_directory, write_json
+from swarmbed_experiments.files import make_ready, new_directory, write_json
 
 
 def test_directories_carry_name_and_seed_and_never_collide(tmp_path):
@@ -39,3 +39,16 @@ def test_json_is_short_and_always_valid(tmp_path):
 def test_a_directory_that_is_not_there_is_told(tmp_path):
     with pytest.raises(RunError, match="cannot be written"):
         write_json(tmp_path / "no" / "a.json", {})
+
+
+def test_a_directory_is_made_ready_and_left_as_it_was(tmp_path):
+    make_ready(tmp_path / "a" / "b", "choose another")
+    make_ready(tmp_path / "a" / "b", "choose another")
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+@pytest.mark.parametrize("where", ["file", "file/below", "/proc", "/proc/new"])
+def test_a_directory_that_cannot_be_written_is_told_with_what_to_do(tmp_path, where):
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match=rf"{where}: cannot be written \(.*\); choose another --out"):
+        make_ready(tmp_path / where, "choose another --out")

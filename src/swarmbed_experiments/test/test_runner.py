@@ -3,12 +3,15 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from swarmbed_core.config import check
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
@@ -197,6 +200,30 @@ def test_pacing_takes_its_time_and_changes_nothing(scenario_data):
     paced = run_of(scenario_data, time_limit=0.5)
     fast.go()
     assert paced.go(speed=2.0)["wall_seconds"] >= 0.2
+    assert (fast.track.poses == paced.track.poses).all()
+
+
+def test_a_devs_model_of_ones_own_is_a_program_in_simulated_and_in_real_time(tmp_path, monkeypatch):
+    """The one of docs/devs.md, as it stands there, on whole robots."""
+    page = (Path(__file__).parents[3] / "docs" / "devs.md").read_text()
+    (program,) = re.findall(r"^```python\n(.*?)^swarm = ", page, re.MULTILINE | re.DOTALL)
+    (controller,) = re.findall(r"^controller: (\{.*)$", page, re.MULTILINE)
+    (tmp_path / "my_models.py").write_text(program)
+    monkeypatch.chdir(tmp_path)
+    data = {
+        "version": 1,
+        "title": "patrol",
+        "world": "planar",
+        "time_limit": 20,
+        "robots": [{"count": 2, "place": {"poses": [[1.0, 0.0, 0.0], [-1.0, 0.5, 2.0]]}}],
+        "controller": yaml.safe_load(controller),
+    }
+    fast, paced = run_of(data), run_of(data)
+    summary = fast.go()
+    assert summary["verdict"] == "accepted"
+    assert summary["metrics"]["distance_per_robot"] > 1.0
+    assert {"driving", "turning"} <= set(fast.track.deeds)
+    assert paced.go(speed=10.0)["wall_seconds"] >= 1.9
     assert (fast.track.poses == paced.track.poses).all()
 
 

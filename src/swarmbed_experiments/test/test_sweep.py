@@ -251,10 +251,13 @@ def test_identity_is_of_all_but_the_seed(tmp_path, monkeypatch):
     assert same[0] == same[1]
     (tmp_path / "my_program.py").write_text("class Mine: pass\n")
     monkeypatch.syspath_prepend(tmp_path)
-    mine = Scenario.model_validate({**data, "controller": {"name": "my_program:Mine"}})
-    before = identity_of(mine)
-    (tmp_path / "my_program.py").write_text("class Mine: speed = 2\n")
-    assert identity_of(mine) != before != same[0]
+    for speed, named in enumerate(
+        ({"name": "my_program:Mine"}, {"name": "devs", "model": "my_program:Mine"})
+    ):
+        mine = Scenario.model_validate({**data, "controller": named})
+        before = identity_of(mine)
+        (tmp_path / "my_program.py").write_text(f"class Mine: speed = {speed}\n")
+        assert identity_of(mine) != before != same[0]
 
 
 def test_a_killed_sweep_goes_on_and_leaves_no_worker(case, tmp_path):

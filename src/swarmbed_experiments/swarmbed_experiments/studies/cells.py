@@ -56,6 +56,11 @@ class Found:
         values = self.values(metric)
         return float(values.mean()) if len(values) else math.nan
 
+    def spread(self, metric: str) -> float:
+        """Return the standard deviation of a number over the runs, 0 if none has it."""
+        values = self.values(metric)
+        return float(values.std()) if len(values) else 0.0
+
     def series(self, metric: str) -> list[FloatArray]:
         """Return what is a list of numbers in each run."""
         return [np.array(json.loads(row[metric]), dtype=np.float64) for row in self.rows if metric in row]
@@ -75,12 +80,17 @@ def work(cells: Sequence[Cell], console: Console, workers: int | None = None) ->
         RunError: results cannot be written.
         KeyboardInterrupt: somebody pressed Ctrl-C; what was done by then is kept.
     """
-    found = []
-    for number, cell in enumerate(cells, start=1):
-        text = f"{number} of {len(cells)}: {cell.name}, {cell.seeds} runs"
+    found: list[Found] = []
+    try:
+        for number, cell in enumerate(cells, start=1):
+            text = f"{number} of {len(cells)}: {cell.name}, {cell.seeds} runs"
+            console.print(text, markup=False, highlight=False)
+            result = sweep(
+                cell.scenario, seeds=cell.seeds, workers=workers, sets=cell.sets, console=console, table=False
+            )
+            found.append(Found(cell, result.rows))
+    except KeyboardInterrupt:
+        text = f"stopped with {len(found)} of {len(cells)} cells done; the same command goes on from there"
         console.print(text, markup=False, highlight=False)
-        result = sweep(
-            cell.scenario, seeds=cell.seeds, workers=workers, sets=cell.sets, console=console, table=False
-        )
-        found.append(Found(cell, result.rows))
+        raise
     return found

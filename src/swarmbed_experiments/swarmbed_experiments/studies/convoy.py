@@ -7,22 +7,21 @@ paper names no unit and no distance D.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from swarmbed_experiments.files import write_json
-from swarmbed_experiments.plots import GREY, INK, PALETTE, save
+from swarmbed_experiments.plots import GREY, PALETTE
 from swarmbed_experiments.studies.cells import Cell, Found, work
+from swarmbed_experiments.studies.figures import chart
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from rich.console import Console
 
-SCENARIO = "convoy"
 NOISES = ((0.04, 0.04), (0.1, 0.08), (0.2, 0.1))
 """DNF and ANF of figure 10's three sets."""
 PAPER = (35.1, 35.7, 36.6)
@@ -32,35 +31,59 @@ COUNTS = (10, 20, 30, 40)
 MORE = (100, 300, 1000)
 """... and ours beyond it."""
 WAYS = {
-    "study": ("controller.adjust=find", "controller.trust=0"),
-    "centre": ("controller.adjust=centre", "controller.trust=0"),
-    "ours": ("controller.adjust=centre",),
+    "study": ("adjust=find", "trust=0"),
+    "centre": ("adjust=centre", "trust=0"),
+    "ours": ("adjust=centre",),
 }
 NAMES = {"study": "formulas (1)-(3)", "centre": "facing the middle", "ours": "ours"}
+ERROR = "average position error, cm"
 START = 60.0
 PER_ROBOT = 5.5
 """Seconds until a robot has begun to move after the one ahead of it: the error is measured once all have."""
 MEASURED = 1200.0
 """Seconds of that."""
 PLAIN = 40
-"""Robots up to which the field of 30 m is large enough."""
+"""Robots up to which the field of 30 m is large enough; robots are DEVS models there, as the study's are."""
 FEW = 3
 """Runs of a cell with hundreds of robots."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One of two forms of the same convoy.
+
+    Attributes:
+        scenario: its name.
+        controller: where it has the convoy's parameters.
+    """
+
+    scenario: str
+    controller: str
+
+    def sets(self, way: str) -> tuple[str, ...]:
+        """Return what makes it follow in one of the `WAYS`."""
+        return tuple(f"{self.controller}.{setting}" for setting in WAYS[way])
+
+
+DEVS = Form("convoy_devs", "controller.parameters")
+COMPILED = Form("convoy", "controller")
+"""One compiled call for all: a convoy of 1,000 takes a fourth of the time."""
 
 
 def cell(way: str, count: int, noise: int, seeds: int) -> Cell:
     """Return a cell: a way to follow, robots, and a set of noises."""
     distance, angle = NOISES[noise]
     settling = START + PER_ROBOT * count
+    form = DEVS if count <= PLAIN else COMPILED
     where = ("arena=convoy_field", "robots.0.place.line.start=[8,0,0]")
     if count > PLAIN:
         # The leader meets the wall in the first minutes, as it does on the field.
         where = ("arena=convoy_plain", "robots.0.place.line.start=[234,0,0]")
     return Cell(
         f"{NAMES[way]}, {count} robots, DNF {distance:g}, ANF {angle:g}",
-        SCENARIO,
+        form.scenario,
         (
-            *WAYS[way],
+            *form.sets(way),
             f"robots.0.count={count}",
             *where,
             f"frame.generators.0.distance={distance:g}",
@@ -95,6 +118,7 @@ def _row(key: tuple[str, int, int], found: Found) -> dict[str, Any]:
     way, count, noise = key
     return {
         "way": way,
+        "scenario": found.cell.scenario,
         "robots": count,
         "dnf": NOISES[noise][0],
         "anf": NOISES[noise][1],
@@ -113,62 +137,52 @@ Results = dict[tuple[str, int, int], Found]
 
 def _figure9(file: Path, found: Results) -> None:
     """Draw the error of 30 robots over time, one run of each way."""
-    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for way, colour in zip(WAYS, PALETTE, strict=False):
-        series = found[way, 30, 1].series("convoy_errors")
-        if series:
-            axes.plot(np.arange(len(series[0])) * 5.0, 100 * series[0], color=colour, label=NAMES[way])
-    axes.axhline(PAPER[1], color=GREY, linestyle="--", label=f"the paper's mean, {PAPER[1]}, no unit given")
-    axes.set(xlabel="simulated time, s", ylabel="average position error, cm", ylim=(0, None))
-    axes.set_title("30 robots, DNF 0.1, ANF 0.08 (the paper's figure 9)", color=INK)
-    axes.legend()
-    save(figure, file)
+    title = "30 robots, DNF 0.1, ANF 0.08 (the paper's figure 9)"
+    with chart(file, title, x="simulated time, s", y=ERROR) as axes:
+        for way, colour in zip(WAYS, PALETTE, strict=False):
+            series = found[way, 30, 1].series("convoy_errors")
+            if series:
+                axes.plot(np.arange(len(series[0])) * 5.0, 100 * series[0], color=colour, label=NAMES[way])
+        axes.axhline(
+            PAPER[1], color=GREY, linestyle="--", label=f"the paper's mean, {PAPER[1]}, no unit given"
+        )
 
 
 def _figure10(file: Path, found: Results) -> None:
     """Draw the errors with three sets of noises."""
-    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
-    axes = figure.subplots()
-    places = np.arange(len(NOISES))
-    for k, (way, colour) in enumerate(zip(WAYS, PALETTE, strict=False)):
-        cells = [found[way, 30, noise] for noise in range(len(NOISES))]
-        _bars(axes, places + 0.2 * (k - 1.5), cells, colour, NAMES[way])
-    axes.bar(places + 0.3, PAPER, 0.19, color=GREY, label="the paper's, no unit given")
-    axes.set_xticks(places, [f"DNF {a:g}, ANF {b:g}" for a, b in NOISES])
-    axes.set(ylabel="average position error, cm", ylim=(0, None))
-    axes.set_title("30 robots, three sets of noises (the paper's figure 10)", color=INK)
-    axes.legend()
-    save(figure, file)
+    with chart(file, "30 robots, three sets of noises (the paper's figure 10)", y=ERROR) as axes:
+        places = np.arange(len(NOISES))
+        for k, (way, colour) in enumerate(zip(WAYS, PALETTE, strict=False)):
+            cells = [found[way, 30, noise] for noise in range(len(NOISES))]
+            means, spread = _errors(cells)
+            shifted = places + 0.2 * (k - 1.5)
+            axes.bar(shifted, means, 0.19, yerr=spread, color=colour, capsize=3, label=NAMES[way])
+        axes.bar(places + 0.3, PAPER, 0.19, color=GREY, label="the paper's, no unit given")
+        axes.set_xticks(places, [f"DNF {a:g}, ANF {b:g}" for a, b in NOISES])
 
 
 def _figure11(file: Path, found: Results) -> None:
     """Draw the errors of more and more robots."""
-    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for way, colour in zip(WAYS, PALETTE, strict=False):
-        counts = COUNTS + MORE if way == "ours" else COUNTS
-        cells = [found[way, count, 1] for count in counts]
-        means = [100 * item.mean("convoy_error") for item in cells]
-        spread = [100 * float(item.values("convoy_error").std()) if item.rows else 0.0 for item in cells]
-        axes.errorbar(counts, means, spread, color=colour, marker="o", capsize=4, label=NAMES[way])
-        for count, mean, item in zip(counts, means, cells, strict=True):
-            if item.accepted < 1:
-                text = f"{round((1 - item.accepted) * len(item.rows))}/{len(item.rows)}"
-                style: dict[str, Any] = {"textcoords": "offset points", "color": colour, "fontsize": 8}
-                axes.annotate(text, (count, mean), (5, 5), **style)
-    axes.set_xscale("log")
-    axes.set_xticks(COUNTS + MORE, [str(count) for count in COUNTS + MORE])
-    axes.minorticks_off()
-    axes.set(xlabel="robots", ylabel="average position error, cm", ylim=(0, None))
-    axes.set_title(
-        "DNF 0.1, ANF 0.08 (the paper's figure 11 ends at 40); 6/10: so many lines broke", color=INK
+    title = "DNF 0.1, ANF 0.08 (the paper's figure 11 ends at 40); 6/10: so many lines broke"
+    with chart(file, title, x="robots", y=ERROR) as axes:
+        for way, colour in zip(WAYS, PALETTE, strict=False):
+            counts = COUNTS + MORE if way == "ours" else COUNTS
+            cells = [found[way, count, 1] for count in counts]
+            means, spread = _errors(cells)
+            axes.errorbar(counts, means, spread, color=colour, marker="o", capsize=4, label=NAMES[way])
+            for count, mean, item in zip(counts, means, cells, strict=True):
+                if item.accepted < 1:
+                    text = f"{round((1 - item.accepted) * len(item.rows))}/{len(item.rows)}"
+                    style: dict[str, Any] = {"textcoords": "offset points", "color": colour, "fontsize": 8}
+                    axes.annotate(text, (count, mean), (5, 5), **style)
+        axes.set_xscale("log")
+        axes.set_xticks(COUNTS + MORE, [str(count) for count in COUNTS + MORE])
+        axes.minorticks_off()
+
+
+def _errors(cells: list[Found]) -> tuple[list[float], list[float]]:
+    """Return the mean error of each cell in centimetres, and how far its runs are spread."""
+    return (
+        [100 * item.mean("convoy_error") for item in cells],
+        [100 * item.spread("convoy_error") for item in cells],
     )
-    axes.legend()
-    save(figure, file)
-
-
-def _bars(axes: Any, places: Any, cells: Sequence[Found], colour: str, label: str) -> None:
-    means = [100 * item.mean("convoy_error") for item in cells]
-    spread = [100 * float(item.values("convoy_error").std()) for item in cells]
-    axes.bar(places, means, 0.19, yerr=spread, color=colour, capsize=3, label=label)

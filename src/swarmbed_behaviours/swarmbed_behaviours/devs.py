@@ -1,0 +1,347 @@
+"""DEVS models as controllers, driven by the world's clock: a small adapter to the library xdevs.
+
+The studies of robot-in-the-loop simulation build their robots of atomic and coupled DEVS models. Such a model
+becomes a program here: it gets what its robot senses at an input port and says at an output port what the
+robot shall do. Between two ticks all its internal events happen at their own times, which may be finer than a
+tick; then it gets the senses of now. The only clock is the robot's: in simulated time a model runs as fast as
+the world does, and in real time because the world, or the robot, is paced.
+
+A scenario names the model, `controller: {name: devs, model: "my_models:Patrol", parameters: {...}}`; it is
+called with a `Who` and the parameters, and returns an `xdevs.models.Component`, atomic or coupled. A package
+may register models as entry points `swarmbed.devs_models`.
+
+For one robot its ports are
+
+- `senses` (in): a `swarmbed_core.robot.Senses` in every tick;
+- `command` (out): a `swarmbed_core.robot.Command`; its velocity holds until the model says another one.
+
+and for a crowd, which has one model for each robot,
+
+- `senses` (in): a `RobotSenses` in every tick;
+- `command` (out): (vx, vy, omega), which hold likewise;
+- `tell` (out): a row of numbers that the robot's radio says from then on;
+- any port that the model's `listens` names (in): the row that the robot of that number says, when it is
+  heard. That is a coupling through the air: it has the radio's reach and losses.
+
+xdevs is imported by this module and by models, and by nothing else: it is GPL-3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+from pydantic import Field, field_validator
+from swarmbed_core.config import Part
+from swarmbed_core.errors import ConfigError, SwarmbedError
+from swarmbed_core.plugins import find_plugin
+from swarmbed_core.robot import Command
+from xdevs.models import Component, Coupled
+from xdevs.sim import Coordinator, SimulationClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from swarmbed_core.controller import CrowdSenses
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.robot import Robot
+    from swarmbed_core.spec import RobotSpec
+    from xdevs.models import Port
+
+MODELS: Final = "swarmbed.devs_models"
+SENSES, COMMAND, TELL = "senses", "command", "tell"
+MOTION: Final = ("velocity_body", "path", "cancel")
+OTHERS: Final = tuple(item.name for item in fields(Command) if item.name not in MOTION)
+ROUNDS: Final = 10_000
+"""Events of one tick, after which a model counts as one that does not let time pass."""
+
+
+class DevsError(SwarmbedError):
+    """A model does what no model may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Whom a model is made for.
+
+    Attributes:
+        name: of the robot; in a crowd, of its kind.
+        spec: what kind of robot it is.
+        rng: where its chance comes from; in a crowd all robots share it.
+        number: of the robot in its crowd, from 0.
+        count: how many robots the crowd has.
+    """
+
+    name: str
+    spec: RobotSpec
+    rng: np.random.Generator
+    number: int = 0
+    count: int = 1
+
+
+class RobotSenses(NamedTuple):
+    """What one robot of a crowd senses; see `swarmbed_core.controller.CrowdSenses`."""
+
+    time: float
+    ranges: FloatArray
+    angles: FloatArray
+    heading: float
+    zone: float
+    twist: FloatArray
+
+
+class DevsParameters(Part):
+    """What a scenario says.
+
+    Attributes:
+        model: `module:Name`, or the name of one that a package has registered.
+        parameters: what the model is called with beside whom it is for.
+    """
+
+    model: str = Field(min_length=1)
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("model")
+    @classmethod
+    def _is_there(cls, name: str) -> str:
+        try:
+            find_model(name)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return name
+
+
+class Devs:
+    """A DEVS model as the program of one robot, and of a crowd."""
+
+    Parameters: ClassVar[type[Part]] = DevsParameters
+
+    def __init__(self, robot: Robot, parameters: DevsParameters, rng: np.random.Generator) -> None:
+        """Make the model.
+
+        Raises:
+            ConfigError: there is no such model, it lacks a port, or it is for a crowd.
+        """
+        self._robot = robot
+        self._model = make_model(parameters, Who(robot.name, robot.spec, rng))
+        if hasattr(self._model, "listens"):
+            message = (
+                f"model {self._model.name} listens to others of a crowd; say `crowd: true` of the robots"
+            )
+            raise ConfigError(message)
+        self._senses = port_of(self._model, SENSES, "in")
+        self._said = [port_of(self._model, COMMAND, "out")]
+        self._engine: Engine | None = None
+        self._velocity: tuple[float, float, float] | None = None
+
+    @property
+    def doing(self) -> str:
+        """Return what the model says it does, else its phase."""
+        model = self._model
+        return str(getattr(model, "doing", None) or getattr(model, "phase", model.name))
+
+    @staticmethod
+    def crowd(spec: RobotSpec, parameters: DevsParameters, count: int, rng: np.random.Generator) -> DevsCrowd:
+        """Return the program of `count` robots, with a model each."""
+        return DevsCrowd(spec, parameters, count, rng)
+
+    def tick(self) -> None:
+        """Let the model live up to now, give it the senses, and do what it said."""
+        senses = self._robot.sense()
+        if self._engine is None:
+            self._engine = Engine([self._model], senses.time)
+        command = Command(velocity_body=self._velocity)
+        for _, said in self._engine.advance(senses.time, [(self._senses, senses)], self._said):
+            if not isinstance(said, Command):
+                message = f"model {self._model.name} says {said!r} at its port {COMMAND}; a Command is right"
+                raise DevsError(message)
+            command = after(command, said)
+        self._velocity = command.velocity_body
+        # One in each tick, whatever there is to say: it is what keeps the robot going.
+        self._robot.act(command)
+
+
+def after(first: Command, then: Command) -> Command:
+    """Return two commands of one tick as one: the later wish of motion, and of each other thing."""
+    moves = then.velocity_body is not None or then.path is not None or then.cancel
+    wishes = {name: getattr(then, name) for name in MOTION if moves}
+    wishes |= {name: value for name in OTHERS if (value := getattr(then, name)) is not None}
+    if first.send and then.send:
+        wishes["send"] = {**first.send, **then.send}
+    return replace(first, **wishes)
+
+
+class DevsCrowd:
+    """A DEVS model for each robot of a crowd, all on one clock; a `CrowdProgram`."""
+
+    def __init__(
+        self, spec: RobotSpec, parameters: DevsParameters, count: int, rng: np.random.Generator
+    ) -> None:
+        """Make the models.
+
+        Raises:
+            ConfigError: there is no such model, it lacks a port, or listens to nobody that there is.
+        """
+        self._maker = find_model(parameters.model)
+        who = (Who(spec.kind, spec, rng, number, count) for number in range(count))
+        self._models = [make_model(parameters, one) for one in who]
+        self._senses = [port_of(model, SENSES, "in") for model in self._models]
+        said = [model.get_out_port(COMMAND) for model in self._models]
+        told = [model.get_out_port(TELL) for model in self._models]
+        self._outs = [port for port in (*said, *told) if port is not None]
+        self._robot_of = {id(port): k for ports in (said, told) for k, port in enumerate(ports)}
+        self._ears = self._listen()
+        self._velocities = np.zeros((count, 3))
+        self._words: FloatArray | None = None
+        self._engine: Engine | None = None
+
+    def _listen(self) -> list[tuple[np.ndarray[Any, np.dtype[np.int64]], list[Port | None]]]:
+        """Return for each name of a port whom each robot hears there, -1 for nobody, and the ports."""
+        count = len(self._models)
+        named = [dict(getattr(model, "listens", {})) for model in self._models]
+        ears = []
+        for name in dict.fromkeys(name for ports in named for name in ports):
+            of = np.array([ports.get(name, -1) for ports in named], dtype=np.int64)
+            if of.max() >= count:
+                message = f"a model listens to robot {of.max()} at {name}; there are 0 to {count - 1}"
+                raise ConfigError(message)
+            ports = [
+                port_of(model, name, "in") if whom >= 0 else None
+                for model, whom in zip(self._models, of, strict=True)
+            ]
+            ears.append((of, ports))
+        return ears
+
+    def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
+        """Let all models live up to now, give each what its robot senses and hears, and do what they said."""
+        # The world's arrays change, and models may keep what they got.
+        now, ranges, twists = senses.time, senses.ranges.copy(), senses.twists.copy()
+        if self._engine is None:
+            self._engine = Engine(self._models, now)
+        given: list[tuple[Port, Any]] = [
+            (port, row) for of, ports in self._ears for port, row in _heard(senses.air.heard(of), ports)
+        ]
+        given += [
+            (port, RobotSenses(now, row, senses.angles, heading, zone, twist))
+            for port, row, heading, zone, twist in zip(
+                self._senses, ranges, senses.headings.tolist(), senses.zones.tolist(), twists, strict=True
+            )
+        ]
+        for port, value in self._engine.advance(now, given, self._outs):
+            robot = self._robot_of[id(port)]
+            if port.name == COMMAND:
+                self._velocities[robot] = value
+                continue
+            if self._words is None:
+                self._words = np.full((len(self._models), len(value)), math.nan)
+            self._words[robot] = value
+        v_body[:] = self._velocities
+        if self._words is not None:
+            senses.air.say(self._words)
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return what the models tell of themselves, if whoever made them offers `metrics(models)`."""
+        told = getattr(self._maker, "metrics", None)
+        return {} if told is None else dict(told(self._models))
+
+
+def _heard(rows: FloatArray, ports: Sequence[Port | None]) -> Iterator[tuple[Port, FloatArray]]:
+    for port, row, there in zip(ports, rows, np.isfinite(rows[:, 0]).tolist(), strict=True):
+        if port is not None and there:
+            yield port, row
+
+
+class _World(Coupled):  # type: ignore[misc] # xdevs says no types
+    """All models beside each other."""
+
+    def __init__(self, models: Sequence[Component]) -> None:
+        super().__init__("world")
+        for model in models:
+            self.add_component(model)
+
+
+class Engine:
+    """DEVS models on a clock that somebody else owns."""
+
+    def __init__(self, models: Sequence[Component], start: float) -> None:
+        """Let the models begin at a time."""
+        self._clock = SimulationClock(start)
+        self._coordinator = Coordinator(_World(models), self._clock)
+        self._coordinator.initialize()
+
+    def advance(
+        self, now: float, given: Sequence[tuple[Port, Any]], watched: Sequence[Port]
+    ) -> list[tuple[Port, Any]]:
+        """Let all events up to `now` happen, with some input at that time; return the output, in order.
+
+        Args:
+            now: the time; not before that of the last call.
+            given: what comes in at which ports, at `now`.
+            watched: output ports.
+
+        Raises:
+            DevsError: the models do not let time pass.
+        """
+        said: list[tuple[Port, Any]] = []
+        for _ in range(ROUNDS):
+            if not self._coordinator.time_next < now:
+                break
+            self._happen(self._coordinator.time_next, watched, said)
+        for port, value in given:
+            port.add(value)
+        self._happen(now, watched, said)
+        for _ in range(ROUNDS):
+            if self._coordinator.time_next > now:
+                return said
+            self._happen(self._coordinator.time_next, watched, said)
+        message = f"more than {ROUNDS} events up to {now:g} s: does a model's time advance stay 0?"
+        raise DevsError(message)
+
+    def _happen(self, time: float, watched: Sequence[Port], said: list[tuple[Port, Any]]) -> None:
+        """Let the events of one time happen."""
+        coordinator = self._coordinator
+        self._clock.time = time
+        if time == coordinator.time_next:
+            coordinator.lambdaf()
+            said.extend((port, value) for port in watched if port for value in port.values)
+        coordinator.deltfcn()
+        coordinator.clear()
+
+
+def find_model(name: str) -> Any:
+    """Return what makes a model.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    return find_plugin(MODELS, name)
+
+
+def make_model(parameters: DevsParameters, who: Who) -> Component:
+    """Return one robot's model.
+
+    Raises:
+        ConfigError: there is no such model, or what is there makes none.
+    """
+    model = find_model(parameters.model)(who, **parameters.parameters)
+    if not isinstance(model, Component):
+        message = f"devs_model '{parameters.model}' makes {model!r}; an xdevs.models.Component is right"
+        raise ConfigError(message)
+    return model
+
+
+def port_of(model: Component, name: str, way: str) -> Port:
+    """Return a port of a model.
+
+    Raises:
+        ConfigError: it has none of this name.
+    """
+    port = model.get_in_port(name) if way == "in" else model.get_out_port(name)
+    if port is None:
+        ports = model.in_ports if way == "in" else model.out_ports
+        known = ", ".join(other.name for other in ports) or "none"
+        message = f"model {model.name} has no {way}put port '{name}': there are {known}"
+        raise ConfigError(message)
+    return port
