@@ -29,6 +29,8 @@ setup(
             "aggregation = swarmbed_behaviours.aggregation:Aggregation",
             "dispersion = swarmbed_behaviours.dispersion:Dispersion",
             "convoy = swarmbed_behaviours.convoy:Convoy",
+            "epuck2_walk = swarmbed_behaviours.epuck2:Walk",
+            "epuck2_wheels = swarmbed_behaviours.epuck2:Wheels",
             "follow_path = swarmbed_behaviours.follow_path:FollowPath",
         ],
     },

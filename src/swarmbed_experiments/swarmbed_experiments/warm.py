@@ -13,6 +13,7 @@ CASES = (
     ("intralogistics_cooperative", ["world=planar"]),
     ("random_walk_1000", ["robots.0.count=20"]),
     ("convoy", ["robots.0.count=3"]),
+    ("epuck2_50", ["robots.0.count=3", "robots.0.crowd.senses=null", "robots.0.crowd.battery=cubic"]),
 )
 SECONDS = 3.0
 """Of each: by then robots have seen carriers and heard each other."""
