@@ -41,6 +41,7 @@ setup(
             "localisation = swarmbed_experiments.transducers:Localisation",
             "convoy = swarmbed_experiments.transducers:Convoy",
             "formation = swarmbed_experiments.transducers:Formation",
+            "readings = swarmbed_experiments.readings:ReadingsOf",
         ],
         "swarmbed.acceptors": [
             "retrieved = swarmbed_experiments.acceptors:Retrieved",

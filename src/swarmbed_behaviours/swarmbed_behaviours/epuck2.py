@@ -137,19 +137,22 @@ class WalkCrowd:
         avoid_k(own.proximity, self._sides, self._speed, self._turning, v_body)
 
 
+Speed = Annotated[float, Field(ge=-1, le=1)]
+
+
 class WheelsParameters(Part):
     """How wheels turn.
 
     Attributes:
-        left: m/s.
-        right: m/s.
+        left: m/s, of all robots or of one after the other.
+        right: m/s, likewise.
         ramp: whether robots turn on the spot at speeds that rise and fall between 15 cm/s one way round and
             15 cm/s the other, instead.
         colour: red, green and blue of all lights, as far as they have them.
     """
 
-    left: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    right: Annotated[float, Field(ge=-1, le=1)] = 0.0
+    left: Speed | tuple[Speed, ...] = 0.0
+    right: Speed | tuple[Speed, ...] = 0.0
     ramp: bool = False
     colour: tuple[Byte, Byte, Byte] = (0, 0, 0)
 
@@ -163,39 +166,43 @@ class Wheels(CrowdOnly):
     def crowd(
         spec: RobotSpec,
         parameters: WheelsParameters,
-        count: int,  # noqa: ARG004 - all do the same
+        count: int,
         rng: np.random.Generator,  # noqa: ARG004 - no chance
     ) -> CrowdProgram:
         """Return a program for all robots."""
-        return WheelsCrowd(spec, parameters)
+        return WheelsCrowd(spec, parameters, count)
 
 
 class WheelsCrowd:
     """The wheels of all robots."""
 
-    def __init__(self, spec: RobotSpec, parameters: WheelsParameters) -> None:
+    def __init__(self, spec: RobotSpec, parameters: WheelsParameters, count: int) -> None:
         """Find out what wheels do to a body.
 
         Raises:
-            ConfigError: robots of this kind have no two wheels.
+            ConfigError: robots of this kind have no two wheels, or the speeds are not of so many robots.
         """
         kinematics = Kinematics.of(spec)
         if kinematics.count != 2:
             message = f"epuck2_wheels: {spec.kind} has {kinematics.count} wheels; 2 are right"
             raise ConfigError(message)
-        self._inverse = kinematics.inverse
-        self._parameters = parameters
+        self._wheels = np.zeros((2, count))
+        for row, speeds in enumerate((parameters.left, parameters.right)):
+            if isinstance(speeds, tuple) and len(speeds) != count:
+                message = f"epuck2_wheels: {len(speeds)} speeds for {count} robots; one for each is right"
+                raise ConfigError(message)
+            self._wheels[row] = speeds
+        self._matrix = kinematics.inverse
+        self._ramp, self._colour = parameters.ramp, parameters.colour
         self._speed, self._step = 0.0, RAMP_STEP
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
         """Write the body velocities that all robots shall have."""
-        told = self._parameters
-        left, right = told.left, told.right
-        if told.ramp:
+        if self._ramp:
             self._speed += self._step
             if abs(self._speed) >= RAMP_TOP:
                 self._step = -math.copysign(RAMP_STEP, self._speed)
-            left, right = -self._speed, self._speed
-        v_body[:] = self._inverse @ (left, right)
-        if senses.epuck2 is not None:
-            senses.epuck2.leds[:] = told.colour
+            self._wheels[0], self._wheels[1] = -self._speed, self._speed
+        v_body[:] = (self._matrix @ self._wheels).T
+        if senses.epuck2 is not None and any(self._colour):
+            senses.epuck2.leds[:] = self._colour
