@@ -146,6 +146,7 @@ class WheelsParameters(Part):
     Attributes:
         left: m/s, of all robots or of one after the other.
         right: m/s, likewise.
+        draw: instead, all robots turn on the spot at one of these speeds, drawn for each run.
         ramp: whether robots turn on the spot at speeds that rise and fall between 15 cm/s one way round and
             15 cm/s the other, instead.
         colour: red, green and blue of all lights, as far as they have them.
@@ -153,6 +154,7 @@ class WheelsParameters(Part):
 
     left: Speed | tuple[Speed, ...] = 0.0
     right: Speed | tuple[Speed, ...] = 0.0
+    draw: tuple[Speed, ...] = ()
     ramp: bool = False
     colour: tuple[Byte, Byte, Byte] = (0, 0, 0)
 
@@ -167,16 +169,18 @@ class Wheels(CrowdOnly):
         spec: RobotSpec,
         parameters: WheelsParameters,
         count: int,
-        rng: np.random.Generator,  # noqa: ARG004 - no chance
+        rng: np.random.Generator,
     ) -> CrowdProgram:
         """Return a program for all robots."""
-        return WheelsCrowd(spec, parameters, count)
+        return WheelsCrowd(spec, parameters, count, rng)
 
 
 class WheelsCrowd:
     """The wheels of all robots."""
 
-    def __init__(self, spec: RobotSpec, parameters: WheelsParameters, count: int) -> None:
+    def __init__(
+        self, spec: RobotSpec, parameters: WheelsParameters, count: int, rng: np.random.Generator
+    ) -> None:
         """Find out what wheels do to a body.
 
         Raises:
@@ -192,6 +196,9 @@ class WheelsCrowd:
                 message = f"epuck2_wheels: {len(speeds)} speeds for {count} robots; one for each is right"
                 raise ConfigError(message)
             self._wheels[row] = speeds
+        if parameters.draw:
+            speed = rng.choice(parameters.draw)
+            self._wheels[0], self._wheels[1] = -speed, speed
         self._matrix = kinematics.inverse
         self._ramp, self._colour = parameters.ramp, parameters.colour
         self._speed, self._step = 0.0, RAMP_STEP

@@ -5,6 +5,7 @@ The figures of "Design and analysis of an E-Puck2 robot plug-in for ARGoS" are m
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field
@@ -100,4 +101,4 @@ def _blobs(blobs: Blobs) -> list[list[list[float]]]:
         [round(column, 4), round(row, 4), *map(float, colour)]
         for (column, row), colour in zip(blobs.pixels.tolist(), blobs.colours.tolist(), strict=True)
     ]
-    return [rows[begin:end] for begin, end in zip(first, first[1:], strict=False)]
+    return [rows[begin:end] for begin, end in pairwise(first)]
