@@ -42,6 +42,7 @@ setup(
             "convoy = swarmbed_experiments.transducers:Convoy",
             "deliveries = swarmbed_experiments.deliveries:Deliveries",
             "formation = swarmbed_experiments.transducers:Formation",
+            "readings = swarmbed_experiments.readings:ReadingsOf",
         ],
         "swarmbed.acceptors": [
             "retrieved = swarmbed_experiments.acceptors:Retrieved",

@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from swarmbed_core.config import ConfigFile
+from swarmbed_core.config import ConfigFile, Part
 from swarmbed_core.heading import Zones
 from swarmbed_core.markers import MarkerMap
 from swarmbed_core.raycast import box_segments
+from swarmbed_core.spec import Fraction
 
 if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
@@ -22,11 +23,51 @@ Length = Annotated[float, Field(gt=0, le=1000)]
 Place = Annotated[float, Field(ge=-1000, le=1000)]
 
 
+class Patch(Part):
+    """A part of the floor in a grey of its own, from 0 for black to 1 for white.
+
+    It is a rectangle with a `size`, which its pose turns, or a disc with a `radius`.
+    """
+
+    grey: Fraction
+    pose: tuple[Place, Place, float] = (0.0, 0.0, 0.0)
+    size: tuple[Length, Length] | None = None
+    radius: Length | None = None
+
+    @model_validator(mode="after")
+    def _one_shape(self) -> Patch:
+        if (self.size is None) == (self.radius is None):
+            message = "give a size, for a rectangle, or a radius, for a disc"
+            raise ValueError(message)
+        return self
+
+
+class Floor(Part):
+    """How a floor is painted; later patches cover the ones before them."""
+
+    grey: Fraction = 1.0
+    patches: tuple[Patch, ...] = ()
+
+    def rows(self) -> FloatArray:
+        """Return the patches as rows of x, y, cos and sin of the yaw, half the sides, radius, grey.
+
+        A disc has no sides, a rectangle a radius of 0.
+        """
+        rows = []
+        for patch in self.patches:
+            x, y, yaw = patch.pose
+            length, width = patch.size or (0.0, 0.0)
+            rows.append(
+                (x, y, np.cos(yaw), np.sin(yaw), length / 2, width / 2, patch.radius or 0.0, patch.grey)
+            )
+        return np.array(rows, dtype=np.float64).reshape(-1, 8)
+
+
 class Arena(ConfigFile):
     """A floor, with or without walls around it.
 
     `size` is the inside of the outer walls along x and y; without it there are none. `walls` are further
-    ones, each from x1, y1 to x2, y2.
+    ones, each from x1, y1 to x2, y2. `floor` is how it is painted: white all over, if not given.
     """
 
     FOLDER: ClassVar[str] = "worlds"
@@ -37,6 +78,7 @@ class Arena(ConfigFile):
     walls: tuple[tuple[Place, Place, Place, Place], ...] = ()
     zones: Zones | None = None
     marker_map: str | None = None
+    floor: Floor = Floor()
 
     @field_validator("walls")
     @classmethod

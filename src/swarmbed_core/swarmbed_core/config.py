@@ -10,7 +10,7 @@ import os
 import reprlib
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -31,7 +31,9 @@ class Part(BaseModel):
         """Refuse YAML's yes and no where something else is meant: pydantic takes them for 1 and 0."""
         for name, value in data.items() if isinstance(data, dict) else ():
             field = cls.model_fields.get(name)
-            if isinstance(value, bool) and field is not None and field.annotation is not bool:
+            if not isinstance(value, bool) or field is None:
+                continue
+            if bool not in {field.annotation, *get_args(field.annotation)}:
                 message = f"{name}: yes and no are not numbers; write the value, in quotes if it is a text"
                 raise ValueError(message)
         return data

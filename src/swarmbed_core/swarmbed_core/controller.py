@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from swarmbed_core.epuck2 import Readings
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.robot import Robot
     from swarmbed_core.spec import RobotSpec
@@ -110,6 +111,7 @@ class CrowdSenses(Protocol):
         zones: the zone each is in, a `Zone`.
         twists: body velocities.
         air: what they say to each other.
+        epuck2: senses in the units of the e-puck2, and its lights, of robots with `readings: epuck2`.
     """
 
     time: float
@@ -120,6 +122,7 @@ class CrowdSenses(Protocol):
     zones: FloatArray
     twists: FloatArray
     air: CrowdAir
+    epuck2: Readings | None
 
 
 class CrowdProgram(Protocol):

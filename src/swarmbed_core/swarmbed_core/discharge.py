@@ -12,10 +12,13 @@ here the lower speed counts for 1 - w and the higher one for w in both cases.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
+
+from swarmbed_core.kernel import kernel
 
 if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
@@ -44,6 +47,7 @@ class Discharge(Protocol):
         ...
 
 
+@cache
 def autonomies() -> FloatArray:
     """Return the seconds that a charge lasts at each of the speeds: made up, see the module's text."""
     speeds = np.arange(SPEEDS)
@@ -69,16 +73,112 @@ def measured(seed: int = 1) -> tuple[FloatArray, FloatArray]:
     return times, charges
 
 
+@kernel
+def simple_k(seconds: float, metres: FloatArray, charge: FloatArray, out: FloatArray) -> None:
+    """Write the charges after a step: algorithm 1."""
+    for i in range(metres.shape[0]):
+        out[i] = max(charge[i] + (REST if metres[i] == 0.0 else MOVING) * seconds, 0.0)
+
+
+@kernel
+def _speed_k(seconds: float, metres: float) -> float:
+    """Return a speed in cm/s, within those that there are curves for."""
+    return min(100.0 * abs(metres) / seconds, SPEEDS - 1.0)
+
+
+@kernel
+def linear_k(
+    seconds: float, metres: FloatArray, charge: FloatArray, slopes: FloatArray, out: FloatArray
+) -> None:
+    """Write the charges after a step: algorithm 2."""
+    for i in range(metres.shape[0]):
+        speed = _speed_k(seconds, metres[i])
+        low, high = math.floor(speed), math.ceil(speed)
+        near = speed - low
+        slope = (1.0 - near) * slopes[low] + near * slopes[high]
+        out[i] = max(charge[i] + slope * seconds, 0.0)
+
+
+@kernel
+def _level_k(curve: FloatArray, share: float) -> float:
+    """Return the value of a cubic."""
+    return float(curve[0] + share * (curve[1] + share * (curve[2] + share * curve[3])))
+
+
+@kernel
+def _share_k(curve: FloatArray, charge: float) -> float:
+    """Return where a cubic that falls from 0 to 1 has a value.
+
+    By its tangents, and by halves where they lead out of what is left: that always ends.
+    """
+    low, high, share = 0.0, 1.0, 0.5
+    for _ in range(60):
+        off = _level_k(curve, share) - charge
+        if off > 0.0:
+            low = share
+        else:
+            high = share
+        slope = curve[1] + share * (2.0 * curve[2] + share * 3.0 * curve[3])
+        to = share - off / slope if slope != 0.0 else low
+        if not low < to < high:
+            to = 0.5 * (low + high)
+        if abs(to - share) < 1e-12:
+            return to
+        share = to
+    return share
+
+
+@kernel
+def cubic_k(
+    seconds: float,
+    metres: FloatArray,
+    charge: FloatArray,
+    curves: FloatArray,
+    lasts: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write the charges after a step: algorithm 3."""
+    for i in range(metres.shape[0]):
+        speed = _speed_k(seconds, metres[i])
+        low, high = math.floor(speed), math.ceil(speed)
+        near = speed - low
+        mixed = 0.0
+        for which, weight in ((low, 1.0 - near), (high, near)):
+            if weight > 0.0:
+                share = _share_k(curves[which], charge[i]) + seconds / lasts[which]
+                mixed += weight * (_level_k(curves[which], share) if share < 1.0 else 0.0)
+        out[i] = min(max(mixed, 0.0), charge[i])
+
+
+@kernel
+def approximated_k(
+    seconds: float,
+    metres: FloatArray,
+    charge: FloatArray,
+    levels: FloatArray,
+    slopes: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write the charges after a step: algorithm 4."""
+    for i in range(metres.shape[0]):
+        speed = _speed_k(seconds, metres[i])
+        low, high = math.floor(speed), math.ceil(speed)
+        near = speed - low
+        mixed = 0.0
+        for which, weight in ((low, 1.0 - near), (high, near)):
+            # Ends between two segments belong to the next.
+            k = 0
+            while k < SEGMENTS - 1 and charge[i] <= levels[which, k + 1]:
+                k += 1
+            mixed += weight * (charge[i] + slopes[which, k] * seconds)
+        out[i] = min(max(mixed, 0.0), charge[i])
+
+
 def simple(seconds: float, metres: FloatArray, charge: FloatArray) -> FloatArray:
     """Run down at one rate at rest and at another one in motion: algorithm 1."""
-    return np.maximum(charge + np.where(metres == 0, REST, MOVING) * seconds, 0.0)
-
-
-def _between(seconds: float, metres: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the speeds on both sides, as indices, and how near the higher one is."""
-    speed = np.clip(100.0 * np.abs(metres) / seconds, 0.0, SPEEDS - 1)
-    low = np.floor(speed)
-    return low.astype(np.int64), np.ceil(speed).astype(np.int64), speed - low
+    after = np.empty(len(charge))
+    simple_k(seconds, metres, charge, after)
+    return after
 
 
 @cache
@@ -91,10 +191,8 @@ def _slopes() -> FloatArray:
 
 def linear(seconds: float, metres: FloatArray, charge: FloatArray) -> FloatArray:
     """Run down at a rate for each speed: algorithm 2."""
-    low, high, near = _between(seconds, metres)
-    slopes = _slopes()
-    slope = (1.0 - near) * slopes[low] + near * slopes[high]
-    after: FloatArray = np.maximum(charge + slope * seconds, 0.0)
+    after = np.empty(len(charge))
+    linear_k(seconds, metres, charge, _slopes(), after)
     return after
 
 
@@ -106,60 +204,27 @@ def cubics() -> FloatArray:
     return np.array([np.polynomial.polynomial.polyfit(x, y, 3) for x, y in zip(share, charges, strict=True)])
 
 
-def _level(curves: FloatArray, share: FloatArray) -> FloatArray:
-    """Return the values of cubics."""
-    a, b, c, d = np.moveaxis(curves, -1, 0)
-    level: FloatArray = a + share * (b + share * (c + share * d))
-    return level
-
-
-def _share(curves: FloatArray, charge: FloatArray) -> FloatArray:
-    """Return where cubics that fall from 0 to 1 have a value: by halving, which always ends."""
-    low, high = np.zeros_like(charge), np.ones_like(charge)
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        above = _level(curves, middle) > charge
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    return 0.5 * (low + high)
-
-
 def cubic(seconds: float, metres: FloatArray, charge: FloatArray) -> FloatArray:
     """Go along a third-order curve for each speed: algorithm 3."""
-    low, high, near = _between(seconds, metres)
-    lasts = autonomies()
-    after = []
-    for which in (low, high):
-        curves = cubics()[which]
-        share = _share(curves, charge) + seconds / lasts[which]
-        after.append(np.where(share >= 1.0, 0.0, _level(curves, share)))
-    return _mixed(after, near, charge)
-
-
-def _mixed(after: list[FloatArray], near: FloatArray, charge: FloatArray) -> FloatArray:
-    """Return charges between those of two speeds, none of them more than before."""
-    mixed: FloatArray = np.clip((1.0 - near) * after[0] + near * after[1], 0.0, charge)
-    return mixed
+    after = np.empty(len(charge))
+    cubic_k(seconds, metres, charge, cubics(), autonomies(), after)
+    return after
 
 
 @cache
 def _segments() -> tuple[FloatArray, FloatArray]:
     """Return the charges at the ends of the segments of each curve, and their slopes in charge a second."""
     share = np.linspace(0.0, 1.0, SEGMENTS + 1)
-    levels = np.array([_level(np.broadcast_to(curve, (len(share), 4)), share) for curve in cubics()])
+    levels = np.array([np.polynomial.polynomial.polyval(share, curve) for curve in cubics()])
     slopes = np.diff(levels, axis=1) / (autonomies()[:, None] / SEGMENTS)
     return levels, slopes
 
 
 def approximated(seconds: float, metres: FloatArray, charge: FloatArray) -> FloatArray:
     """Go along four straight lines for each speed: algorithm 4."""
-    low, high, near = _between(seconds, metres)
-    levels, slopes = _segments()
-    after = []
-    for which in (low, high):
-        # Ends between two segments belong to the next.
-        k = (charge[:, None] <= levels[which][:, 1:SEGMENTS]).sum(axis=1)
-        after.append(charge + slopes[which, k] * seconds)
-    return _mixed(after, near, charge)
+    after = np.empty(len(charge))
+    approximated_k(seconds, metres, charge, *_segments(), after)
+    return after
 
 
 MODELS: Final[dict[str, Discharge]] = {

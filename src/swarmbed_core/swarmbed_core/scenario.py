@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from swarmbed_core.config import ConfigFile, Part
 from swarmbed_core.heading import Area
@@ -22,6 +22,7 @@ Coordinate = Annotated[float, Field(ge=-1000, le=1000)]
 Angle = Annotated[float, Field(ge=-2 * math.pi, le=2 * math.pi)]
 Pose = tuple[Coordinate, Coordinate, Angle]
 Cell = Annotated[int, Field(ge=-100, le=100)]
+Byte = Annotated[int, Field(ge=0, le=255)]
 Count = Annotated[int, Field(ge=0, le=100_000)]
 
 
@@ -112,6 +113,30 @@ class Several(Part):
         return len(self.place.poses or ()) if self.count is None else self.count
 
 
+class CrowdOptions(Part):
+    """How robots are driven as a crowd.
+
+    Attributes:
+        step: seconds of a step of the world; the world's own if not given. A tenth of a second is a whole
+            number of them.
+        senses: the ones that are on: distance sensors by their names, and what `readings` in the robot's file
+            offers; all of them if not given.
+        battery: the model by which batteries run down, of those that `readings` offers; none if not given.
+    """
+
+    step: Annotated[float, Field(ge=0.001, le=0.1)] | None = None
+    senses: tuple[str, ...] | None = None
+    battery: str | None = None
+
+    @field_validator("step")
+    @classmethod
+    def _ticks_are_whole(cls, step: float | None) -> float | None:
+        if step is not None and abs(0.1 / step - round(0.1 / step)) > 1e-9:
+            message = f"step {step}: 0.1 s must be a whole number of steps, as with 0.01, 0.05 and 0.1"
+            raise ValueError(message)
+        return step
+
+
 class Robots(Several):
     """Robots of one kind.
 
@@ -119,13 +144,14 @@ class Robots(Several):
         kind: a name from config/robots, or a file.
         name: of the first without its number; the kind's, if not given.
         localised: whether they find their pose in the arena by the markers on its walls, if it has any.
-        crowd: whether their controller runs in its form for thousands, without an Onboard each.
+        crowd: whether, and if wished how, their controller runs in its form for thousands, without an
+            Onboard each.
     """
 
     kind: str = "dots"
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] | None = None
     localised: bool = False
-    crowd: bool = False
+    crowd: bool | CrowdOptions = False
 
 
 class Carriers(Several):
@@ -178,6 +204,20 @@ class CylinderObstacle(Part):
 Obstacle = Annotated[BoxObstacle | CylinderObstacle, Field(discriminator="shape")]
 
 
+class Light(Part):
+    """A lamp: light sensors and cameras notice it, bodies do not.
+
+    Attributes:
+        place: x, y and height above the floor.
+        intensity: without a unit, as in equation (2) of the e-puck2 paper; the measured lamp is 1.
+        colour: red, green and blue that cameras see.
+    """
+
+    place: tuple[Coordinate, Coordinate, NotNegative]
+    intensity: NotNegative = 1.0
+    colour: tuple[Byte, Byte, Byte] = (255, 255, 255)
+
+
 class RadioConditions(Part):
     """What happens on the air, over what the robots' radios do by themselves."""
 
@@ -218,6 +258,7 @@ class Scenario(ConfigFile):
     carriers: tuple[Carriers, ...] = ()
     carrier_markers: str = "dots_carrier"
     obstacles: tuple[Obstacle, ...] = ()
+    lights: tuple[Light, ...] = ()
     controller: Named
     radio: RadioConditions = RadioConditions()
     frame: Frame = Frame()

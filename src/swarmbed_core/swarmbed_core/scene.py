@@ -17,7 +17,7 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.heading import Area, Zones
 from swarmbed_core.markers import CarrierMarkers
 from swarmbed_core.raycast import box_segments
-from swarmbed_core.scenario import BoxObstacle
+from swarmbed_core.scenario import BoxObstacle, CrowdOptions
 from swarmbed_core.spec import RobotSpec
 
 if TYPE_CHECKING:
@@ -79,6 +79,12 @@ class Scene:
     carriers: tuple[CarrierPlacement, ...]
     obstacles: tuple[Obstacle, ...]
     crowd: bool = False
+
+    @property
+    def crowd_options(self) -> CrowdOptions:
+        """Return how the robots are driven as a crowd."""
+        options = self.scenario.robots[0].crowd
+        return options if isinstance(options, CrowdOptions) else CrowdOptions()
 
     @property
     def zones(self) -> Zones | None:
@@ -157,8 +163,8 @@ class _Placer:
         made = self._robots(robots)
         carriers = self._carriers(bodies)
         crowd = any(group.crowd for group in scenario.robots)
-        if crowd and not all(group.crowd for group in scenario.robots):
-            self._fail("robots", "all or none of the robots of a scenario are a crowd")
+        if crowd and any(group.crowd != scenario.robots[0].crowd for group in scenario.robots):
+            self._fail("robots", "all or none of the robots of a scenario are a crowd, with the same options")
         if crowd and len({placement.spec.kind for placement in made}) > 1:
             self._fail("robots", "the robots of a crowd are of one kind")
         self._check_names([item.name for item in made], [item.name for item in carriers])

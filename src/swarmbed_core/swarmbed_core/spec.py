@@ -239,7 +239,8 @@ class CameraLatency(Part):
 class Camera(Part):
     """One camera: where it sits, which way it looks, what it sees.
 
-    Yaw 0 and pitch 0 look along the robot's +x; pitch pi/2 looks straight up.
+    Yaw 0 and pitch 0 look along the robot's +x; pitch pi/2 looks straight up. `range_max` is how far it makes
+    out lights, where that is known.
     """
 
     name: str
@@ -253,6 +254,7 @@ class Camera(Part):
     horizontal_fov: Annotated[float, Field(gt=0, lt=math.pi)]
     rate: Rate
     corner_sigma_px: NotNegative = 0.0
+    range_max: Positive | None = None
     on_lifter: bool = False
 
 
@@ -300,9 +302,48 @@ class Radio(Part):
 
 
 class Leds(Part):
-    """Programmable lights, in the order their values are sent."""
+    """Programmable lights, in the order their values are sent.
+
+    Attributes:
+        count: how many there are.
+        places: x, y, z of each, where it matters.
+        colours: what each can shine in.
+    """
 
     count: Annotated[int, Field(ge=1, le=MOST)]
+    places: tuple[tuple[float, float, float], ...] = ()
+    colours: tuple[Literal["red", "green", "rgb"], ...] = ()
+
+    @model_validator(mode="after")
+    def _one_for_each(self) -> Leds:
+        if self.places and not len(self.places) == len(self.colours) == self.count:
+            message = f"places and colours: one for each of the {self.count} lights"
+            raise ValueError(message)
+        return self
+
+
+class GroundSensors(Part):
+    """Sensors that look at the floor.
+
+    Attributes:
+        places: x, y of each.
+        noise: share of the full scale by which they err, evenly up to it.
+    """
+
+    places: Annotated[tuple[tuple[float, float], ...], Field(min_length=1)]
+    noise: Fraction = 0.0
+
+
+class LightSensors(Part):
+    """Sensors of light, on a ring of distance sensors with which they share their places.
+
+    Attributes:
+        ring: its name.
+        noise: share of the full scale by which they err, evenly up to it.
+    """
+
+    ring: str
+    noise: Fraction = 0.0
 
 
 class Carrier(Part):
@@ -397,7 +438,11 @@ class Consumption(Part):
 
 
 class RobotSpec(ConfigFile):
-    """One kind of robot."""
+    """One kind of robot.
+
+    Attributes:
+        readings: whose units the programs of a crowd of them can read senses in: `swarmbed_core.epuck2`'s.
+    """
 
     FOLDER: ClassVar[str] = "config/robots"
 
@@ -417,6 +462,9 @@ class RobotSpec(ConfigFile):
     lifter: Lifter | None = None
     radios: tuple[Radio, ...] = ()
     leds: Leds | None = None
+    ground: GroundSensors | None = None
+    light: LightSensors | None = None
+    readings: Literal["epuck2"] | None = None
     battery: Battery | None = None
     consumption: Consumption | None = None
     supplies: tuple[Supply, ...] = ()
@@ -436,6 +484,9 @@ class RobotSpec(ConfigFile):
     def _parts_fit(self) -> RobotSpec:
         if self.lifter is None and any(camera.on_lifter for camera in self.cameras):
             message = "cameras: one is on_lifter, but there is no lifter"
+            raise ValueError(message)
+        if self.light is not None and self.light.ring not in {ring.name for ring in self.ranges}:
+            message = f"light: ring: there is no '{self.light.ring}' among ranges"
             raise ValueError(message)
         if self.carrier is not None and self.carrier.length != self.carrier.width:
             message = "carrier: length and width must be the same, for its sides share one marker id"

@@ -72,4 +72,12 @@ def test_the_models_are_in_the_papers_order():
 def test_cubics_fall_all_the_way():
     share = np.linspace(0, 1, 101)
     for curve in discharge.cubics():
-        assert (np.diff(discharge._level(np.broadcast_to(curve, (101, 4)), share)) < 0).all()
+        assert (np.diff(np.polynomial.polynomial.polyval(share, curve)) < 0).all()
+
+
+@settings(deadline=None)
+@given(st.integers(0, 16), st.floats(0.001, 0.999))
+def test_a_cubics_share_is_found_again(speed, share):
+    curve = discharge.cubics()[speed]
+    charge = np.polynomial.polynomial.polyval(share, curve)
+    assert discharge._share_k(curve, charge) == pytest.approx(share, abs=1e-9)

@@ -20,18 +20,21 @@ def one(function, *values):
     return int(function(*(np.array([value]) for value in values))[0])
 
 
+@settings(deadline=None)
 @given(distances, distances)
 def test_what_is_nearer_reads_more(first, second):
     near, far = sorted((first, second))
     assert 0 <= one(epuck2.proximity, far) <= one(epuck2.proximity, near) <= 4095
 
 
+@settings(deadline=None)
 @given(distances, distances, st.floats(0, 5))
 def test_what_shines_from_nearer_reads_less(first, second, intensity):
     near, far = sorted((first, second))
     assert 0 <= one(epuck2.light, intensity, near) <= one(epuck2.light, intensity, far) <= 4095
 
 
+@settings(deadline=None)
 @given(distances, st.floats(0, 5), st.floats(0, 5))
 def test_a_stronger_light_reads_less(distance, first, second):
     weak, strong = sorted((first, second))
@@ -67,6 +70,7 @@ def test_the_time_of_flight_is_in_millimetres(metres, millimetres):
     assert one(epuck2.time_of_flight, metres) == millimetres
 
 
+@settings(deadline=None)
 @given(st.floats(-1, 2), st.floats(-1, 2))
 def test_a_lighter_floor_reads_more(first, second):
     dark, bright = sorted((first, second))

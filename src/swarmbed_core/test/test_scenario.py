@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 from swarmbed_core.config import check
 from swarmbed_core.errors import ConfigError
-from swarmbed_core.scenario import Scenario
+from swarmbed_core.scenario import CrowdOptions, Scenario
 
 LEAST = {
     "version": 1,
@@ -78,3 +79,10 @@ def test_a_fault_is_told_with_its_field(changes, told):
     with pytest.raises(ConfigError, match=told) as caught:
         scenario(**changes)
     assert str(caught.value).startswith("test.yaml: ")
+
+
+@pytest.mark.parametrize("step", [0.03, 0.2, 0.0])
+def test_a_tick_is_a_whole_number_of_steps(step):
+    with pytest.raises(ValidationError, match="step"):
+        CrowdOptions(step=step)
+    assert CrowdOptions(step=0.05).step == 0.05

@@ -135,6 +135,31 @@ def speed(quick: bool) -> Iterator[Row]:
         at_least=1,
         note=f"first {seconds} s; messages to both neighbours at 10 Hz, 3 ranges each at 20 Hz",
     )
+    yield from _epuck2s(quick)
+
+
+def _epuck2s(quick: bool) -> Iterator[Row]:
+    """Time crowds of e-puck2s with proximity sensors at one step a tick, as ARGoS has them."""
+    seconds, repetitions = (600, 1) if quick else (7200, 5)
+    runs = [_run("epuck2_50", seed=SEED, sets=[f"time_limit={seconds}"]) for _ in range(repetitions)]
+    spent = [float(run["wall_seconds"]) for run in runs]
+    yield Row(
+        f"50 e-puck2 with proximity sensors, {seconds:,} s, planar",
+        float(np.median(spent)),
+        "s",
+        at_most=4.0 * seconds / 7200,
+        note=f"{min(spent):.2f}-{max(spent):.2f} s in {repetitions} runs; ARGoS 3: 11.6 s for 7,200 s",
+    )
+    seconds = 20 if quick else 200
+    runs = [_run("epuck2_1000", seed=SEED, sets=[f"time_limit={seconds}"]) for _ in range(repetitions)]
+    factors = [float(run["real_time_factor"]) for run in runs]
+    yield Row(
+        "1,000 e-puck2 with proximity sensors, planar",
+        float(np.median(factors)),
+        "x real time",
+        at_least=100,
+        note=f"{min(factors):.0f}-{max(factors):.0f} in {repetitions} runs of {seconds} s; ARGoS 3: 19",
+    )
 
 
 def cost(quick: bool) -> Iterator[Row]:

@@ -47,6 +47,7 @@ class StudyName(StrEnum):
     """What `swarmbed study` can make."""
 
     convoy = "convoy"
+    epuck2 = "epuck2"
 
 
 def as_speed(text: str) -> float | None:
@@ -279,7 +280,7 @@ def sweep(
 
 @app.command()
 def study(
-    name: Annotated[StudyName, typer.Argument(help="Which: convoy.")],
+    name: Annotated[StudyName, typer.Argument(help="Which: convoy, epuck2.")],
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell, each with a seed of its own.")] = 10,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes on this machine; one a core, if not given.")

@@ -152,9 +152,11 @@ class _Tracker:
         deeds = self._deeds
         self._times.append(look.time)
         self._poses.append(look.robots[:, :3].copy())
-        self._doing.append([deeds.setdefault(deed, len(deeds)) for deed in look.doing])
-        self._carrier_poses.append(look.carriers.poses.copy())
-        self._carried_by.append(look.carriers.carried_by.copy())
+        if look.doing:
+            self._doing.append([deeds.setdefault(deed, len(deeds)) for deed in look.doing])
+        if self.carriers:
+            self._carrier_poses.append(look.carriers.poses.copy())
+            self._carried_by.append(look.carriers.carried_by.copy())
 
     def track(self, events: Sequence[Event]) -> Track:
         """Return what was collected."""
@@ -247,6 +249,9 @@ class Run:
         self._rows: list[dict[str, float]] = []
         self._steps = round(1.0 / (TICK_RATE * self.world.timestep))
         self._labels = [f"{name}: controller {scenario.controller.name}" for name in names]
+        self._world_label = f"world {scenario.world}"
+        self._crowd_label = f"crowd: controller {scenario.controller.name}"
+        self._time_limit = scenario.time_limit
 
     def _make_crowd(self, plan: Plan) -> None:
         """Let one program drive all robots."""
@@ -385,7 +390,7 @@ class Run:
             self.step()
         if self._crowd is not None:
             crowd, program = self._crowd
-            self.now = f"crowd: controller {self.scenario.controller.name}"
+            self.now = self._crowd_label
             program.tick(crowd.senses(), crowd.v_body)
         dead = self.setting.dead
         for label, robot, controller in zip(self._labels, self.robots, self.controllers, strict=False):
@@ -396,7 +401,7 @@ class Run:
 
     def step(self) -> None:
         """Let one of the world's time steps pass, with the Onboards that are due."""
-        self.now = f"world {self.scenario.world}"
+        self.now = self._world_label
         if self.swarm is None:
             self.world.step()
         else:
@@ -416,7 +421,7 @@ class Run:
 
     def _look(self) -> Look:
         """Return the truth of now."""
-        self.now = f"world {self.scenario.world}"
+        self.now = self._world_label
         dead = self.setting.dead
         world, doing = self.world, []
         for label, robot, controller in zip(self._labels, self.robots, self.controllers, strict=False):
@@ -449,7 +454,7 @@ class Run:
 
         One that rejects is enough; all others must accept or be content.
         """
-        over = look.time >= self.scenario.time_limit - 1e-9
+        over = look.time >= self._time_limit - 1e-9
         judgements = []
         for acceptor in self.acceptors:
             self.now = f"acceptor {type(acceptor).__name__}"

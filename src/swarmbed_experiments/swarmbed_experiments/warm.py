@@ -14,6 +14,8 @@ CASES = (
     ("random_walk_1000", ["robots.0.count=20"]),
     ("convoy", ["robots.0.count=3"]),
     ("convoy_devs", ["robots.0.count=3"]),
+    ("transport", ["robots.0.count=6", "controller.silence=0", "controller.traffic=[swerve, driving]"]),
+    ("epuck2_50", ["robots.0.count=3", "robots.0.crowd.senses=null", "robots.0.crowd.battery=cubic"]),
 )
 SECONDS = 3.0
 """Of each: by then robots have seen carriers and heard each other."""

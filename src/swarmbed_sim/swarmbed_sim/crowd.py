@@ -15,15 +15,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.device import Zone
+from swarmbed_core.errors import ConfigError
 from swarmbed_core.kernel import kernel
 from swarmbed_core.radio import BEACONS
 
 from swarmbed_sim.echoes import echo_all_k
+from swarmbed_sim.epuck2 import NAMES, EPuck2Senses
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.parts import Beat
 from swarmbed_sim.planar_rays import RingTable, cast_all_k, err_all_k
-from swarmbed_sim.planar_world import PlanarPhysics, StaticGrid
+from swarmbed_sim.planar_world import TIMESTEP, PlanarPhysics, StaticGrid
 from swarmbed_sim.post import Post
 from swarmbed_sim.sim_world import SimWorld, check_drift
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+    from swarmbed_core.epuck2 import Readings
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.heading import Area, Zones
     from swarmbed_core.scene import Scene
@@ -41,15 +45,18 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 CELL = 1.2
-"""Metres of a cell of the grid for rays; tried from 0.5 to 3.5 at one robot on a square metre."""
+"""Metres of a cell of the grid for rays, at most; tried from 0.5 to 3.5 at one robot on a square metre."""
 CHUNK = 256
 """Robots whose noise is drawn at a time: it stays in the processor's cache."""
 _COMPASS, _RINGS = 0, 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Senses:
-    """What all robots sense; see `CrowdSenses`. Of more rings than one the sensors follow each other."""
+    """What all robots sense; see `CrowdSenses`. Of more rings than one the sensors follow each other.
+
+    It is made at every tick, and a frozen one would take three times as long.
+    """
 
     time: float
     ranges: FloatArray
@@ -59,6 +66,7 @@ class Senses:
     zones: FloatArray
     twists: FloatArray
     air: Air
+    epuck2: Readings | None = None
 
 
 @kernel
@@ -186,6 +194,8 @@ class _Ring:
         self._physics = physics
         self._rng = rng
         self._reach = ring.range_max + ring.mount_radius
+        widest = float(physics.disc_radii().max(initial=0.0))
+        self._cell = min(CELL, self._reach + widest)
         self._walls: FloatArray | None = None
         self._statics = StaticGrid(physics.segments, physics.pillars, self._reach)
         jobs = ring.count * (len(physics.seen_discs()) + 1) + 2
@@ -240,7 +250,7 @@ class _Ring:
         cast_all_k(
             physics.poses,
             seen.discs,
-            seen.cell,
+            self._cell,
             seen.frame,
             seen.cells,
             seen.starts,
@@ -277,8 +287,8 @@ class Seen:
         count = len(self._rows)
         self._robots = len(physics.poses)
         self.discs = np.zeros((count, 3))
+        self._robots_xy = self.discs[: self._robots, :2]
         self.discs[:, 2] = physics.disc_radii()[self._rows]
-        self.cell = CELL
         self.frame = np.zeros(5)
         self.cells = np.zeros(count, dtype=np.int64)
         self.starts = np.zeros(2 * count + 65, dtype=np.int64)
@@ -289,7 +299,7 @@ class Seen:
     def look(self) -> None:
         """Take over where the discs are now."""
         physics = self._physics
-        self.discs[: self._robots, :2] = physics.poses[:, :2]
+        self._robots_xy[:] = physics.poses[:, :2]
         if len(self._rows) > self._robots:
             self.discs[self._robots :, :2] = physics.disc_places()[self._rows[self._robots :]]
 
@@ -301,44 +311,68 @@ class PlanarCrowd:
         spec: of all robots.
         count: how many there are.
         v_body: what each robot shall do: rows of vx, vy, omega.
+        alive: which have not died, nor run out of power.
+        all_alive: whether these are all.
+        seen: the discs that sensors see.
+        epuck2: senses in the e-puck2's units, of robots that have them.
     """
 
     def __init__(self, world: PlanarCrowdWorld, seeds: Sequence[np.random.SeedSequence]) -> None:
-        """Make the senses of all robots; `seeds` are of the compasses, of each ring, and of the radio."""
+        """Make the senses of all robots.
+
+        Args:
+            world: where they are.
+            seeds: of the compasses, of each ring, of the radio, and of the senses in a robot's own units.
+        """
         self._world = world
-        physics = world.physics
+        self.physics = physics = world.physics
         self.spec: RobotSpec = world.scene.robots[0].spec
         self.count = len(physics.poses)
+        self._limits = (self.spec.limits.speed, self.spec.limits.yaw_rate)
         self.v_body = np.zeros((self.count, 3))
         self.alive = np.ones(self.count, dtype=np.bool_)
+        self.all_alive = True
         self.kept = np.ones(self.count)
         self.drift = np.zeros((self.count, 2))
         self.drift[:, 0] = 1.0
         noise = world.scene.scenario.noise
+        on = senses_of(world.scene)
         self.rings = [
             _Ring(ring, physics, np.random.Generator(np.random.SFC64(seed)) if noise else None)
-            for ring, seed in zip(self.spec.ranges, seeds[_RINGS:-1], strict=True)
+            for ring, seed in zip(self.spec.ranges, seeds[_RINGS:-2], strict=True)
+            if ring.name in on
         ]
-        self._angles = np.array([angle for ring in self.spec.ranges for angle in ring.angles])
-        self._seen = Seen(physics)
+        self._angles = np.array([angle for item in self.rings for angle in item.ring.angles])
+        self.seen = Seen(physics)
         self._zones = world.scene.zones
+        self._nowhere = np.full(self.count, float(Zone.NEITHER))
+        self._unknown = np.full(self.count, math.nan)
         self._compass = self.spec.compass
         self._sigma = self._compass.sigma if self._compass is not None and noise else 0.0
         self._key = seeds[_COMPASS].generate_state(2, np.uint64)
         radio = next((item for item in self.spec.radios if item.kind not in BEACONS), None)
-        fate = np.random.Generator(np.random.SFC64(seeds[-1]))
+        fate = np.random.Generator(np.random.SFC64(seeds[-2]))
         self.air = Air(self, radio, world.scene.scenario.radio.loss, fate)
+        self.epuck2: EPuck2Senses | None = None
+        self._epuck2_beat = Beat(TICK_RATE)
+        if self.spec.readings == "epuck2":
+            rng = np.random.Generator(np.random.SFC64(seeds[-1]))
+            self.epuck2 = EPuck2Senses(self, world.scene, on, rng, 1.0 / TICK_RATE)
         self._senses: Senses | None = None
 
     @property
     def poses(self) -> FloatArray:
         """Return where all are."""
-        return self._world.physics.poses
+        return self.physics.poses
+
+    @property
+    def twists(self) -> FloatArray:
+        """Return how fast all move along their bodies."""
+        return self.physics.twists
 
     def obey(self, v_body: FloatArray) -> None:
         """Write what the drives try to do in the next step."""
-        limits = self.spec.limits
-        obey_k(self.v_body, self.kept, self.drift, self.alive, limits.speed, limits.yaw_rate, v_body)
+        obey_k(self.v_body, self.kept, self.drift, self.alive, *self._limits, v_body)
 
     def sweep(self, now: float) -> None:
         """Let the sensors measure that are due."""
@@ -347,10 +381,15 @@ class PlanarCrowd:
         for ring in self.rings:
             if ring.beat.due(now):
                 if not looked:
-                    self._seen.look()
+                    self.seen.look()
                     looked = True
-                    alive = None if self.alive.all() else self.alive
-                ring.sweep(self._seen, alive)
+                    alive = None if self.all_alive else self.alive
+                ring.sweep(self.seen, alive)
+        if self.epuck2 is not None:
+            if now > 0.0:
+                self.epuck2.step(self._world.timestep)
+            if self._epuck2_beat.due(now):
+                self.epuck2.measure()
 
     def senses(self) -> Senses:
         """Return what all robots sense now; the ranges are those of the last sweep."""
@@ -362,7 +401,8 @@ class PlanarCrowd:
                 ranges = rings[0]
             else:
                 ranges = np.concatenate(rings, axis=1) if rings else np.empty((self.count, 0))
-            zones = zones_of(physics.poses, self._zones)
+            zones = self._nowhere if self._zones is None else zones_of(physics.poses, self._zones)
+            own = None if self.epuck2 is None else self.epuck2.readings
             self._senses = Senses(
                 now,
                 ranges,
@@ -372,13 +412,14 @@ class PlanarCrowd:
                 zones,
                 physics.twists,
                 self.air,
+                own,
             )
         return self._senses
 
     def _headings(self) -> FloatArray:
         """Return what the compasses say; NaN for robots that have none."""
         if self._compass is None:
-            return np.full(self.count, math.nan)
+            return self._unknown
         headings = self._world.physics.poses[:, 2].copy()
         if self._sigma > 0.0:
             # Counted by the step, so that the noise does not depend on who looked when.
@@ -399,6 +440,28 @@ class PlanarCrowd:
     def _noise_of_now(self, sense: int) -> np.random.Generator:
         bits = np.random.Philox(key=self._key, counter=[0, self._world.steps, sense, 0])
         return np.random.Generator(bits)
+
+
+def senses_of(scene: Scene) -> frozenset[str]:
+    """Return the names of the senses that are on.
+
+    Raises:
+        ConfigError: the robots have no such sense, or no such battery.
+    """
+    spec, options = scene.robots[0].spec, scene.crowd_options
+    known = [ring.name for ring in spec.ranges]
+    if spec.readings is not None:
+        known += [name for name in NAMES if name not in known]
+    elif options.battery is not None:
+        message = f"robots: crowd: battery: {spec.kind} has no such models; leave it out"
+        raise ConfigError(message)
+    if options.senses is None:
+        return frozenset(known)
+    for name in options.senses:
+        if name not in known:
+            message = f"robots: crowd: senses: {name}; {', '.join(known) or 'none'} are what they have"
+            raise ConfigError(message)
+    return frozenset(options.senses)
 
 
 def zones_of(poses: FloatArray, zones: Zones | None) -> FloatArray:
@@ -423,7 +486,8 @@ class PlanarCrowdWorld(SimWorld):
 
     def __init__(self, scene: Scene, seed: np.random.SeedSequence) -> None:
         """Make the world of a scene whose robots are of one kind."""
-        super().__init__(scene, PlanarPhysics(scene, acceleration="limited"), seed)
+        step = scene.crowd_options.step or TIMESTEP
+        super().__init__(scene, PlanarPhysics(scene, step, acceleration="limited"), seed)
         # After the rows of the robots and the radios: no other part has these.
         row = len(scene.robots) + 1
         rings = len(scene.robots[0].spec.ranges)
@@ -432,7 +496,7 @@ class PlanarCrowdWorld(SimWorld):
             self,
             [
                 np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, row, part))
-                for part in range(_RINGS + rings + 1)
+                for part in range(_RINGS + rings + 2)
             ],
         )
         self._crowd.sweep(0.0)
@@ -453,7 +517,7 @@ class PlanarCrowdWorld(SimWorld):
         """Let a robot die: no drive and no sensor from now on. Its body stays."""
         super().kill(name)
         row = self._row(name)
-        self._crowd.alive[row] = False
+        self._crowd.alive[row] = self._crowd.all_alive = False
         for ring in self._crowd.rings:
             ring.ranges[row] = math.inf
 

@@ -347,6 +347,14 @@ def watts_k(
             out[i] = models[i, 0] + min(motors, models[i, 2])
 
 
+@kernel
+def draw_k(watts: FloatArray, hours: float, metered: BoolArray, energy: FloatArray) -> None:
+    """Add what robots draw for so long to the Wh that they have drawn, but for those that are metered."""
+    for i in range(watts.shape[0]):
+        if not metered[i]:
+            energy[i] += watts[i] * hours
+
+
 def power_numbers(spec: RobotSpec) -> tuple[float, float, float, float]:
     """Return what is always on, watts a m/s, watts at full torque and its m/s² of a kind of robot."""
     model = PowerModel(spec)

@@ -47,8 +47,9 @@ OWN_MASS, OWN_INERTIA = 0, 1
 # Entries of `numbers`: time step, listed gap, way since the list was made, gap needed for a step, and the
 # deepest overlap after the last one.
 DT, SKIN, USED, NEED, DEEPEST = 0, 1, 2, 3, 4
-# Entries of `counts`: of steps, of events, and whether the list of pairs is out of date.
-STEP, EVENTS, STALE = 0, 1, 2
+# Entries of `counts`: of steps, of events, whether the list of pairs is out of date, and `FORGET` and `APART`
+# in steps.
+STEP, EVENTS, STALE, FORGET_STEPS, APART_STEPS = 0, 1, 2, 3, 4
 
 NEARLY = 1e-6
 """m/s or rad/s off what is asked that a drive makes up at once: what stands stands still."""
@@ -69,10 +70,10 @@ RESOLVE = 12
 FRICTION = 0.5
 """Of carriers' feet on the floor; assumed."""
 GRAVITY = 9.81
-FORGET = 50
-"""Steps without touching after which a contact is a new one: 0.5 s."""
-APART = 5
-"""Steps without touching after which a contact that comes in faster than what was told is told again."""
+FORGET = 0.5
+"""Seconds without touching after which a contact is a new one."""
+APART = 0.05
+"""Seconds without touching after which a contact that comes in faster than what was told is told again."""
 CENTRED = 0.8
 """Share of a robot's radius that it may stand off the middle of a tray and still lift it."""
 
@@ -464,9 +465,10 @@ def _begin_k(
     for k in range(0, touch.shape[1], TOUCH_COLUMNS):
         if touch[one, k + OTHER] == other:
             since = step - touch[one, k + LATEST]
-            if since <= FORGET or began:
+            late = since > counts[FORGET_STEPS]
+            if began or not late:
                 touch[one, k + LATEST] = step
-            if not began or since <= APART or (since <= FORGET and speed <= touch[one, k + TOLD]):
+            if not began or since <= counts[APART_STEPS] or (not late and speed <= touch[one, k + TOLD]):
                 return
             oldest = k
             break

@@ -369,38 +369,45 @@ def cast_all_k(
         ordered[0, place], ordered[1, place], ordered[2, place] = discs[i, 0], discs[i, 1], discs[i, 2]
         widest = max(widest, discs[i, 2])
     sensors, per_sensor = axes.shape[1], own_rays.shape[0]
+    # Rows of arrays are counted references: they cost more than what is done with them.
+    near_x, near_y, near_radius, begins, ends = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    job_sensors, job_discs, axis_x, axis_y = job_indices[0], job_indices[1], axes[0], axes[1]
+    job_x, job_y, job_radius2, nearest = jobs[0], jobs[1], jobs[2], jobs[3]
     for place in range(discs.shape[0]):
         robot = by_cell[place]
         if robot >= poses.shape[0]:
             continue
         x, y = poses[robot, 0], poses[robot, 1]
-        c, s = math.cos(poses[robot, 2]), math.sin(poses[robot, 2])
         seen = out[robot]
         for sensor in range(sensors):
             seen[sensor] = math.inf
         reach = range_max + mount_radius + widest
         count = _candidates_k(place, x, y, reach, frame, starts, ordered, scratch)
-        _turn_in_k(count, c, s, half_view, scratch)
-        number = _list_jobs_k(
-            count, scratch[3], scratch[4], order, first, after, sensors, job_indices[0], job_indices[1]
-        )
-        _look_k(
-            number,
-            job_indices[0],
-            job_indices[1],
-            scratch[0],
-            scratch[1],
-            scratch[2],
-            axes[0],
-            axes[1],
-            own_rays,
-            mount_radius,
-            jobs[0],
-            jobs[1],
-            jobs[2],
-            jobs[3],
-            seen,
-        )
+        static = static_cell_k(grid, x, y)
+        walls = static >= 0 and static_starts[static + 1] > static_starts[static]
+        if count == 0 and not walls:
+            continue
+        c, s = math.cos(poses[robot, 2]), math.sin(poses[robot, 2])
+        if count > 0:
+            _turn_in_k(count, c, s, half_view, scratch)
+            number = _list_jobs_k(count, begins, ends, order, first, after, sensors, job_sensors, job_discs)
+            _look_k(
+                number,
+                job_sensors,
+                job_discs,
+                near_x,
+                near_y,
+                near_radius,
+                axis_x,
+                axis_y,
+                own_rays,
+                mount_radius,
+                job_x,
+                job_y,
+                job_radius2,
+                nearest,
+                seen,
+            )
         for k in range(count):
             # A disc over a sensor's face, or over the robot's middle: few, and no jobs like the others.
             near = scratch[2, k] + mount_radius
@@ -417,8 +424,7 @@ def cast_all_k(
                         mount_radius,
                         seen,
                     )
-        static = static_cell_k(grid, x, y)
-        if static >= 0 and static_starts[static + 1] > static_starts[static]:
+        if walls:
             _see_walls_k(
                 x,
                 y,

@@ -154,12 +154,16 @@ class PlanarPhysics:
         self._contact_f = np.zeros((0, 7))
         self._pair_count = 0
         self._touch = np.full((n + c, k.TOUCH_COLUMNS * SLOTS), NEVER)
-        self._counts = np.zeros(3, dtype=np.int64)
+        self._counts = np.zeros(5, dtype=np.int64)
+        self._counts[k.FORGET_STEPS] = round(k.FORGET / timestep)
+        self._counts[k.APART_STEPS] = round(k.APART / timestep)
         self._events = np.zeros((max(64, n), 3))
         self._noted: list[tuple[str, str, float]] = []
         self._numbers = np.zeros(5)
         self._numbers[k.DT] = timestep
-        self._numbers[k.NEED] = 2.0 * (k.PUSH + k.TOUCHING) + 0.01
+        start = 2.0 * self._robots[:, k.ACCEL].max(initial=0.0) * timestep**2
+        self._numbers[k.NEED] = 2.0 * (k.PUSH + k.TOUCHING) + max(0.01, 2.0 * start)
+        self._lifts = c > 0 or any(robot.spec.lifter for robot in robots)
         self._stand_fast()
         self._place_all()
 
@@ -170,27 +174,8 @@ class PlanarPhysics:
 
     def advance(self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray) -> None:
         """Let one time step pass."""
-        carriers = len(self.carried_by) > 0
-        k.lift_k(
-            platforms,
-            self._robots,
-            self.heights,
-            self._state,
-            self._group,
-            self._relative,
-            self._own,
-            self._inverse,
-            self._trays,
-            self._tray_body,
-            self._lifter_of,
-            self._undersides,
-            self.carrier_lifts,
-            self.carried_by,
-            self._disc_i,
-            self._disc_f,
-            self._counts,
-            self._numbers,
-        )
+        if self._lifts:
+            self._lift(platforms)
         if self._counts[k.STALE]:
             self._list_pairs()
         k.step_k(
@@ -227,10 +212,33 @@ class PlanarPhysics:
             self.twists,
             self.pushes,
         )
-        if carriers:
+        if len(self.carried_by):
             self._tell_carriers()
         if 2 * self._counts[k.EVENTS] > len(self._events):
             self._note()
+
+    def _lift(self, platforms: FloatArray) -> None:
+        """Move the platforms, and what they lift."""
+        k.lift_k(
+            platforms,
+            self._robots,
+            self.heights,
+            self._state,
+            self._group,
+            self._relative,
+            self._own,
+            self._inverse,
+            self._trays,
+            self._tray_body,
+            self._lifter_of,
+            self._undersides,
+            self.carrier_lifts,
+            self.carried_by,
+            self._disc_i,
+            self._disc_f,
+            self._counts,
+            self._numbers,
+        )
 
     def contacts(self) -> Sequence[tuple[str, str, float]]:
         """Return what began to touch since the last call: two names and the speed of closing in, m/s."""
@@ -386,6 +394,7 @@ class PlanarPhysics:
     def _take_robots(self, robots: tuple[RobotPlacement, ...]) -> None:
         """Take over which robots there are, whose rows are filled in."""
         self._scene = replace(self._scene, robots=robots)
+        self._lifts = len(self.carried_by) > 0 or any(robot.spec.lifter for robot in robots)
         self._starts = np.zeros(_room(len(self._disc_i)) + 1, dtype=np.int64)
         self._events = np.zeros((max(64, len(robots)), 3))
         self._stand_fast()
@@ -443,6 +452,8 @@ class PlanarPhysics:
     def _note(self) -> None:
         """Take the events out of the kernels' buffer."""
         count = int(self._counts[k.EVENTS])
+        if count == 0:
+            return
         names, bodies = self._things, len(self._robots)
         for one, other, speed in self._events[: min(count, len(self._events))].tolist():
             first, second = int(one), int(other)

@@ -47,6 +47,7 @@ from swarmbed_sim.parts import (
     Lifter,
     Power,
     ZoneSense,
+    draw_k,
     power_numbers,
     watts_k,
 )
@@ -127,6 +128,7 @@ class SimWorld:
         self._numbers = dict(self._rows)
         self._next_number = len(robots) + 2
         self._carrier_rows = {item.name: row for row, item in enumerate(scene.carriers)}
+        self._no_carriers = CarrierTruth((), (), np.empty((0, 3)), np.empty(0), np.empty(0, dtype=np.int64))
         self.v_body = np.zeros((len(robots), 3))
         self.driven = np.ones(len(robots), dtype=np.bool_)
         self.platforms = np.array([_lowered(robot.spec) for robot in robots])
@@ -226,9 +228,9 @@ class SimWorld:
     def _draw_power(self) -> None:
         """Drain the batteries for the time since the last call."""
         physics, on = self.physics, self._furniture.on
-        watts_k(self._power_numbers, physics.twists, physics.pushes, on, self.driven, self._watts)
-        self._energy += np.where(self._metered, 0.0, self._watts * (BATTERY_PERIOD / 3600.0))
         watts = self._watts
+        watts_k(self._power_numbers, physics.twists, physics.pushes, on, self.driven, watts)
+        draw_k(watts, BATTERY_PERIOD / 3600.0, self._metered, self._energy)
         for row, power in self._powers:
             self._energy[row] += power.draw(float(watts[row]), BATTERY_PERIOD)
 
@@ -236,11 +238,15 @@ class SimWorld:
 
     def truth(self) -> FloatArray:
         """Return a row for each robot: x, y, yaw in `map`, vx, vy along its body, omega."""
-        return np.hstack((self.physics.poses, self.physics.twists))
+        truth = np.empty((len(self._names), 6))
+        truth[:, :3], truth[:, 3:] = self.physics.poses, self.physics.twists
+        return truth
 
     def carriers(self) -> CarrierTruth:
         """Return where the carriers are."""
         physics = self.physics
+        if not self._carrier_rows:
+            return self._no_carriers
         return CarrierTruth(
             tuple(self._carrier_rows),
             tuple(item.marker for item in self.scene.carriers),

@@ -311,3 +311,86 @@ def test_messages_get_lost_by_chance_of_their_own():
     assert np.isnan(air.heard(np.arange(40) - 1)).all()
     with pytest.raises(SimError, match="radio loss 2"):
         world.set_radio_loss(2)
+
+
+def epuck2s(count, half, seed=1, step=0.1, **more):
+    """Return a world of e-puck2s in a square between walls."""
+    wall = {"shape": "box", "size": (2 * half + 0.04, 0.02), "pose": (0.0, half + 0.01, 0.0)}
+    walls = [
+        {**wall, "pose": (x * (half + 0.01), y * (half + 0.01), 0.0 if y else math.pi / 2)}
+        for x, y in ((0, 1), (0, -1), (1, 0), (-1, 0))
+    ]
+    area = {"x_min": -half, "x_max": half, "y_min": -half, "y_max": half}
+    crowd = {"step": step, "senses": []}
+    robots = {"kind": "epuck2", "count": count, "crowd": crowd, "place": {"area": area, "gap": 0.002}}
+    return crowd_of(arena="field", obstacles=walls, robots=[robots], seed=seed, **more)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_nobody_gets_through_anything_at_one_step_a_tick(seed):
+    """A third of the floor is robots that drive about blindly at full speed."""
+    half, count = 0.5, 90
+    world = epuck2s(count, half, seed)
+    crowd, physics = world.crowd(), world.physics
+    rng = np.random.default_rng(seed)
+    where = physics.poses[:, :2].copy()
+    for _ in range(600):
+        if rng.random() < 0.2:
+            crowd.v_body[:, 0] = rng.uniform(-1, 1, count) * crowd.spec.limits.speed
+            crowd.v_body[:, 2] = rng.uniform(-1, 1, count) * crowd.spec.limits.yaw_rate
+        world.step()
+        xy = physics.poses[:, :2]
+        gaps = np.hypot(*(xy[:, None] - xy).transpose(2, 0, 1)) + np.eye(count)
+        assert gaps.min() > 0.07 - 1e-3
+        assert np.abs(xy).max() < half - 0.035 + 1e-3
+        # What is pushed goes as far as it is pushed, not through others.
+        assert np.hypot(*(xy - where).T).max() < 0.154 * 0.1 + 0.011
+        where = xy.copy()
+    assert world.time == pytest.approx(60.0)
+
+
+def test_long_steps_lead_where_short_ones_do():
+    ends = []
+    for step in (0.01, 0.1):
+        world = epuck2s(1, 3.0, step=step)
+        world.physics.move_robot(0, (0.0, 0.0, 0.0))
+        world.crowd().v_body[:] = (0.1, 0.0, 0.5)
+        for _ in range(round(10 / step)):
+            world.step()
+        ends.append(world.physics.poses[0].copy())
+    # A circle of 0.2 m, and what a longer ramp at its beginning makes.
+    assert ends[0] == pytest.approx(ends[1], abs=0.02)
+
+
+def test_long_steps_are_bit_identical_too():
+    def digest(seed):
+        world = epuck2s(40, 0.5, seed)
+        walk_blindly = np.random.default_rng(5)
+        for _ in range(100):
+            world.crowd().v_body[:] = walk_blindly.uniform(-1, 1, (40, 3))
+            world.step()
+        return hashlib.sha256(world.truth().tobytes()).hexdigest()
+
+    assert digest(1) == digest(1) != digest(2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "crowd", "told"),
+    [
+        ("epuck2", {"senses": ["smell"]}, "smell"),
+        ("dots", {"senses": ["ground"]}, "ground"),
+        ("dots", {"battery": "cubic"}, "battery"),
+        ("epuck2", {"battery": "quartic"}, "simple, linear, cubic, approximated"),
+    ],
+)
+def test_no_such_sense(kind, crowd, told):
+    with pytest.raises(ConfigError, match=told):
+        crowd_of(robots=[{"kind": kind, "count": 2, "crowd": crowd, "place": {"zone": "anywhere"}}])
+
+
+def test_only_the_senses_that_are_on():
+    robots = [{"kind": "epuck2", "count": 2, "crowd": {"senses": ["tof"]}, "place": {"zone": "anywhere"}}]
+    senses = crowd_of(robots=robots).crowd().senses()
+    assert senses.ranges.shape == (2, 1)
+    assert senses.epuck2.tof is not None
+    assert senses.epuck2.proximity is None

@@ -1,0 +1,148 @@
+"""Plain Python for each robot of a crowd: one object a robot, which sees its own senses and nothing else.
+
+A crowd is driven by one program for all of it (`swarmbed_core.controller.CrowdProgram`), which is fast where
+it is compiled. Who would rather write a class for one robot inherits `EachRobot` and says in `step` what
+that robot does next: as slow as Python is, some microseconds a robot and tick, but with the same world below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from swarmbed_core.controller import NoParameters
+from swarmbed_core.epuck2 import Readings
+from swarmbed_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from swarmbed_core.config import Part
+    from swarmbed_core.controller import CrowdSenses
+    from swarmbed_core.epuck2 import Blobs
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.spec import RobotSpec
+
+Blob = tuple[float, float, tuple[int, int, int]]
+
+
+@dataclass(slots=True)
+class OwnSenses:
+    """What one robot of a crowd senses: its row of `CrowdSenses` and `Readings`, as plain numbers and lists.
+
+    Attributes:
+        time: seconds.
+        ranges: distances from the sensors' faces, inf where nothing came back.
+        angles: of the sensors.
+        heading: absolute; NaN without a compass.
+        zone: the one it is in, a `Zone`.
+        twist: its velocity: ahead, to the left, round.
+        leds: its lights, rows of red, green, blue: write into it; None for robots without readings, as are
+            those below, and for senses that are off.
+        proximity: see `Readings`, as for those below but for `camera`.
+        light: see `proximity`.
+        ground: see `proximity`.
+        tof: see `proximity`.
+        encoders: see `proximity`.
+        camera: the lights that it sees: column, row, colour.
+        acceleration: see `proximity`.
+        turning: see `proximity`.
+        battery: see `proximity`.
+    """
+
+    time: float
+    ranges: list[float]
+    angles: list[float]
+    heading: float
+    zone: float
+    twist: list[float]
+    leds: NDArray[np.uint8] | None = None
+    proximity: list[int] | None = None
+    light: list[int] | None = None
+    ground: list[int] | None = None
+    tof: int | None = None
+    encoders: list[int] | None = None
+    camera: list[Blob] | None = None
+    acceleration: list[int] | None = None
+    turning: list[int] | None = None
+    battery: float | None = None
+
+
+_OWN = tuple(item.name for item in fields(Readings))
+
+
+class EachRobot:
+    """A program for one robot of a crowd; inherit it, and say in `step` what the robot does."""
+
+    Parameters: ClassVar[type[Part]] = NoParameters
+
+    def __init__(self, spec: RobotSpec, parameters: Any, rng: np.random.Generator) -> None:
+        """Get ready: `rng` is this robot's own."""
+        self.spec = spec
+        self.parameters = parameters
+        self.rng = rng
+
+    def step(self, senses: OwnSenses) -> tuple[float, float]:
+        """Return the speed ahead, m/s, and the rate of turn, rad/s, for the next tenth of a second."""
+        raise NotImplementedError
+
+    def tick(self) -> None:
+        """Say that robots with an Onboard are not for this.
+
+        Raises:
+            ConfigError: always.
+        """
+        message = f"{type(self).__name__} drives a crowd's robots; put crowd: true beside them"
+        raise ConfigError(message)
+
+    @classmethod
+    def crowd(cls, spec: RobotSpec, parameters: Any, count: int, rng: np.random.Generator) -> Each:
+        """Return a program for all robots: one object of this class for each."""
+        return Each([cls(spec, parameters, own) for own in rng.spawn(count)])
+
+
+class Each:
+    """Drives each robot of a crowd by a program of its own; a `CrowdProgram`."""
+
+    def __init__(self, programs: list[EachRobot]) -> None:
+        """Take a program for each robot, in their order."""
+        self.programs = programs
+
+    def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
+        """Write what each robot's program wants."""
+        angles = senses.angles.tolist()
+        rows = zip(
+            senses.ranges.tolist(),
+            senses.headings.tolist(),
+            senses.zones.tolist(),
+            senses.twists.tolist(),
+            strict=True,
+        )
+        own = {} if senses.epuck2 is None else _columns(senses.epuck2)
+        wishes = []
+        for i, (program, (ranges, heading, zone, twist)) in enumerate(zip(self.programs, rows, strict=True)):
+            more = {name: column[i] for name, column in own.items()}
+            one = OwnSenses(senses.time, ranges, angles, heading, zone, twist, **more)
+            wishes.append(program.step(one))
+        v_body[:, ::2] = wishes
+        v_body[:, 1] = 0.0
+
+
+def _columns(readings: Readings) -> dict[str, Any]:
+    """Return what is on, each with one item a robot."""
+    columns: dict[str, Any] = {}
+    for name in _OWN:
+        value = getattr(readings, name)
+        if value is not None:
+            columns[name] = value if name == "leds" else _seen(value) if name == "camera" else value.tolist()
+    return columns
+
+
+def _seen(blobs: Blobs) -> list[list[Blob]]:
+    first, pixels, colours = blobs.first.tolist(), blobs.pixels.tolist(), blobs.colours.tolist()
+    rows: list[Blob] = [
+        (column, row, (red, green, blue))
+        for (column, row), (red, green, blue) in zip(pixels, colours, strict=True)
+    ]
+    return [rows[begin:end] for begin, end in pairwise(first)]

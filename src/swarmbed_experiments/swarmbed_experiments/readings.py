@@ -1,0 +1,104 @@
+"""A transducer that keeps what a crowd of e-puck2s reads, beside where the robots truly are.
+
+The figures of "Design and analysis of an E-Puck2 robot plug-in for ARGoS" are made from what it keeps.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+
+from pydantic import Field
+from swarmbed_core.config import Part
+from swarmbed_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from swarmbed_core.epuck2 import Blobs
+    from swarmbed_core.world import CrowdWorld
+
+    from swarmbed_experiments.frame import Look, Setting
+
+
+class ReadingsParameters(Part):
+    """What to keep.
+
+    Attributes:
+        sense: a field of `swarmbed_core.epuck2.Readings`.
+        every: ticks from one sample to the next.
+        poses: whether the robots' true poses are kept too.
+    """
+
+    sense: Literal[
+        "proximity",
+        "light",
+        "ground",
+        "tof",
+        "encoders",
+        "camera",
+        "acceleration",
+        "turning",
+        "battery",
+    ]
+    every: Annotated[int, Field(ge=1)] = 1
+    poses: bool = True
+
+
+class ReadingsOf:
+    """The course of one sense of all robots: lists by time and robot, named after the sense."""
+
+    Parameters: ClassVar[type[Part]] = ReadingsParameters
+
+    def __init__(self, parameters: ReadingsParameters, setting: Setting) -> None:
+        """Find the readings.
+
+        Raises:
+            ConfigError: the robots have no such sense, or it is off.
+        """
+        world = cast("CrowdWorld", setting.world)
+        self._crowd = world.crowd() if setting.scene.crowd else None
+        self._parameters = parameters
+        if self._sample() is None:
+            message = f"readings: sense: {parameters.sense} is nothing that these robots have on"
+            raise ConfigError(message)
+        self._times: list[float] = []
+        self._poses: list[Any] = []
+        self._values: list[Any] = []
+        self._ticks = 0
+
+    def _sample(self) -> Any:
+        """Return what is read now, None if nothing is."""
+        own = None if self._crowd is None else self._crowd.senses().epuck2
+        return None if own is None else getattr(own, self._parameters.sense)
+
+    def tick(self, look: Look) -> None:
+        """Keep a sample, if it is time."""
+        self._ticks += 1
+        if self._ticks % self._parameters.every:
+            return
+        self._times.append(round(look.time, 6))
+        if self._parameters.poses:
+            self._poses.append(look.robots[:, :3].round(7).tolist())
+        now = self._sample()
+        self._values.append(_blobs(now) if self._parameters.sense == "camera" else now.tolist())
+
+    def row(self) -> Mapping[str, float]:
+        """Return nothing: it is all in the summary."""
+        return {}
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return the course: times, readings by time and robot, and poses."""
+        name = self._parameters.sense
+        course = {f"{name}_times": self._times, name: self._values}
+        return {**course, f"{name}_poses": self._poses} if self._parameters.poses else course
+
+
+def _blobs(blobs: Blobs) -> list[list[list[float]]]:
+    """Return what each robot sees: rows of column, row, red, green, blue."""
+    first = blobs.first.tolist()
+    rows = [
+        [round(column, 4), round(row, 4), *map(float, colour)]
+        for (column, row), colour in zip(blobs.pixels.tolist(), blobs.colours.tolist(), strict=True)
+    ]
+    return [rows[begin:end] for begin, end in pairwise(first)]

@@ -1,0 +1,638 @@
+"""The senses of a crowd of e-puck2s in their own units: one kernel for each sense and all robots.
+
+"Design and analysis of an E-Puck2 robot plug-in for ARGoS" says what they are (sections 3 and 4.1, tables 1
+to 3); the units and curves are those of `swarmbed_core.epuck2`. Proximity and time of flight come from the
+crowd's rings. Light sensors see the scenario's lamps as far as they face them (ours: by the cosine) and
+nothing is in between; like the real robot's they do not notice other robots' LEDs. Cameras see LEDs and
+lamps. Encoders count what the motors turn, also while something holds the robot. A robot with an empty
+battery stops.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from swarmbed_core.epuck2 import FAR as LIGHT_RANGE
+from swarmbed_core.epuck2 import (
+    GRAVITY_COUNTS,
+    STEPS,
+    TURN_COUNTS,
+    WHITE,
+    Blobs,
+    Readings,
+    dimming_k,
+    light_k,
+    proximity_k,
+    register_k,
+    roll_k,
+    tof_k,
+)
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.kernel import kernel
+from swarmbed_core.kinematics import Kinematics
+from swarmbed_core.memory import GRAVITY
+
+from swarmbed_core import discharge
+from swarmbed_sim.planar_kernels import _come_k, _limit_k, sort_cells_k
+from swarmbed_sim.solid import DRIVE_TIME
+
+if TYPE_CHECKING:
+    from swarmbed_core.epuck2 import ByteArray
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scene import Scene
+
+    from swarmbed_sim.crowd import PlanarCrowd, Seen
+    from swarmbed_sim.physics import BoolArray, IntArray
+
+NAMES = ("proximity", "light", "ground", "tof", "encoders", "camera", "imu")
+"""The senses; `tof` and `proximity` are rings too."""
+HIDDEN = 1e-6
+"""Metres of a way within a body that hide what is behind."""
+MOST = 32767
+"""What 16 bits hold."""
+
+
+@kernel
+def wheels_k(
+    asked: FloatArray,
+    alive: BoolArray,
+    limits: FloatArray,
+    dt: float,
+    matrix: FloatArray,
+    state: FloatArray,
+    ways: FloatArray,
+) -> None:
+    """Write how far wheels turn in a step, in metres.
+
+    Args:
+        asked: rows of vx, vy, omega.
+        alive: who drives.
+        limits: speed, rate of turn, and the accelerations of both.
+        dt: seconds of the step.
+        matrix: from vx, vy, omega to the wheels.
+        state: rows of vx, omega that the drives would have reached if nothing held them; moved on.
+        ways: filled.
+    """
+    gain = 1.0 - math.exp(-dt / DRIVE_TIME)
+    for i in range(asked.shape[0]):
+        ahead, turn = asked[i, 0], asked[i, 2]
+        if not (alive[i] and math.isfinite(ahead) and math.isfinite(turn)):
+            ahead = turn = 0.0
+        ahead, turn = _limit_k(ahead, limits[0]), _limit_k(turn, limits[1])
+        state[i, 0] += _limit_k(_come_k(ahead - state[i, 0], gain), limits[2] * dt)
+        state[i, 1] += _limit_k(_come_k(turn - state[i, 1], gain), limits[3] * dt)
+        for k in range(matrix.shape[0]):
+            ways[i, k] = dt * (matrix[k, 0] * state[i, 0] + matrix[k, 2] * state[i, 1])
+
+
+@kernel
+def wear_k(ways: FloatArray, metres: FloatArray) -> None:
+    """Write the mean of the ways of each robot's wheels, whichever way round they turn."""
+    for i in range(ways.shape[0]):
+        metres[i] = 0.5 * (abs(ways[i, 0]) + abs(ways[i, 1]))
+
+
+@kernel
+def ground_k(
+    poses: FloatArray, places: FloatArray, grey: float, patches: FloatArray, errors: FloatArray, out: IntArray
+) -> None:
+    """Write what ground sensors read; `patches` are a `Floor`'s rows."""
+    for i in range(poses.shape[0]):
+        c, s = math.cos(poses[i, 2]), math.sin(poses[i, 2])
+        for k in range(places.shape[0]):
+            x = poses[i, 0] + c * places[k, 0] - s * places[k, 1]
+            y = poses[i, 1] + s * places[k, 0] + c * places[k, 1]
+            seen = grey
+            for p in range(patches.shape[0] - 1, -1, -1):
+                dx, dy = x - patches[p, 0], y - patches[p, 1]
+                if patches[p, 6] > 0.0:
+                    inside = dx * dx + dy * dy <= patches[p, 6] * patches[p, 6]
+                else:
+                    along = patches[p, 2] * dx + patches[p, 3] * dy
+                    across = patches[p, 2] * dy - patches[p, 3] * dx
+                    inside = abs(along) <= patches[p, 4] and abs(across) <= patches[p, 5]
+                if inside:
+                    seen = patches[p, 7]
+                    break
+            if errors.shape[0] > 0:
+                seen += errors[i, k]
+            out[i, k] = int(np.rint(WHITE * min(max(seen, 0.0), 1.0)))
+
+
+@kernel
+def near_k(
+    x: float,
+    y: float,
+    reach: float,
+    discs: FloatArray,
+    frame: FloatArray,
+    starts: IntArray,
+    order: IntArray,
+    near: IntArray,
+) -> int:
+    """Collect the discs that a circle touches, from the cells that they were sorted into; return how many."""
+    columns, rows, size = int(frame[3]), int(frame[4]), frame[2]
+    left, right = math.floor((x - reach - frame[0]) / size), math.floor((x + reach - frame[0]) / size)
+    bottom, top = math.floor((y - reach - frame[1]) / size), math.floor((y + reach - frame[1]) / size)
+    left, right = max(left, 0), min(right, columns - 1)
+    count = 0
+    if left > right:
+        return 0
+    for row in range(max(bottom, 0), min(top, rows - 1) + 1):
+        for k in range(starts[row * columns + left], starts[row * columns + right + 1]):
+            j = order[k]
+            dx, dy, far = discs[j, 0] - x, discs[j, 1] - y, reach + discs[j, 2]
+            if dx * dx + dy * dy <= far * far:
+                near[count] = j
+                count += 1
+    return count
+
+
+@kernel
+def hidden_k(
+    from_x: float,
+    from_y: float,
+    from_z: float,
+    to_x: float,
+    to_y: float,
+    to_z: float,
+    discs: FloatArray,
+    tops: FloatArray,
+    near: IntArray,
+    count: int,
+    one: int,
+    other: int,
+    segments: FloatArray,
+    pillars: FloatArray,
+) -> bool:
+    """Return whether a body, but `one` and `other`, or a wall is between two points."""
+    dx, dy = to_x - from_x, to_y - from_y
+    long2 = dx * dx + dy * dy
+    if long2 == 0.0:
+        return False
+    for k in range(count + pillars.shape[0]):
+        if k < count:
+            j = near[k]
+            if j in (one, other):
+                continue
+            x, y, radius, top = discs[j, 0] - from_x, discs[j, 1] - from_y, discs[j, 2], tops[j]
+        else:
+            p = k - count
+            x, y, radius = pillars[p, 0] - from_x, pillars[p, 1] - from_y, pillars[p, 2]
+            top = math.inf
+        middle = (x * dx + y * dy) / long2
+        across = x * dy - y * dx
+        half2 = (radius * radius - across * across / long2) / long2
+        if half2 <= 0.0:
+            continue
+        half = math.sqrt(half2)
+        begin, end = max(middle - half, 0.0), min(middle + half, 1.0)
+        if (end - begin) * math.sqrt(long2) <= HIDDEN:
+            continue
+        lowest = from_z + (to_z - from_z) * (begin if to_z > from_z else end)
+        if lowest < top:
+            return True
+    for i in range(segments.shape[0]):
+        wall_x, wall_y = segments[i, 2] - segments[i, 0], segments[i, 3] - segments[i, 1]
+        turn = dx * wall_y - dy * wall_x
+        if turn == 0.0:
+            continue
+        x, y = segments[i, 0] - from_x, segments[i, 1] - from_y
+        share, place = (x * wall_y - y * wall_x) / turn, (x * dy - y * dx) / turn
+        if 0.0 <= share < 1.0 and 0.0 <= place <= 1.0:
+            return True
+    return False
+
+
+@kernel
+def lights_k(
+    poses: FloatArray,
+    angles: FloatArray,
+    mount: FloatArray,
+    lamps: FloatArray,
+    discs: FloatArray,
+    tops: FloatArray,
+    frame: FloatArray,
+    cells: IntArray,
+    starts: IntArray,
+    order: IntArray,
+    near: IntArray,
+    segments: FloatArray,
+    pillars: FloatArray,
+    dimmed: FloatArray,
+) -> None:
+    """Write by how much less than 1 light sensors see of equation (2).
+
+    Args:
+        poses: of the robots, whose discs come first.
+        angles: of the sensors.
+        mount: their distance from the middle, and their height.
+        lamps: rows of x, y, z, intensity.
+        discs: rows of x, y, radius.
+        tops: heights of the discs.
+        frame: room for the grid's frame, as are the three after it.
+        cells: see `frame`.
+        starts: see `frame`.
+        order: see `frame`.
+        near: room for the numbers of all discs.
+        segments: walls.
+        pillars: rows of x, y, radius.
+        dimmed: filled, a row for each robot.
+    """
+    reach = LIGHT_RANGE + mount[0]
+    sort_cells_k(discs, LIGHT_RANGE, frame, cells, starts, order)
+    for i in range(poses.shape[0]):
+        x, y, count = poses[i, 0], poses[i, 1], -1
+        for k in range(angles.shape[0]):
+            dimmed[i, k] = 0.0
+        for lamp in range(lamps.shape[0]):
+            dx, dy = lamps[lamp, 0] - x, lamps[lamp, 1] - y
+            if dx * dx + dy * dy > reach * reach:
+                continue
+            if count < 0:
+                count = near_k(x, y, reach, discs, frame, starts, order, near)
+            for k in range(angles.shape[0]):
+                angle = poses[i, 2] + angles[k]
+                ax, ay = math.cos(angle), math.sin(angle)
+                to_x, to_y, to_z = dx - mount[0] * ax, dy - mount[0] * ay, lamps[lamp, 2] - mount[1]
+                distance = math.sqrt(to_x * to_x + to_y * to_y + to_z * to_z)
+                facing = (to_x * ax + to_y * ay) / max(distance, 1e-9)
+                if facing <= 0.0 or distance > LIGHT_RANGE:
+                    continue
+                if hidden_k(
+                    x + mount[0] * ax,
+                    y + mount[0] * ay,
+                    mount[1],
+                    lamps[lamp, 0],
+                    lamps[lamp, 1],
+                    lamps[lamp, 2],
+                    discs,
+                    tops,
+                    near,
+                    count,
+                    i,
+                    i,
+                    segments,
+                    pillars,
+                ):
+                    continue
+                dimmed[i, k] += facing * dimming_k(lamps[lamp, 3], distance)
+
+
+@kernel
+def _project_k(x: float, y: float, z: float, camera: FloatArray) -> tuple[float, float]:
+    """Return where a point of the camera's frame is in the image; columns below 0 are outside of it."""
+    if x <= 0.0 or x * x + y * y + z * z > camera[7] * camera[7]:
+        return -1.0, -1.0
+    column = 0.5 * camera[5] - camera[4] * y / x
+    row = 0.5 * camera[6] - camera[4] * z / x
+    if 0.0 <= column < camera[5] and 0.0 <= row < camera[6]:
+        return column, row
+    return -1.0, -1.0
+
+
+@kernel
+def camera_k(
+    poses: FloatArray,
+    alive: BoolArray,
+    camera: FloatArray,
+    places: FloatArray,
+    leds: ByteArray,
+    lamps: FloatArray,
+    discs: FloatArray,
+    tops: FloatArray,
+    frame: FloatArray,
+    cells: IntArray,
+    starts: IntArray,
+    order: IntArray,
+    near: IntArray,
+    segments: FloatArray,
+    pillars: FloatArray,
+    first: IntArray,
+    pixels: FloatArray,
+    colours: ByteArray,
+) -> int:
+    """Write what lights cameras see, as `Blobs`; return how many, which may be more than there is room for.
+
+    Args:
+        poses: of the robots, whose discs come first.
+        alive: whose cameras and lights are on.
+        camera: x, y, z and yaw on the robot, focal length, width and height in pixels, range.
+        places: x, y, z of a robot's lights.
+        leds: their colours.
+        lamps: rows of x, y, z, intensity, red, green, blue.
+        discs: rows of x, y, radius.
+        tops: heights of the discs.
+        frame: room for the grid's frame, as are the three after it.
+        cells: see `frame`.
+        starts: see `frame`.
+        order: see `frame`.
+        near: room for the numbers of all discs.
+        segments: walls.
+        pillars: rows of x, y, radius.
+        first: of each robot's blobs, filled, as are the two after it.
+        pixels: see `first`.
+        colours: see `first`.
+    """
+    n, reach, seen = poses.shape[0], camera[7], 0
+    sort_cells_k(discs, reach, frame, cells, starts, order)
+    for i in range(n):
+        first[i] = seen
+        if not alive[i]:
+            continue
+        c, s = math.cos(poses[i, 2]), math.sin(poses[i, 2])
+        x = poses[i, 0] + c * camera[0] - s * camera[1]
+        y = poses[i, 1] + s * camera[0] + c * camera[1]
+        ahead_x, ahead_y = math.cos(poses[i, 2] + camera[3]), math.sin(poses[i, 2] + camera[3])
+        count = near_k(x, y, reach, discs, frame, starts, order, near)
+        for k in range(count + lamps.shape[0]):
+            lamp = k >= count
+            j = k - count if lamp else near[k]
+            if not lamp and (j == i or j >= n or not alive[j]):
+                continue
+            for led in range(1 if lamp else places.shape[0]):
+                if lamp:
+                    at_x, at_y, at_z = lamps[j, 0], lamps[j, 1], lamps[j, 2]
+                else:
+                    if leds[j, led, 0] == 0 and leds[j, led, 1] == 0 and leds[j, led, 2] == 0:
+                        continue
+                    cj, sj = math.cos(poses[j, 2]), math.sin(poses[j, 2])
+                    arm_x = cj * places[led, 0] - sj * places[led, 1]
+                    arm_y = sj * places[led, 0] + cj * places[led, 1]
+                    at_x, at_y, at_z = poses[j, 0] + arm_x, poses[j, 1] + arm_y, places[led, 2]
+                    # On the far side of its own body.
+                    if arm_x * (x - at_x) + arm_y * (y - at_y) < 0.0:
+                        continue
+                dx, dy, dz = at_x - x, at_y - y, at_z - camera[2]
+                column, row = _project_k(ahead_x * dx + ahead_y * dy, ahead_x * dy - ahead_y * dx, dz, camera)
+                if column < 0.0:
+                    continue
+                own = -1 if lamp else j
+                if hidden_k(
+                    x, y, camera[2], at_x, at_y, at_z, discs, tops, near, count, i, own, segments, pillars
+                ):
+                    continue
+                if seen < pixels.shape[0]:
+                    pixels[seen, 0], pixels[seen, 1] = column, row
+                    for part in range(3):
+                        colours[seen, part] = np.uint8(lamps[j, 4 + part]) if lamp else leds[j, led, part]
+                seen += 1
+    first[n] = seen
+    return seen
+
+
+@kernel
+def imu_k(
+    twists: FloatArray,
+    last: FloatArray,
+    dt: float,
+    errors: FloatArray,
+    acceleration: IntArray,
+    turning: IntArray,
+) -> None:
+    """Write what inertial sensors read since `last`, which moves on; `errors` are rows of x, y, z, turn.
+
+    The acceleration is the mean of the time from the last reading to this one.
+    """
+    g_counts, turn_counts = GRAVITY_COUNTS / GRAVITY, TURN_COUNTS * 180.0 / math.pi
+    for i in range(twists.shape[0]):
+        vx, vy, omega = twists[i, 0], twists[i, 1], twists[i, 2]
+        ax = (vx - last[i, 0]) / dt - vy * omega
+        ay = (vy - last[i, 1]) / dt + vx * omega
+        az = GRAVITY
+        if errors.shape[0] > 0:
+            ax, ay, az = ax + errors[i, 0], ay + errors[i, 1], az + errors[i, 2]
+            omega += errors[i, 3]
+        acceleration[i, 0] = int(np.rint(_limit_k(g_counts * ax, MOST)))
+        acceleration[i, 1] = int(np.rint(_limit_k(g_counts * ay, MOST)))
+        acceleration[i, 2] = int(np.rint(_limit_k(g_counts * az, MOST)))
+        turning[i, 2] = int(np.rint(_limit_k(turn_counts * omega, MOST)))
+        last[i, 0], last[i, 1], last[i, 2] = vx, vy, twists[i, 2]
+
+
+@kernel
+def tint_k(masks: ByteArray, leds: ByteArray) -> None:
+    """Take away the colours that lights do not have."""
+    for i in range(leds.shape[0]):
+        for k in range(leds.shape[1]):
+            for part in range(3):
+                leds[i, k, part] &= masks[k, part]
+
+
+class EPuck2Senses:
+    """What all robots of a crowd sense, in the e-puck2's units.
+
+    Attributes:
+        readings: what programs get.
+    """
+
+    def __init__(
+        self, crowd: PlanarCrowd, scene: Scene, on: frozenset[str], rng: np.random.Generator, period: float
+    ) -> None:
+        """Switch senses on.
+
+        Args:
+            crowd: the robots, with their rings.
+            scene: with lamps and a painted floor.
+            on: the names of the senses.
+            rng: of all their noise.
+            period: seconds from one `measure` to the next.
+
+        Raises:
+            ConfigError: there is no such battery model.
+        """
+        self._crowd = crowd
+        self._on = on
+        self._rng = rng if scene.scenario.noise else None
+        self._period = period
+        spec, n = crowd.spec, crowd.count
+        rings = {item.ring.name: item for item in crowd.rings}
+        self._proximity, self._tof = rings.get("proximity"), rings.get("tof")
+        self.readings = readings = Readings(np.zeros((n, 10, 3), dtype=np.uint8))
+        self._masks = np.array(
+            [_MASKS[colour] for colour in spec.leds.colours] if spec.leds else [], dtype=np.uint8
+        )
+        self._places = np.array(spec.leds.places if spec.leds else (), dtype=np.float64).reshape(-1, 3)
+        # Robots as high as their bodies, legs as high as can be.
+        discs = len(crowd.seen.discs)
+        self._tops = np.full(discs, math.inf)
+        self._tops[:n] = spec.body.height
+        self._near = np.zeros(discs, dtype=np.int64)
+        self._none = np.empty((0, 0))
+        if self._proximity is not None:
+            readings.proximity = np.zeros((n, self._proximity.ring.count), dtype=np.int64)
+        if self._tof is not None:
+            readings.tof = np.zeros(n, dtype=np.int64)
+        self._lamps = np.array(
+            [(*lamp.place, lamp.intensity, *lamp.colour) for lamp in scene.scenario.lights], dtype=np.float64
+        ).reshape(-1, 7)
+        if "light" in on:
+            ring = next(ring for ring in spec.ranges if spec.light and ring.name == spec.light.ring)
+            self._light_angles = np.array(ring.angles)
+            self._mount = np.array((ring.mount_radius, ring.mount_height))
+            self._dimmed = np.zeros((n, ring.count))
+            readings.light = np.zeros((n, ring.count), dtype=np.int64)
+        if "ground" in on and spec.ground is not None:
+            self._sensors = np.array(spec.ground.places)
+            self._floor = scene.arena.floor
+            self._patches = self._floor.rows()
+            readings.ground = np.zeros((n, len(self._sensors)), dtype=np.int64)
+        if "camera" in on:
+            camera = spec.cameras[0]
+            focal = 0.5 * camera.width / math.tan(0.5 * camera.horizontal_fov)
+            place = (camera.x, camera.y, camera.z, camera.yaw)
+            far = camera.range_max or math.inf
+            self._camera = np.array((*place, focal, camera.width, camera.height, far))
+            self._blobs = (np.zeros((64, 2)), np.zeros((64, 3), dtype=np.uint8))
+            readings.camera = Blobs(np.zeros(n + 1, dtype=np.int64), self._blobs[0][:0], self._blobs[1][:0])
+        if "imu" in on:
+            self._last = np.zeros((n, 3))
+            readings.acceleration = np.zeros((n, 3), dtype=np.int64)
+            readings.turning = np.zeros((n, 3), dtype=np.int64)
+            self._bias = np.zeros(n)
+            if self._rng is not None and spec.imu is not None:
+                self._bias = spec.imu.gyro_bias_sigma * self._rng.standard_normal(n)
+        if "encoders" in on:
+            readings.encoders = np.zeros((n, 2), dtype=np.int64)
+            self._parts = np.zeros((n, 2))
+            self._counts = np.zeros((n, 2), dtype=np.int64)
+            self._step_way = 2 * math.pi * spec.drive.wheels.radius / STEPS
+        self._discharge = None
+        model = scene.crowd_options.battery
+        if model is not None:
+            if model not in discharge.MODELS:
+                known = ", ".join(discharge.MODELS)
+                message = f"robots: crowd: battery: {model}; the models are {known}"
+                raise ConfigError(message)
+            self._discharge = discharge.MODELS[model]
+            readings.battery = np.ones(n)
+            self._metres = np.zeros(n)
+        limits = spec.limits
+        self._limits = np.array((limits.speed, limits.yaw_rate, limits.acceleration, limits.yaw_acceleration))
+        self._matrix = Kinematics.of(spec).matrix
+        self._drives = np.zeros((n, 2))
+        self._ways = np.zeros((n, 2))
+        self._turns = "encoders" in on or model is not None
+        self._slip = spec.drive.wheels.slip_sigma
+
+    def step(self, dt: float) -> None:
+        """Let wheels turn and batteries run down for a step of the world."""
+        if not self._turns:
+            return
+        crowd, readings = self._crowd, self.readings
+        wheels_k(crowd.v_body, crowd.alive, self._limits, dt, self._matrix, self._drives, self._ways)
+        if self._discharge is not None and readings.battery is not None:
+            wear_k(self._ways, self._metres)
+            readings.battery = self._discharge(dt, self._metres, readings.battery)
+            if not readings.battery.all():
+                crowd.alive[readings.battery == 0.0] = False
+                crowd.all_alive = False
+        if readings.encoders is not None:
+            if self._rng is not None:
+                self._ways *= 1.0 + self._slip * self._rng.standard_normal(self._ways.shape)
+            roll_k(self._ways.ravel(), self._step_way, self._parts.ravel(), self._counts.ravel())
+
+    def measure(self) -> None:
+        """Let the senses that are on measure."""
+        crowd, readings, seen = self._crowd, self.readings, self._crowd.seen
+        poses = crowd.poses
+        if readings.proximity is not None and self._proximity is not None:
+            proximity_k(self._proximity.ranges.ravel(), readings.proximity.ravel())
+        if readings.tof is not None and self._tof is not None:
+            tof_k(self._tof.ranges.ravel(), readings.tof)
+        if readings.encoders is not None:
+            register_k(self._counts.ravel(), readings.encoders.ravel())
+        if readings.ground is not None:
+            noise = crowd.spec.ground.noise if crowd.spec.ground else 0.0
+            errors = self._errors(noise, readings.ground.shape)
+            ground_k(poses, self._sensors, self._floor.grey, self._patches, errors, readings.ground)
+        if readings.light is not None or readings.camera is not None:
+            seen.look()
+        if readings.light is not None:
+            self._measure_light(seen, readings.light)
+        if readings.camera is not None:
+            self._measure_camera(seen, readings.camera)
+        if readings.acceleration is not None and readings.turning is not None:
+            errors = self._imu_errors()
+            twists = crowd.twists
+            imu_k(twists, self._last, self._period, errors, readings.acceleration, readings.turning)
+
+    def _errors(self, noise: float, shape: tuple[int, ...]) -> FloatArray:
+        """Return even errors up to a share of the full scale, none without noise."""
+        if self._rng is None or noise == 0.0:
+            return self._none
+        return noise * (2.0 * self._rng.random(shape) - 1.0)
+
+    def _imu_errors(self) -> FloatArray:
+        imu = self._crowd.spec.imu
+        if self._rng is None or imu is None:
+            return self._none
+        draws = self._rng.standard_normal((self._crowd.count, 5))
+        self._bias += imu.gyro_bias_walk * math.sqrt(self._period) * draws[:, 4]
+        errors = imu.accel_sigma * draws[:, :4]
+        errors[:, 3] = imu.gyro_sigma * draws[:, 3] + self._bias
+        return errors
+
+    def _measure_light(self, seen: Seen, light: IntArray) -> None:
+        physics = self._crowd.physics
+        lights_k(
+            self._crowd.poses,
+            self._light_angles,
+            self._mount,
+            self._lamps,
+            seen.discs,
+            self._tops,
+            seen.frame,
+            seen.cells,
+            seen.starts,
+            seen.order,
+            self._near,
+            physics.segments,
+            physics.pillars,
+            self._dimmed,
+        )
+        spec = self._crowd.spec.light
+        errors = self._errors(spec.noise if spec else 0.0, light.shape)
+        if len(errors):
+            self._dimmed += errors
+        light_k(self._dimmed.ravel(), light.ravel())
+        np.clip(light, 0, 4095, out=light)
+
+    def _measure_camera(self, seen: Seen, blobs: Blobs) -> None:
+        crowd, physics, leds = self._crowd, self._crowd.physics, self.readings.leds
+        tint_k(self._masks, leds)
+        while True:
+            pixels, colours = self._blobs
+            count = camera_k(
+                crowd.poses,
+                crowd.alive,
+                self._camera,
+                self._places,
+                leds,
+                self._lamps,
+                seen.discs,
+                self._tops,
+                seen.frame,
+                seen.cells,
+                seen.starts,
+                seen.order,
+                self._near,
+                physics.segments,
+                physics.pillars,
+                blobs.first,
+                pixels,
+                colours,
+            )
+            if count <= len(pixels):
+                break
+            self._blobs = (np.zeros((2 * count, 2)), np.zeros((2 * count, 3), dtype=np.uint8))
+        blobs.pixels, blobs.colours = pixels[:count], colours[:count]
+        sigma = crowd.spec.cameras[0].corner_sigma_px
+        if self._rng is not None and sigma > 0.0:
+            blobs.pixels += sigma * self._rng.standard_normal((count, 2))
+            np.clip(blobs.pixels, 0.0, self._camera[5:7], out=blobs.pixels)
+
+
+_MASKS = {"red": (255, 0, 0), "green": (0, 255, 0), "rgb": (255, 255, 255)}
