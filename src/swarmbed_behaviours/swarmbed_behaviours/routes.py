@@ -18,7 +18,7 @@ import numpy as np
 from swarmbed_core.kernel import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from swarmbed_core.geometry import FloatArray
 
@@ -82,19 +82,20 @@ def thinned(route: FloatArray, spacing: float = SPACING / 2) -> FloatArray:
 class Trail:
     """What a robot notes of its way while it looks for the destination."""
 
-    def __init__(self, source: FloatArray, spacing: float = SPACING) -> None:
+    def __init__(self, source: Sequence[float] | FloatArray, spacing: float = SPACING) -> None:
         """Begin at the source."""
         self._spacing = spacing
-        self._places = [np.array(source, dtype=np.float64)]
+        self._places = [(float(source[0]), float(source[1]))]
 
-    def add(self, place: FloatArray) -> None:
+    def add(self, place: Sequence[float] | FloatArray) -> None:
         """Note a place, if it is far enough from the last."""
-        if math.dist(place, self._places[-1]) >= self._spacing:
-            self._places.append(np.array(place, dtype=np.float64))
+        x, y = self._places[-1]
+        if math.hypot(place[0] - x, place[1] - y) >= self._spacing:
+            self._places.append((float(place[0]), float(place[1])))
 
-    def ended(self, destination: FloatArray) -> FloatArray:
+    def ended(self, destination: Sequence[float] | FloatArray) -> FloatArray:
         """Return the route to the destination, which is reached."""
-        return np.array([*self._places, destination])
+        return np.array([*self._places, (destination[0], destination[1])], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,17 +128,20 @@ def smoothed(
         least: metres that a shortcut has to save at least.
     """
     ways = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])
-    candidates = range(index + 1, len(route)) if outward else range(index - 1, -1, -1)
-    to_index = math.dist(here, route[index])
-    best, saved = -1, least
-    for k in candidates:
-        apart = math.dist(here, route[k])
-        if apart > vision:
-            continue
-        gain = to_index + abs(ways[k] - ways[index]) - apart
-        # To ask costs more than to reckon.
-        if gain > saved and is_free(route[k]):
-            best, saved = k, gain
+    candidates = np.arange(index + 1, len(route)) if outward else np.arange(index - 1, -1, -1)
+    off = route[candidates] - here
+    apart = np.hypot(off[:, 0], off[:, 1])
+    gains = math.dist(here, route[index]) + np.abs(ways[candidates] - ways[index]) - apart
+    worth = np.flatnonzero((apart <= vision) & (gains > least))
+    # To ask costs more than to reckon: the best come first.
+    best = next(
+        (
+            int(candidates[k])
+            for k in worth[np.argsort(-gains[worth], kind="stable")]
+            if is_free(route[candidates[k]])
+        ),
+        -1,
+    )
     if best < 0:
         return None
     shortcut = straight(here, route[best])

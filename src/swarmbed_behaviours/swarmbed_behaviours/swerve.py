@@ -1,9 +1,9 @@
 """Which way to go among others that move: the best of many velocities, by when each would end in a collision.
 
 Robots tell each other within a few metres where they are and how they move. Each then takes, from a fan of
-directions and a few speeds, the velocity that costs least: off its way, slower than it could, turned away from
-where it looks, or soon in somebody's or something's way (a velocity obstacle, sampled). All prefer the right
-of two ways that cost the same, so that two who meet do not dance.
+directions and a few speeds, the velocity that costs least: off its way, slower than it could, turned away
+from where it looks, or soon in somebody's or something's way (a velocity obstacle, sampled). All prefer the
+right of two ways that cost the same, so that two who meet do not dance.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HIT: Final = 0.8
 
 @kernel
 def time_to_hit_k(dx: float, dy: float, wx: float, wy: float, reach: float) -> float:
-    """Return after how many seconds something at (dx, dy) is within reach, if it comes nearer by (wx, wy) a second."""
+    """Return after how many seconds something at (dx, dy) is in reach, if (wx, wy) a second lead to it."""
     closing = dx * wx + dy * wy
     away2 = dx * dx + dy * dy - reach * reach
     if away2 <= 0.0:
@@ -67,7 +67,7 @@ def swerve_k(
         heading: of the robot.
         top: the speed that it would take.
         others: a row for each robot: where it is from here, and its velocity.
-        things: a row for each thing that stands: its direction, how far it is, and how unsure the direction is.
+        things: a row for each thing that stands: its direction, how far it is, and how unsure the first is.
         radius: of all robots.
         out: direction and speed; written.
     """

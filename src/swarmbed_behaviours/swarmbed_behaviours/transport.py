@@ -1,22 +1,24 @@
 """Carrying items from a source to a destination that has to be found: the transport study's robots.
 
 "Investigating Transportation Efficiency in Swarm Robotics with High-Fidelity Simulation" has each robot do
-algorithm 1: look for the destination at random (algorithm 2), note the way there, go to and fro on it, make it
-shorter where it sees a shortcut (algorithm 4), and exchange it with others that it meets (algorithms 5 to 7).
+algorithm 1: look for the destination at random (algorithm 2), note the way there, go to and fro on it, make
+it shorter where it sees a shortcut (algorithm 4), and exchange it with others that it meets (5 to 7).
 It has a compass, a sense of position, sonars of which it uses those in front, and a radio that reaches 2 m.
 
 A robot that has something before it goes round it: a robot (whose WAIT it hears) by a slight turn to the left
 and a short way ahead, as in the study; anything else along its side, and it remembers that way.
 
 `traffic` has our rules of the road, each from what a robot sees and hears within 2 m: `lanes`, keep to the
-right of the route; `swerve`, tell each other where one is and how one moves, and go where nobody will be (see
-`swarmbed_behaviours.swerve`); `driving`, talk without standing still. Nothing here knows a simulator: senses come in, speeds and messages go out.
+right of the route; `swerve`, tell each other where one is and how one moves, and go where nobody will be
+(`swarmbed_behaviours.swerve`); `driving`, talk without standing still.
+
+Nothing here knows a simulator: senses come in, speeds and messages go out.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -50,7 +52,7 @@ STRIDE: Final = 1.0
 """Metres to a new location to explore: as far as places of a route are apart."""
 WANDER: Final = 0.5
 WIDER: Final = 0.25
-"""Radians to both sides of its heading from which a robot draws its next direction, and how much wider after
+"""Radians to both sides of its heading from which a robot draws its next direction, and by how much more after
 each that is not clear (algorithm 2): assumed."""
 CLEAR: Final = 0.45
 """Metres before a robot's rim at which something is in its way: assumed."""
@@ -161,7 +163,7 @@ class Carrier:
 
     Attributes:
         doing: what it does: `explore`, `to source`, `to destination`.
-        route: the way from source to destination, once it has one.
+        route: the way from source to destination; of no places before it has one.
         got: how it came by its first route: `found` or `given`.
         talks: when its talks ended well.
         handshake: how it talks.
@@ -179,7 +181,7 @@ class Carrier:
             rng: its chance.
         """
         self.doing = "explore"
-        self.route: FloatArray | None = None
+        self.route: FloatArray = np.empty((0, 2))
         self.got = ""
         self.talks: list[float] = []
         self.handshake = Handshake(
@@ -192,11 +194,12 @@ class Carrier:
         self._parameters = parameters
         self._eyes = eyes
         self._rng = rng
-        self._trail = Trail(np.array(parameters.source))
+        self._trail = Trail(parameters.source)
         self._index = 0
         self._target: Place | None = None
         self._moves: list[tuple[str, float]] = []
-        self._done = 0.0
+        # Of the move that is being made: where it ends, where it began, and when it is given up.
+        self._goal, self._from, self._until = 0.0, (0.0, 0.0), 0.0
         self._detour: Trail | None = None
         self._side = 0.0
         self._heard: dict[int, tuple[float, tuple[float, float, float, float] | None]] = {}
@@ -212,7 +215,7 @@ class Carrier:
     @property
     def knows(self) -> bool:
         """Return whether it has a route."""
-        return self.route is not None
+        return len(self.route) > 0
 
     def tick(
         self, now: float, place: Place, heading: float, ranges: Sequence[float], heard: Sequence[Message]
@@ -230,7 +233,7 @@ class Carrier:
         for message in heard:
             if message.kind is Kind.WAIT:
                 self._heard[message.sender] = now, message.moves
-            self.handshake.hear(message, self.route, now)
+            self.handshake.hear(message, self.route if self.knows else None, now)
         rules = self._parameters.traffic
         if "swerve" in rules:
             going = self._speed
@@ -252,7 +255,7 @@ class Carrier:
         """Make use of another robot's route (algorithm 7)."""
         if route is None:
             return
-        if self.route is None:
+        if not self.knows:
             self._adopt(route, "given")
             self._index = nearest_index(route, np.array(self._place))
             self.doing = "to source"
@@ -274,9 +277,7 @@ class Carrier:
             return self._manoeuvre()
         if self._is_stuck():
             return self._back_off()
-        if self.route is None:
-            return self._explore()
-        return self._follow()
+        return self._follow() if self.knows else self._explore()
 
     def _back_off(self) -> tuple[float, float]:
         """Get away from something that no sonar sees, and remember it if it is no robot."""
@@ -291,11 +292,11 @@ class Carrier:
     def _explore(self) -> tuple[float, float]:
         """Look for the destination (algorithms 1 and 2)."""
         x, y = self._place
-        self._trail.add(np.array(self._place))
+        self._trail.add(self._place)
         to_x, to_y = self._parameters.destination
         away = math.hypot(to_x - x, to_y - y)
         if away < ARRIVED:
-            self._adopt(self._trail.ended(np.array(self._parameters.destination)), "found")
+            self._adopt(self._trail.ended(self._parameters.destination), "found")
             return self._arrive("to source")
         if away < SEES and self._clear(math.atan2(to_y - y, to_x - x)) > min(away, STRIDE):
             self._target = self._parameters.destination
@@ -323,7 +324,6 @@ class Carrier:
 
     def _arrive(self, then: str) -> tuple[float, float]:
         """Turn round at one end of the route."""
-        assert self.route is not None
         self.doing = then
         self._index = len(self.route) - 1 if then == "to source" else 0
         self._detour = None
@@ -331,21 +331,16 @@ class Carrier:
 
     def _follow(self) -> tuple[float, float]:
         """Go on along the route."""
-        route = self.route
-        assert route is not None
         outward = self.doing == "to destination"
         end = self._parameters.destination if outward else self._parameters.source
         if math.dist(self._place, end) < ARRIVED:
             return self._arrive("to source" if outward else "to destination")
-        step, last = (1, len(route) - 1) if outward else (-1, 0)
-        moved = False
-        while self._index != last and self._has_passed(route[self._index], route[self._index + step]):
+        step, last = (1, len(self.route) - 1) if outward else (-1, 0)
+        before = self._index
+        while self._index != last and self._has_passed(self._index, step):
             self._index += step
-            moved = True
-        if moved and self._detour is None:
-            self._smooth(outward)
-            route = self.route
-            assert route is not None
+        if self._index != before and self._detour is None:
+            self._smooth(outward=outward)
         target = self._on_lane(step)
         if self._detour is None:
             if "swerve" in self._parameters.traffic and self._robot_near():
@@ -354,13 +349,12 @@ class Carrier:
                 return self._towards(target)
             if self._robot_near():
                 return self._let_pass()
-            self._detour = Trail(np.array(self._place))
+            self._detour = Trail(self._place)
             self._side = 0.0
-        return self._go_round(step)
+        return self._go_round(self._detour, step)
 
     def _on_lane(self, step: int) -> Place:
         """Return where to go next: a place of the route, or to its right."""
-        assert self.route is not None
         x, y = self.route[self._index].tolist()
         came = self._index - step
         if "lanes" not in self._parameters.traffic or not 0 <= came < len(self.route):
@@ -400,18 +394,19 @@ class Carrier:
         off = turn_of(direction - self._heading)
         return (speed * math.cos(off) if abs(off) < TURN_FIRST else 0.0), STEER * off
 
-    def _has_passed(self, place: FloatArray, following: FloatArray) -> bool:
+    def _has_passed(self, index: int, step: int) -> bool:
         """Return whether a place of the route is reached, or lies behind."""
         x, y = self._place
-        dx, dy = float(place[0]) - x, float(place[1]) - y
+        place_x, place_y = float(self.route[index, 0]), float(self.route[index, 1])
+        dx, dy = place_x - x, place_y - y
         if dx * dx + dy * dy < NEXT * NEXT:
             return True
-        on_x, on_y = float(following[0]) - float(place[0]), float(following[1]) - float(place[1])
+        on_x = float(self.route[index + step, 0]) - place_x
+        on_y = float(self.route[index + step, 1]) - place_y
         return dx * dx + dy * dy < 4.0 and dx * on_x + dy * on_y < 0.0
 
-    def _smooth(self, outward: bool) -> None:
+    def _smooth(self, *, outward: bool) -> None:
         """Take a shortcut, if one is seen (algorithm 4)."""
-        assert self.route is not None
         found = smoothed(
             self.route,
             self._index,
@@ -441,7 +436,7 @@ class Carrier:
     # What is in the way
 
     def _returns(self) -> list[tuple[float, float, float]]:
-        """Return what is near: direction in the robot's frame, metres from its middle, and how unsure that is."""
+        """Return what is near: direction in the robot's frame, metres away, how unsure the direction is."""
         if self._seen is None:
             eyes, (x, y) = self._eyes, self._place
             self._seen = [
@@ -493,27 +488,23 @@ class Carrier:
             self._begin(("go", -0.4), ("turn", turn))
         return self._manoeuvre()
 
-    def _go_round(self, step: int) -> tuple[float, float]:
+    def _go_round(self, detour: Trail, step: int) -> tuple[float, float]:
         """Go along what is in the way until the route farther on is free, and remember how.
 
         Args:
+            detour: the way round up to now.
             step: 1 on the way to the destination, -1 on the way back.
         """
-        assert self._detour is not None and self.route is not None
-        self._detour.add(np.array(self._place))
+        detour.add(self._place)
         x, y = self._place
-        last = len(self.route) - 1 if step > 0 else 0
-        farther = [
-            k
-            for k in range(self._index, self._index + (REJOIN + 1) * step, step)
-            if 0 <= k <= len(self.route) - 1
-        ]
+        ahead = range(self._index, self._index + (REJOIN + 1) * step, step)
+        farther = [k for k in ahead if 0 <= k < len(self.route)]
         for k in reversed(farther):
             if self._sees_free(self.route[k]):
                 place = float(self.route[k, 0]), float(self.route[k, 1])
-                self._end_detour(k)
+                self._end_detour(detour, k)
                 return self._towards(place)
-        goal = self.route[farther[-1] if farther else last]
+        goal = self.route[farther[-1]]
         wanted = math.atan2(float(goal[1]) - y, float(goal[0]) - x)
         if abs(turn_of(wanted - self._heading)) > FRONT and not self._side:
             return self._turn_to(wanted)
@@ -538,12 +529,10 @@ class Carrier:
         self._side = -self._side
         return self._turn_to(self._heading + 1.0)
 
-    def _end_detour(self, k: int) -> None:
+    def _end_detour(self, detour: Trail, k: int) -> None:
         """Put the way round into the route, in place of what was blocked, up to a place of it."""
-        assert self._detour is not None and self.route is not None
-        self._target, self._side = None, 0.0
-        way = self._detour.ended(np.array(self._place))
-        self._detour = None
+        self._target, self._side, self._detour = None, 0.0, None
+        way = detour.ended(self._place)
         if self.doing == "to destination":
             made = np.vstack([self.route[: self._index], way, self.route[k:]])
         else:
@@ -668,7 +657,7 @@ class TransportCrowd:
         return {
             "routes_found": sum(carrier.got == "found" for carrier in self.carriers),
             "routes_given": sum(carrier.got == "given" for carrier in self.carriers),
-            "routes": [[] if c.route is None else np.round(c.route, 2).tolist() for c in self.carriers],
+            "routes": [np.round(carrier.route, 2).tolist() for carrier in self.carriers],
             "talks": talks,
             "talks_begun": begun,
             "talk_seconds": seconds / begun if begun else 0.0,

@@ -47,6 +47,7 @@ class StudyName(StrEnum):
     """What `swarmbed study` can make."""
 
     convoy = "convoy"
+    transport = "transport"
     epuck2 = "epuck2"
 
 
@@ -280,8 +281,15 @@ def sweep(
 
 @app.command()
 def study(
-    name: Annotated[StudyName, typer.Argument(help="Which: convoy, epuck2.")],
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell, each with a seed of its own.")] = 10,
+    name: Annotated[StudyName, typer.Argument(help="Which: convoy, transport, epuck2.")],
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Runs of each cell, each with a seed of its own.",
+            show_default="convoy 10, transport 20, epuck2 10",
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes on this machine; one a core, if not given.")
     ] = None,
@@ -308,7 +316,7 @@ def study(
     make_ready(directory, "choose another --out")
     make_ready(RUNS, "the study's runs go there; start it in another directory")
     chosen = import_module(f"swarmbed_experiments.studies.{name.value}")
-    for file in chosen.study(directory, seeds=seeds, workers=workers, console=console):
+    for file in chosen.study(directory, seeds=seeds or chosen.SEEDS, workers=workers, console=console):
         console.print(f"written: {file}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -1,7 +1,7 @@
-"""Items that robots carry from a source to a destination and that nobody sees: the transport study's measures.
+"""Items that robots carry from a source to a destination, and that nobody sees: measures of transport.
 
 A robot that does not explore any more takes an item when it comes to the source, and delivers it when it
-comes to the destination (the study, 3.1, leaves out items themselves too).
+comes to the destination (the transport study, 3.1, leaves out items themselves too).
 """
 
 from __future__ import annotations

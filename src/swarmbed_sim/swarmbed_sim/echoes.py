@@ -1,8 +1,8 @@
 """Sonars of crowds: rays that come back only from what they meet nearly head-on.
 
-A ring with a `reflection_cone` hears nothing of a surface that its ray meets at more than half that angle from
-the surface's normal, and nothing of what is behind it (the transport study, 6, names it as what its sonars
-suffer from). All rays are walked one by one: there are no shortcuts as in `planar_rays`.
+A ring with a `reflection_cone` hears nothing of a surface that its ray meets at more than half that angle
+from the surface's normal, and nothing of what is behind it (the transport study, 6, names it as what its
+sonars suffer from). All rays are walked one by one: there are no shortcuts as in `planar_rays`.
 """
 
 from __future__ import annotations

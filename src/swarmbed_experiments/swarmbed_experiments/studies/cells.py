@@ -31,12 +31,14 @@ class Cell:
         scenario: a name from config/scenarios.
         sets: changes, such as `robots.0.count=7`.
         seeds: how many.
+        first: the first of them.
     """
 
     name: str
     scenario: str
     sets: tuple[str, ...]
     seeds: int
+    first: int = 1
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,13 @@ def work(cells: Sequence[Cell], console: Console, workers: int | None = None) ->
             text = f"{number} of {len(cells)}: {cell.name}, {cell.seeds} runs"
             console.print(text, markup=False, highlight=False)
             result = sweep(
-                cell.scenario, seeds=cell.seeds, workers=workers, sets=cell.sets, console=console, table=False
+                cell.scenario,
+                seeds=cell.seeds,
+                first_seed=cell.first,
+                workers=workers,
+                sets=cell.sets,
+                console=console,
+                table=False,
             )
             found.append(Found(cell, result.rows))
     except KeyboardInterrupt:
