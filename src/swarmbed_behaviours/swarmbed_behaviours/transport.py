@@ -52,13 +52,13 @@ STRIDE: Final = 1.0
 """Metres to a new location to explore: as far as places of a route are apart."""
 WANDER: Final = 0.5
 WIDER: Final = 0.25
-"""Radians to both sides of its heading from which a robot draws its next direction, and by how much more after
-each that is not clear (algorithm 2): assumed."""
+"""Radians to both sides of its heading from which a robot draws its next direction, and by how much more
+after each that is not clear (algorithm 2): assumed."""
 CLEAR: Final = 0.45
 """Metres before a robot's rim at which something is in its way: assumed."""
 ASIDE: Final = 0.6
 PAST: Final = 0.8
-"""Radians and metres of the turn and the way ahead that let another robot pass: "slight" and "short" (3.2)."""
+"""Radians and metres of the turn and the way ahead that let another robot pass: "slight", "short" (3.2)."""
 TURN_FIRST: Final = 0.5
 """Radians off its direction at which a robot turns on the spot."""
 STEER: Final = 3.0
