@@ -1,0 +1,304 @@
+"""The transport study's robots, in a plane of a few lines: they find, follow, mend, share, and let pass."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.raycast import box_segments, cast_ring_k
+from swarmbed_core.spec import RobotSpec
+
+from swarmbed_behaviours import routes
+from swarmbed_behaviours.handshake import Doing, Kind, Message
+from swarmbed_behaviours.transport import (
+    FRONT,
+    SEES,
+    STRIDE,
+    Carrier,
+    Eyes,
+    Transport,
+    TransportParameters,
+    turn_of,
+)
+
+PIONEER = RobotSpec.load("pioneer3dx")
+EYES = Eyes.of(PIONEER)
+RING = PIONEER.ranges[0]
+SOURCE, DESTINATION = (0.0, 0.0), (12.0, 0.0)
+NOTHING = [math.inf] * RING.count
+
+
+def parameters(**more):
+    return TransportParameters.model_validate({"source": SOURCE, "destination": DESTINATION, **more})
+
+
+def carrier(me=1, seed=1, **more):
+    return Carrier(me, EYES, parameters(**more), np.random.default_rng(seed))
+
+
+def with_route(robot, *between):
+    """Let a robot know a route by heart."""
+    robot._adopt(np.array([SOURCE, *between, DESTINATION]), "found")
+    return robot
+
+
+class Plane:
+    """Robots that do what they are asked at once, among walls that stop them."""
+
+    def __init__(self, robots, poses, boxes=(), size=40.0):
+        self.robots, self.poses, self.now = robots, np.array(poses, dtype=np.float64), 0.0
+        walls = [box_segments(np.array([0.0, 0.0, 0.0]), size, size)]
+        self.walls = np.vstack([*walls, *(box_segments(np.array(pose), *size) for pose, size in boxes)])
+        self.boxes = boxes
+        self.inboxes = [[] for _ in robots]
+        self.visited = [set() for _ in robots]
+        self.nearest = math.inf
+
+    def ranges(self, k):
+        out = np.zeros(RING.count)
+        discs = np.column_stack([self.poses[:, :2], np.full(len(self.poses), EYES.radius)])
+        cast_ring_k(
+            self.poses[k], np.array(RING.angles), RING.mount_radius, RING.field_of_view, RING.rays,
+            self.walls, discs, k, RING.range_max, out,
+        )  # fmt: skip
+        return out.tolist()
+
+    def is_free(self, place):
+        for pose, (length, width) in self.boxes:
+            if (
+                abs(place[0] - pose[0]) < length / 2 + EYES.radius
+                and abs(place[1] - pose[1]) < width / 2 + EYES.radius
+            ):
+                return False
+        return max(abs(place[0]), abs(place[1])) < 20.0 - EYES.radius
+
+    def tick(self):
+        self.now += 0.1
+        sent, moves = [], []
+        for k, robot in enumerate(self.robots):
+            x, y, yaw = self.poses[k].tolist()
+            speed, rate, out = robot.tick(self.now, (x, y), yaw, self.ranges(k), self.inboxes[k])
+            sent += [(k, message) for message in out]
+            moves.append((speed, min(max(rate, -5.0), 5.0)))
+            for name, place in (("source", SOURCE), ("destination", DESTINATION)):
+                if math.dist((x, y), place) < 1.2:
+                    self.visited[k].add((name, robot.doing))
+        self.inboxes = [[] for _ in self.robots]
+        for k, message in sent:
+            for other in range(len(self.robots)):
+                heard = other != k and self.robots[other].handshake.channel == message.channel
+                if heard and math.dist(self.poses[k, :2], self.poses[other, :2]) < 2.0:
+                    self.inboxes[other].append(message)
+        for k, (speed, rate) in enumerate(moves):
+            yaw = turn_of(self.poses[k, 2] + 0.1 * rate)
+            place = self.poses[k, :2] + 0.1 * speed * np.array([math.cos(yaw), math.sin(yaw)])
+            others = np.delete(self.poses[:, :2], k, axis=0)
+            gap = np.hypot(*(others - place).T).min() if len(others) else math.inf
+            before = np.hypot(*(others - self.poses[k, :2]).T).min() if len(others) else math.inf
+            if self.is_free(place) and (gap > 2 * EYES.radius or gap > before):
+                self.poses[k, :2] = place
+                self.nearest = min(self.nearest, gap)
+            self.poses[k, 2] = yaw
+
+    def run(self, seconds, until=lambda: False):
+        while self.now < seconds and not until():
+            self.tick()
+        return self.now
+
+
+def goes_on_until(plane, k, times):
+    """Run until a robot has delivered so often."""
+    robot, done, was = plane.robots[k], 0, plane.robots[k].doing
+    while done < times and plane.now < 2000:
+        plane.tick()
+        done += was == "to destination" and robot.doing == "to source"
+        was = robot.doing
+    return plane.now
+
+
+def test_front_sonars_are_used_and_who_has_none_is_refused():
+    assert len(EYES.sensors) == 10
+    assert all(abs(angle) < FRONT for angle in EYES.angles)
+    dots = RobotSpec.load("dots")
+    with pytest.raises(ConfigError, match="has no positioning"):
+        Eyes.of(dots)
+    blind = PIONEER.model_copy(update={"ranges": ()})
+    with pytest.raises(ConfigError, match="looks ahead"):
+        Eyes.of(blind)
+    with pytest.raises(ConfigError, match="drives crowds"):
+        Transport(None, parameters(), np.random.default_rng(1))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.floats(-3.1, 3.1), st.integers(0, 9), st.floats(0.05, 4.9))
+def test_what_a_sonar_sees_is_in_the_way_where_it_looks_and_nowhere_behind(heading, sensor, away):
+    robot = carrier()
+    ranges = list(NOTHING)
+    ranges[EYES.sensors[sensor]] = away
+    robot.tick(0.1, (0.0, 0.0), heading, ranges, [])
+    ahead = heading + EYES.angles[sensor]
+    assert robot._clear(ahead) == pytest.approx(max(away + EYES.mount - EYES.radius, 0.0))
+    assert robot._clear(ahead + math.pi) == EYES.reach
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**31), st.lists(st.floats(0.0, 5.0), min_size=10, max_size=10))
+def test_a_new_location_is_clear_or_has_to_be_turned_to(seed, seen):
+    robot = carrier(seed=seed)
+    ranges = list(NOTHING)
+    for sensor, away in zip(EYES.sensors, seen, strict=True):
+        ranges[sensor] = away
+    robot._place, robot._heading, robot._ranges, robot._seen = (0.0, 0.0), 0.5, ranges, None
+    x, y = robot._new_location()
+    direction = math.atan2(y, x)
+    assert math.hypot(x, y) == pytest.approx(STRIDE)
+    assert abs(turn_of(direction - 0.5)) > FRONT or robot._clear(direction) > STRIDE
+
+
+def test_it_finds_the_destination_keeps_the_way_and_carries():
+    plane = Plane([carrier(seed=3)], [[0.5, 0.5, 2.0]])
+    robot = plane.robots[0]
+    plane.run(1500, lambda: robot.knows)
+    assert robot.got == "found"
+    assert robot.doing == "to source"
+    assert np.array_equal(robot.route[[0, -1]], [SOURCE, DESTINATION])
+    before = routes.length(robot.route)
+    assert before > 12.0
+    goes_on_until(plane, 0, 2)
+    assert ("source", "to destination") in plane.visited[0]
+    assert routes.length(robot.route) < before
+    assert np.array_equal(robot.route[[0, -1]], [SOURCE, DESTINATION])
+
+
+def test_it_does_not_know_a_destination_that_it_does_not_see():
+    robots = [carrier(seed=5), carrier(seed=5, destination=(-12.0, 3.0))]
+    ways = []
+    for robot in robots:
+        plane = Plane([robot], [[0.0, 0.0, 1.0]])
+        way = []
+        while min(math.dist(plane.poses[0, :2], to) for to in (DESTINATION, (-12.0, 3.0))) > SEES + 0.5:
+            plane.tick()
+            way.append(plane.poses[0].copy())
+        ways.append(np.array(way))
+    shorter = min(map(len, ways))
+    assert shorter > 100
+    assert np.array_equal(ways[0][:shorter], ways[1][:shorter])
+
+
+def test_a_way_is_made_shorter_on_the_way():
+    zigzag = [(x + 0.5, 2.5 * (-1) ** x) for x in range(1, 11)]
+    plane = Plane([with_route(carrier(), *zigzag)], [[0.0, 0.0, 0.0]])
+    robot = plane.robots[0]
+    robot.doing = "to destination"
+    before = routes.length(robot.route)
+    goes_on_until(plane, 0, 2)
+    assert routes.length(robot.route) < 0.5 * before
+
+
+def test_it_goes_round_what_blocks_its_route_and_remembers_how():
+    box = ([6.0, 0.0, 0.0], (3.0, 5.0))
+    plane = Plane([with_route(carrier())], [[0.5, 0.0, 0.0]], [box])
+    robot = plane.robots[0]
+    robot.doing = "to destination"
+    first = goes_on_until(plane, 0, 1)
+    assert first < 120
+    began = plane.now
+    goes_on_until(plane, 0, 2)
+    assert (plane.now - began) / 2 < 80
+    inside = [place for place in routes.respaced(robot.route, 0.1) if not plane.is_free(place)]
+    # It may cut a corner that it has not met, but no longer goes through.
+    assert len(inside) < 12
+
+
+def test_what_no_sonar_sees_is_felt_and_remembered():
+    robot = with_route(carrier())
+    robot.doing = "to destination"
+    for n in range(60):
+        speed, _, _ = robot.tick(0.1 * n, (5.0, 0.0), 0.0, NOTHING, [])
+        if speed < 0:
+            break
+    assert speed < 0
+    assert robot._bumps == [pytest.approx((5.0 + EYES.radius, 0.0))]
+    robot.tick(7.0, (4.5, 0.0), 0.0, NOTHING, [])
+    assert robot._clear(0.0) == pytest.approx(0.5)
+    # Another robot is nothing to remember.
+    other = with_route(carrier())
+    other.doing = "to destination"
+    wait = Message(Kind.WAIT, (0, 0), 2)
+    for n in range(60):
+        other.tick(0.1 * n, (5.0, 0.0), 0.0, NOTHING, [wait])
+    assert other._bumps == []
+
+
+@pytest.mark.parametrize("traffic", [(), ("swerve",), ("lanes",), ("lanes", "swerve", "driving")])
+def test_two_that_meet_pass_each_other(traffic):
+    one = with_route(carrier(1, mode="none", traffic=traffic))
+    other = with_route(carrier(2, mode="none", traffic=traffic))
+    one.doing, other.doing = "to destination", "to source"
+    plane = Plane([one, other], [[3.0, 0.0, 0.0], [9.0, 0.0, math.pi]])
+    one._index = 3
+    other._index = 9
+    plane.run(90, lambda: one.doing == "to source" and other.doing == "to destination")
+    assert plane.now < 60
+    assert plane.nearest > 2 * EYES.radius - 1e-6
+
+
+def meeting(mode, one_knows, other_knows, **more):
+    one, other = carrier(1, mode=mode, silence=0.0, **more), carrier(2, mode=mode, silence=0.0, **more)
+    if one_knows:
+        with_route(one, (3.0, 4.0), (9.0, 4.0)).doing = "to destination"
+    if other_knows:
+        with_route(other, (2.0, -0.5)).doing = "to destination"
+    plane = Plane([one, other], [[1.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    plane.run(6)
+    return one, other
+
+
+def test_who_has_no_route_is_given_one():
+    for mode in ("full", "partial"):
+        one, other = meeting(mode, one_knows=True, other_knows=False)
+        assert other.got == "given"
+        assert other.doing != "explore"
+        assert np.array_equal(other.route[[0, -1]], [SOURCE, DESTINATION])
+        assert (len(one.talks), len(other.talks)) == (1, 1)
+
+
+def test_two_with_routes_share_the_better_in_full_mode_alone():
+    one, other = meeting("full", one_knows=True, other_knows=True)
+    assert routes.length(one.route) < 13.5
+    assert len(one.talks) == len(other.talks) == 1
+    one, other = meeting("partial", one_knows=True, other_knows=True)
+    assert one.talks == other.talks == []
+
+
+def test_nobody_talks_in_mode_none_in_the_silence_or_without_a_route():
+    one, other = meeting("none", one_knows=True, other_knows=False)
+    assert not other.knows
+    one, other = meeting("full", one_knows=False, other_knows=False)
+    assert one.talks == []
+    one, other = carrier(1, silence=100.0), carrier(2, silence=100.0)
+    with_route(one)
+    plane = Plane([one, other], [[1.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    plane.run(5)
+    assert one.handshake.counts.begun == 0
+
+
+def test_robots_stand_while_they_talk_but_for_those_that_drive_on():
+    for traffic, stands in (((), True), (("driving",), False)):
+        one = with_route(carrier(1, silence=0.0, traffic=traffic))
+        one.doing, one._index = "to destination", 5
+        one.tick(0.1, (3.0, 0.0), 0.0, NOTHING, [Message(Kind.WAIT, (0, 0), 2)])
+        speed, _, _ = one.tick(0.2, (3.0, 0.0), 0.0, NOTHING, [])
+        assert one.handshake.doing is Doing.LISTENS
+        assert (speed == 0.0) is stands
+
+
+def test_its_speed_is_the_one_asked_for():
+    robot = with_route(carrier(speed=0.8))
+    robot.doing, robot._index = "to destination", 5
+    speed, rate, _ = robot.tick(0.1, (3.0, 0.0), 0.0, NOTHING, [])
+    assert (speed, rate) == pytest.approx((0.8, 0.0), abs=0.01)
