@@ -155,3 +155,30 @@ def test_a_trail_has_a_place_each_metre():
 def test_who_is_given_a_route_takes_it_up_where_it_is():
     route = routes.straight(SOURCE, DESTINATION)
     assert routes.nearest_index(route, np.array([3.2, 2.0])) == 3
+
+
+@many
+@given(places, st.floats(0.1, 3.0))
+def test_a_thinned_route_still_connects_and_is_no_longer(between, spacing):
+    route = route_of(between)
+    made = routes.thinned(route, spacing)
+    assert connects(made)
+    assert routes.length(made) <= routes.length(route) + 1e-9
+    gaps = np.hypot(*np.diff(made, axis=0).T)
+    assert (gaps[:-1] >= spacing - 1e-9).all()
+    assert all(any(np.array_equal(place, own) for own in route) for place in made)
+
+
+def test_the_best_shortcut_that_is_free_is_taken():
+    route = np.array([SOURCE, [1, 3], [2, 0.5], [3, 3], [4, 0.5], [5, 3], DESTINATION])
+    blocked = {(4.0, 0.5)}
+    found = routes.smoothed(
+        route, 0, SOURCE, outward=True, vision=6.0, is_free=lambda place: tuple(place.tolist()) not in blocked
+    )
+    assert found is not None
+    # (5, 3) saves most of those that are left.
+    assert [1, 3] not in found.route.tolist()
+    assert [5, 3] in found.route.tolist()
+    assert [4, 0.5] not in found.route.tolist()
+    none = {"outward": True, "vision": 6.0, "is_free": lambda _: True}
+    assert routes.smoothed(route, 0, SOURCE, least=100.0, **none) is None

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from swarmbed_behaviours.swerve import MARGIN, swerve, time_to_hit_k
 
 RADIUS, TOP = 0.3, 0.5

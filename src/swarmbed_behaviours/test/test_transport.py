@@ -8,11 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_core.errors import ConfigError
-from swarmbed_core.raycast import box_segments, cast_ring_k
-from swarmbed_core.spec import RobotSpec
-
-from swarmbed_behaviours import routes
 from swarmbed_behaviours.handshake import Doing, Kind, Message
 from swarmbed_behaviours.transport import (
     FRONT,
@@ -24,6 +19,11 @@ from swarmbed_behaviours.transport import (
     TransportParameters,
     turn_of,
 )
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.raycast import box_segments, cast_ring_k
+from swarmbed_core.spec import RobotSpec
+
+from swarmbed_behaviours import routes
 
 PIONEER = RobotSpec.load("pioneer3dx")
 EYES = Eyes.of(PIONEER)

@@ -10,7 +10,7 @@ from swarmbed_experiments.cli import app
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.runner import Run
 from swarmbed_experiments.scenarios import load_scenario
-from swarmbed_experiments.studies import cells, convoy
+from swarmbed_experiments.studies import cells, convoy, transport
 from swarmbed_experiments.studies.cells import Cell, Found, work
 from typer.testing import CliRunner
 
@@ -199,3 +199,76 @@ def test_the_command_says_which_studies_there_are():
         refused = CliRunner().invoke(app, ["study", *wrong])
         assert refused.exit_code == 2
         assert "Traceback" not in refused.output
+
+
+def run_transport(*sets, seed=1, seconds=150):
+    few = ("robots.0.count=6", "controller.silence=20", "controller.again=5", f"time_limit={seconds}")
+    scenario, source = load_scenario("transport", [*few, *sets], seed=seed)
+    run = Run(scenario, source)
+    try:
+        return run.go(record=False), run.world.truth().copy()
+    finally:
+        run.close()
+
+
+def test_transport_carries_and_repeats_itself():
+    near = ("controller.destination=[-12.0, -21.5]", "frame.transducers.0.destination=[-12.0, -21.5]")
+    done = ("frame.acceptors=[{name: elapsed}]", "controller.traffic=[swerve, driving]")
+    (summary, poses), (again, same) = run_transport(*near, *done), run_transport(*near, *done)
+    found = summary["metrics"]
+    assert poses.tobytes() == same.tobytes()
+    assert found == again["metrics"]
+    assert found["items"] == sum(found["items_by_robot"]) > 5
+    assert found["routes_found"] + found["routes_given"] == len(found["with_route_when"]) > 2
+    assert found["talks"]
+    assert all(when > 20 for when in found["talks"])
+    other, _ = run_transport(*near, *done, seed=2)
+    assert other["metrics"]["items_when"] != found["items_when"]
+
+
+def fake_transport(cell):
+    rng = np.random.default_rng(len(cell.name))
+    route = [[-20.0, -20.0], [0.0, float(rng.uniform(-9, 9))], [21.0, 0.0]]
+    lists = {
+        "items_by_robot": rng.integers(0, 13, 15).tolist(),
+        "items_when": np.sort(rng.uniform(900, 2400, 100)).tolist(),
+        "with_route_when": [300.0, 900.0],
+        "talks": [] if "none" in cell.name else [1000.0, 1000.0, 1300.0, 1300.0],
+        "routes": [route, []],
+        "slow_robots": [0.0, 2.0, 3.0],
+        "jam_poses": [[0.0, 0.0, 1.0], [1.0, 2.0, 0.0]],
+    }
+    numbers = {
+        "completion_seconds": 2400.0,
+        "seconds_per_item": 200.0,
+        "routes_found": 9,
+        "routes_given": 5,
+        "talk_seconds": 0.7,
+        "jam_robots": 3.0,
+        "jam_seconds": 1300.0,
+        "collisions": 1,
+    }
+    row = {"verdict": "accepted", **numbers, **{name: json.dumps(value) for name, value in lists.items()}}
+    return [{"seed": cell.first + k, **row} for k in range(cell.seeds)]
+
+
+def test_the_figures_of_the_transport(tmp_path, monkeypatch):
+    plans = []
+
+    def fake(plan, *_):
+        plans.extend(plan)
+        return [Found(cell, fake_transport(cell)) for cell in plan]
+
+    monkeypatch.setattr(transport, "work", fake)
+    files = transport.study(tmp_path, seeds=2, workers=None, console=QUIET)
+    figures = [f"figure{number}.png" for number in range(8, 14)]
+    assert [file.name for file in files] == [*figures, "times.png", "results.json"]
+    assert all(file.stat().st_size > 5000 for file in files[:-1])
+    # The seeds that the program was written with are others than those that judge it.
+    ways, rules = plans[:4], plans[4:]
+    assert all(cell.first > 100 for cell in ways)
+    assert all(cell.first == 1 and cell.seeds <= 4 for cell in rules)
+    rows = {row["way"]: row for row in json.loads(files[-1].read_text())}
+    assert rows["full"]["talks"] == 2.0
+    assert rows["ours"]["minutes"] == pytest.approx(40.0)
+    assert rows["full"]["paper"]["minutes"] == 70

@@ -16,6 +16,7 @@ from swarmbed_core.ranges import figure7
 from swarmbed_core.raycast import cast_ring_k
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
+from swarmbed_core.spec import Positioning
 from swarmbed_sim.crowd import PlanarCrowdWorld, zones_of
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.planar_world import make
@@ -394,3 +395,35 @@ def test_only_the_senses_that_are_on():
     assert senses.ranges.shape == (2, 1)
     assert senses.epuck2.tof is not None
     assert senses.epuck2.proximity is None
+
+
+def test_crowds_have_a_sense_of_position_and_messages_if_their_file_says_so():
+    world = crowd_of(count=4, arena="hall", kind="pioneer3dx")
+    crowd = world.crowd()
+    assert np.array_equal(crowd.senses().positions, world.physics.poses[:, :2])
+    assert np.isnan(crowd_of(count=2).crowd().senses().positions).all()
+    for k, name in enumerate(world.names):
+        world.teleport(name, (1.2 * k, 0.0, 0.0))
+    heard = 0
+    for _ in range(500):
+        crowd.senses().air.post.send(0, "hello", 0)
+        world.step()
+        heard += len(crowd.senses().air.post.take(1))
+        assert crowd.senses().air.post.take(3) == []
+    # The file says that 2 % are lost.
+    assert 470 < heard < 500
+    counts = world.messages()
+    assert counts["sent"] == 500
+    assert counts["heard"] == heard
+
+
+def test_a_position_errs_as_the_file_says_and_repeats():
+    def positions():
+        world = crowd_of(count=200, arena="hall", kind="pioneer3dx")
+        world.crowd().spec = world.crowd().spec.model_copy(update={"positioning": Positioning(sigma=0.2)})
+        world.step()
+        return world.crowd().senses().positions - world.physics.poses[:, :2]
+
+    errors = positions()
+    assert errors.std() == pytest.approx(0.2, rel=0.15)
+    assert np.array_equal(errors, positions())
