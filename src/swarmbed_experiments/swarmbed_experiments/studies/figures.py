@@ -28,6 +28,7 @@ def chart(file: Path, title: str, *, y: str, x: str = "") -> Iterator[Any]:
     yield axes
     axes.set(xlabel=x, ylabel=y, ylim=(0, None))
     axes.set_title(title, color=INK)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend()
+    if named := len(axes.get_legend_handles_labels()[0]):
+        # Below, where it hides nothing.
+        figure.legend(loc="outside lower center", ncols=named)
     save(figure, file)
