@@ -26,17 +26,13 @@ HORIZON: Final = 2.5
 """Seconds ahead within which a collision counts."""
 MARGIN: Final = 0.08
 """Metres that robots keep from each other."""
-# What costs how much: radians off the way, share of the speed lost, radians of turn, to the left, and each
+# What costs how much: radians off the way, share of the speed lost, radians of turn, to the left, and a
 # collision a second ahead.
 OFF: Final = 0.6
 SLOW: Final = 1.0
 TURN: Final = 0.15
 LEFT: Final = 0.12
 HIT: Final = 0.8
-SOON: Final = 0.05
-"""Seconds before a collision that are as good as none."""
-STANDS: Final = 0.5
-"""Share of that cost for a robot that stands."""
 
 
 @kernel
@@ -52,12 +48,6 @@ def time_to_hit_k(dx: float, dy: float, wx: float, wy: float, reach: float) -> f
     if closing <= 0.0 or inside < 0.0:
         return math.inf
     return away2 / (closing + math.sqrt(inside))
-
-
-@kernel
-def threat_k(hit: float) -> float:
-    """Return what a collision after so many seconds costs."""
-    return HIT * (1.0 / max(hit, SOON) - 1.0 / HORIZON) if hit < HORIZON else 0.0
 
 
 @kernel
@@ -100,19 +90,20 @@ def swerve_k(
         for m in range(SPEEDS + 1):
             speed = top * m / SPEEDS
             cost = OFF * abs(off) + SLOW * (1.0 - m / SPEEDS) + TURN * turn + (LEFT if off > 0.0 else 0.0)
-            cost += threat_k(room / speed) if speed > 0.0 else 0.0
-            # Who stands is no less hit, but the others go round it.
-            share = 1.0 if speed > 0.0 else STANDS
+            hit = room / speed if speed > 0.0 else math.inf
             for k in range(others.shape[0]):
-                cost += share * threat_k(
+                hit = min(
+                    hit,
                     time_to_hit_k(
                         others[k, 0],
                         others[k, 1],
                         speed * c - others[k, 2],
                         speed * s - others[k, 3],
                         2.0 * radius + MARGIN,
-                    )
+                    ),
                 )
+            if hit < HORIZON:
+                cost += HIT * (1.0 / max(hit, 0.05) - 1.0 / HORIZON)
             if cost < best:
                 best = cost
                 out[0], out[1] = direction, speed

@@ -174,7 +174,8 @@ class RangeRing(Part):
     """Distance sensors around the body, all of one kind.
 
     `reflection_cone` is the whole angle about a surface's normal within which it sends a ray back: a sonar's
-    pulse that comes in more slanting goes elsewhere, and nothing is seen. Without it all come back.
+    pulse that comes in more slanting goes elsewhere, and nothing is seen. Without it all come back. Crowds
+    heed it; the sonars of whole robots hear all.
     """
 
     name: str

@@ -135,6 +135,15 @@ def speed(quick: bool) -> Iterator[Row]:
         at_least=1,
         note=f"first {seconds} s; messages to both neighbours at 10 Hz, 3 ranges each at 20 Hz",
     )
+    seconds = 300 if quick else 3060
+    run = _run("transport", seed=SEED, sets=[f"time_limit={seconds}", "frame.acceptors=[{name: elapsed}]"])
+    yield Row(
+        f"transport, 15 robots, {seconds / 60:g} min, planar",
+        float(run["wall_seconds"]),
+        "s",
+        at_most=30.0 * seconds / 3060,
+        note="full communication, a program in Python for each robot; 16 sonars of 8 rays at 10 Hz",
+    )
     yield from _epuck2s(quick)
 
 
