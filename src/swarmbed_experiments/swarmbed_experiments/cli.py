@@ -281,7 +281,14 @@ def sweep(
 @app.command()
 def study(
     name: Annotated[StudyName, typer.Argument(help="Which: convoy, epuck2.")],
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell, each with a seed of its own.")] = 10,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Runs of each cell, each with a seed of its own.",
+            show_default="10; 30 for epuck2's execution times",
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes on this machine; one a core, if not given.")
     ] = None,
@@ -310,6 +317,7 @@ def study(
         message = f"{directory}: cannot be made ({error.strerror}); choose another --out"
         raise RunError(message) from None
     chosen = import_module(f"swarmbed_experiments.studies.{name.value}")
+    seeds = seeds or getattr(chosen, "SEEDS", 10)
     for file in chosen.study(directory, seeds=seeds, workers=workers, console=console):
         console.print(f"written: {file}", markup=False, highlight=False, soft_wrap=True)
 
