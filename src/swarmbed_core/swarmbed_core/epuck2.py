@@ -123,7 +123,7 @@ def dimming_k(intensity: float, distance: float) -> float:
 def light_k(dimmed: FloatArray, out: IntArray) -> None:
     """Write what light sensors read, of what all sources take off 1."""
     for i in range(dimmed.shape[0]):
-        out[i] = int(np.rint(FULL * max(0.0, 1.0 - dimmed[i])))
+        out[i] = int(np.rint(FULL * min(max(0.0, 1.0 - dimmed[i]), 1.0)))
 
 
 @kernel

@@ -287,7 +287,7 @@ def study(
         typer.Option(
             min=1,
             help="Runs of each cell, each with a seed of its own.",
-            show_default="convoy 10, transport 20, epuck2 10",
+            show_default="convoy 10, transport 20, epuck2 30",
         ),
     ] = None,
     workers: Annotated[

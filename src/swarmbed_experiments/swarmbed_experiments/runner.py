@@ -222,6 +222,7 @@ class Run:
         self._crowd: tuple[Crowd, CrowdProgram] | None = None
         self.swarm: LocalSwarm | None = None
         self._recorder: Recorder | None = None
+        self._cpu: float | None = None
         if plan.scene.crowd and remote:
             message = f"{plan.source}: robots: a crowd has no programs of its own; leave out crowd"
             raise ConfigError(message)
@@ -315,7 +316,7 @@ class Run:
         self.begin(directory, record=record, images=watched)
         verdict: Verdict
         failure = None
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.process_time()
         compiling = contextlib.ExitStack()
         compiler = compiling.enter_context(install_timer("numba:compiler_lock", lambda _: None))
         try:
@@ -327,7 +328,9 @@ class Run:
             failure = "".join(traceback.format_exception(error))
         compiling.close()
         # What is compiled, or loaded from the cache, at its first use says nothing about the run.
-        wall = time.perf_counter() - started - (compiler.duration if compiler.done else 0.0)
+        compiled = compiler.duration if compiler.done else 0.0
+        wall = time.perf_counter() - started - compiled
+        self._cpu = time.process_time() - worked - compiled
         return self.finish(verdict, reason, wall, failure)
 
     def begin(self, directory: Path | None, *, record: bool = True, images: Sequence[Watched] = ()) -> None:
@@ -499,6 +502,7 @@ class Run:
             "reason": reason,
             "sim_seconds": self.time,
             "wall_seconds": wall,
+            "cpu_seconds": self._cpu,
             "real_time_factor": self.time / wall if wall > 0 else None,
             "refused": self._refused(),
             "metrics": metrics,

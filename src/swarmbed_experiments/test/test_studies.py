@@ -10,8 +10,9 @@ from swarmbed_experiments.cli import app
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.runner import Run
 from swarmbed_experiments.scenarios import load_scenario
-from swarmbed_experiments.studies import cells, convoy, transport
+from swarmbed_experiments.studies import cells, convoy, epuck2, transport
 from swarmbed_experiments.studies.cells import Cell, Found, work
+from swarmbed_experiments.sweep import row_of
 from typer.testing import CliRunner
 
 QUIET = Console(quiet=True)
@@ -185,10 +186,71 @@ def test_a_study_does_not_begin_whose_figures_cannot_be_written(tmp_path, monkey
             CliRunner().invoke(app, ["study", "convoy", "--out", where], catch_exceptions=False)
 
 
+def test_the_figures_of_the_epuck2(tmp_path, monkeypatch):
+    """The experiments are real runs, but for shorter batteries; times are made up."""
+    monkeypatch.chdir(tmp_path)
+    experiments = epuck2.experiments()
+    short = {
+        name: Cell(cell.name, cell.scenario, (*cell.sets, "time_limit=1200"), 1)
+        if name.startswith("battery")
+        else cell
+        for name, cell in experiments.items()
+    }
+    monkeypatch.setattr(epuck2, "experiments", lambda: short)
+    asked = []
+
+    def fake(plan, console, workers):  # noqa: ARG001 - no progress here
+        if plan[0].scenario != "epuck2_timing":
+            return [Found(cell, [run_once(cell)]) for cell in plan]
+        asked.append((workers, {cell.seeds for cell in plan}))
+        rng = np.random.default_rng(1)
+        return [Found(cell, [{"cpu_seconds": float(rng.uniform(1, 2))} for _ in range(3)]) for cell in plan]
+
+    monkeypatch.setattr(epuck2, "work", fake)
+    files = epuck2.study(tmp_path, seeds=3, workers=2, console=QUIET)
+    assert asked == [(1, {3})], "times are measured one run at a time"
+    assert len(files) == 9
+    assert all(file.stat().st_size > 5000 for file in files)
+    found = json.loads(files[-1].read_text())
+    assert found["proximity"]["most_off_equation_1"] <= 1
+    assert found["light"]["most_off_equation_2"] <= 1
+    assert found["tof"]["most_off_the_true_distance_mm"] <= 0.51
+    assert found["encoders"]["most_off_the_true_way_steps"] <= 1
+    assert found["ground"]["share_of_time_the_three_differ_crossing"] == 0
+    assert found["ground"]["share_of_time_the_three_differ_turning"] > 0.2
+    angles = found["camera"]["aperture_degrees"]
+    assert angles["263 mm"] == pytest.approx(30, abs=0.5)
+    assert angles["1010 mm"] == 0
+    assert set(found["battery"]) == set(epuck2.TABLE5)
+    assert len(found["times"]) == 5 * (6 * 2 + 5)
+
+
+def run_once(cell):
+    scenario, source = load_scenario(cell.scenario, cell.sets, seed=1)
+    run = Run(scenario, source)
+    try:
+        return row_of(run.go(record=False))
+    finally:
+        run.close()
+
+
+def test_every_execution_time_is_of_a_scenario_that_can_be_run():
+    for (what, setting, count), cell in epuck2.timings(30).items():
+        if count in {1, 50}:
+            scenario, source = load_scenario(cell.scenario, cell.sets)
+            assert scenario.robots[0].number == count
+            run = Run(scenario, source)
+            run.tick()
+            own = run.world.crowd().senses().epuck2
+            assert (getattr(own, what) is not None) == (setting not in {"off", "none"})
+            run.close()
+
+
 def test_the_command_says_which_studies_there_are():
     shown = CliRunner().invoke(app, ["study", "--help"])
     assert shown.exit_code == 0
     assert "convoy" in shown.output
+    assert "epuck2" in shown.output
     for wrong in (
         ["nothing"],
         [],

@@ -63,8 +63,9 @@ def wheels_k(
     matrix: FloatArray,
     state: FloatArray,
     ways: FloatArray,
+    metres: FloatArray,
 ) -> None:
-    """Write how far wheels turn in a step, in metres.
+    """Write how far the two wheels of each robot turn in a step, in metres.
 
     Args:
         asked: rows of vx, vy, omega.
@@ -74,6 +75,7 @@ def wheels_k(
         matrix: from vx, vy, omega to the wheels.
         state: rows of vx, omega that the drives would have reached if nothing held them; moved on.
         ways: filled.
+        metres: filled with the means of the ways, whichever way round wheels turn.
     """
     gain = 1.0 - math.exp(-dt / DRIVE_TIME)
     for i in range(asked.shape[0]):
@@ -85,13 +87,37 @@ def wheels_k(
         state[i, 1] += _limit_k(_come_k(turn - state[i, 1], gain), limits[3] * dt)
         for k in range(matrix.shape[0]):
             ways[i, k] = dt * (matrix[k, 0] * state[i, 0] + matrix[k, 2] * state[i, 1])
+        metres[i] = 0.5 * (abs(ways[i, 0]) + abs(ways[i, 1]))
 
 
 @kernel
-def wear_k(ways: FloatArray, metres: FloatArray) -> None:
-    """Write the mean of the ways of each robot's wheels, whichever way round they turn."""
-    for i in range(ways.shape[0]):
-        metres[i] = 0.5 * (abs(ways[i, 0]) + abs(ways[i, 1]))
+def run_flat_k(charge: FloatArray, alive: BoolArray) -> bool:
+    """Let robots stop whose batteries are empty; return whether there are any."""
+    any_flat = False
+    for i in range(charge.shape[0]):
+        if charge[i] <= 0.0:
+            alive[i] = False
+            any_flat = True
+    return any_flat
+
+
+@kernel
+def between_k(
+    x: float, y: float, to_x: float, to_y: float, spare: float, discs: FloatArray, near: IntArray, count: int
+) -> int:
+    """Keep those of the discs that are near that a way comes closer to than `spare`; return how many."""
+    dx, dy = to_x - x, to_y - y
+    long2 = dx * dx + dy * dy + 1e-300
+    kept = 0
+    for k in range(count):
+        j = near[k]
+        off_x, off_y = discs[j, 0] - x, discs[j, 1] - y
+        share = min(max((off_x * dx + off_y * dy) / long2, 0.0), 1.0)
+        off_x, off_y, far = off_x - share * dx, off_y - share * dy, discs[j, 2] + spare
+        if off_x * off_x + off_y * off_y <= far * far:
+            near[kept] = j
+            kept += 1
+    return kept
 
 
 @kernel
@@ -151,6 +177,19 @@ def near_k(
 
 
 @kernel
+def walls_k(x: float, y: float, to_x: float, to_y: float, spare: float, segments: FloatArray) -> int:
+    """Return how many walls to look at for ways that are no farther than `spare` from one: none or all."""
+    for i in range(segments.shape[0]):
+        dx, dy = segments[i, 2] - segments[i, 0], segments[i, 3] - segments[i, 1]
+        long = math.sqrt(dx * dx + dy * dy)
+        here = dx * (y - segments[i, 1]) - dy * (x - segments[i, 0])
+        there = dx * (to_y - segments[i, 1]) - dy * (to_x - segments[i, 0])
+        if min(here, there) <= spare * long and max(here, there) >= -spare * long:
+            return len(segments)
+    return 0
+
+
+@kernel
 def hidden_k(
     from_x: float,
     from_y: float,
@@ -164,10 +203,11 @@ def hidden_k(
     count: int,
     one: int,
     other: int,
+    walls: int,
     segments: FloatArray,
     pillars: FloatArray,
 ) -> bool:
-    """Return whether a body, but `one` and `other`, or a wall is between two points."""
+    """Return whether a body, but `one` and `other`, or one of so many walls is between two points."""
     dx, dy = to_x - from_x, to_y - from_y
     long2 = dx * dx + dy * dy
     if long2 == 0.0:
@@ -194,7 +234,7 @@ def hidden_k(
         lowest = from_z + (to_z - from_z) * (begin if to_z > from_z else end)
         if lowest < top:
             return True
-    for i in range(segments.shape[0]):
+    for i in range(walls):
         wall_x, wall_y = segments[i, 2] - segments[i, 0], segments[i, 3] - segments[i, 1]
         turn = dx * wall_y - dy * wall_x
         if turn == 0.0:
@@ -209,7 +249,7 @@ def hidden_k(
 @kernel
 def lights_k(
     poses: FloatArray,
-    angles: FloatArray,
+    axes: FloatArray,
     mount: FloatArray,
     lamps: FloatArray,
     discs: FloatArray,
@@ -227,7 +267,7 @@ def lights_k(
 
     Args:
         poses: of the robots, whose discs come first.
-        angles: of the sensors.
+        axes: rows of x, y: where the sensors look on the robot.
         mount: their distance from the middle, and their height.
         lamps: rows of x, y, z, intensity.
         discs: rows of x, y, radius.
@@ -244,18 +284,19 @@ def lights_k(
     reach = LIGHT_RANGE + mount[0]
     sort_cells_k(discs, LIGHT_RANGE, frame, cells, starts, order)
     for i in range(poses.shape[0]):
-        x, y, count = poses[i, 0], poses[i, 1], -1
-        for k in range(angles.shape[0]):
+        x, y = poses[i, 0], poses[i, 1]
+        c, s = math.cos(poses[i, 2]), math.sin(poses[i, 2])
+        for k in range(axes.shape[0]):
             dimmed[i, k] = 0.0
         for lamp in range(lamps.shape[0]):
             dx, dy = lamps[lamp, 0] - x, lamps[lamp, 1] - y
             if dx * dx + dy * dy > reach * reach:
                 continue
-            if count < 0:
-                count = near_k(x, y, reach, discs, frame, starts, order, near)
-            for k in range(angles.shape[0]):
-                angle = poses[i, 2] + angles[k]
-                ax, ay = math.cos(angle), math.sin(angle)
+            count = near_k(x, y, math.sqrt(dx * dx + dy * dy), discs, frame, starts, order, near)
+            count = between_k(x, y, lamps[lamp, 0], lamps[lamp, 1], mount[0], discs, near, count)
+            walls = walls_k(x, y, lamps[lamp, 0], lamps[lamp, 1], mount[0], segments)
+            for k in range(axes.shape[0]):
+                ax, ay = c * axes[k, 0] - s * axes[k, 1], s * axes[k, 0] + c * axes[k, 1]
                 to_x, to_y, to_z = dx - mount[0] * ax, dy - mount[0] * ay, lamps[lamp, 2] - mount[1]
                 distance = math.sqrt(to_x * to_x + to_y * to_y + to_z * to_z)
                 facing = (to_x * ax + to_y * ay) / max(distance, 1e-9)
@@ -274,6 +315,7 @@ def lights_k(
                     count,
                     i,
                     i,
+                    walls,
                     segments,
                     pillars,
                 ):
@@ -308,6 +350,7 @@ def camera_k(
     starts: IntArray,
     order: IntArray,
     near: IntArray,
+    turned: FloatArray,
     segments: FloatArray,
     pillars: FloatArray,
     first: IntArray,
@@ -330,6 +373,7 @@ def camera_k(
         starts: see `frame`.
         order: see `frame`.
         near: room for the numbers of all discs.
+        turned: room for a row of two for each robot.
         segments: walls.
         pillars: rows of x, y, radius.
         first: of each robot's blobs, filled, as are the two after it.
@@ -339,26 +383,42 @@ def camera_k(
     n, reach, seen = poses.shape[0], camera[7], 0
     sort_cells_k(discs, reach, frame, cells, starts, order)
     for i in range(n):
+        turned[i, 0], turned[i, 1] = math.cos(poses[i, 2]), math.sin(poses[i, 2])
+    # Of the cone that the image is of.
+    aside = 0.5 * camera[5] / camera[4]
+    slope = math.sqrt(1.0 + aside * aside)
+    for i in range(n):
         first[i] = seen
         if not alive[i]:
             continue
-        c, s = math.cos(poses[i, 2]), math.sin(poses[i, 2])
+        c, s = turned[i, 0], turned[i, 1]
         x = poses[i, 0] + c * camera[0] - s * camera[1]
         y = poses[i, 1] + s * camera[0] + c * camera[1]
         ahead_x, ahead_y = math.cos(poses[i, 2] + camera[3]), math.sin(poses[i, 2] + camera[3])
-        count = near_k(x, y, reach, discs, frame, starts, order, near)
+        count, kept = near_k(x, y, reach, discs, frame, starts, order, near), 0
+        for k in range(count):
+            # What is not within the cone is neither seen nor hides anything.
+            j = near[k]
+            dx, dy = discs[j, 0] - x, discs[j, 1] - y
+            across = abs(ahead_x * dy - ahead_y * dx)
+            if j != i and across - aside * (ahead_x * dx + ahead_y * dy) <= discs[j, 2] * slope:
+                near[kept] = j
+                kept += 1
+        count = kept
         for k in range(count + lamps.shape[0]):
             lamp = k >= count
             j = k - count if lamp else near[k]
-            if not lamp and (j == i or j >= n or not alive[j]):
+            if not lamp and (j >= n or not alive[j]):
                 continue
+            to_x, to_y = (lamps[j, 0], lamps[j, 1]) if lamp else (discs[j, 0], discs[j, 1])
+            walls = walls_k(x, y, to_x, to_y, 0.0 if lamp else discs[j, 2], segments)
             for led in range(1 if lamp else places.shape[0]):
                 if lamp:
                     at_x, at_y, at_z = lamps[j, 0], lamps[j, 1], lamps[j, 2]
                 else:
                     if leds[j, led, 0] == 0 and leds[j, led, 1] == 0 and leds[j, led, 2] == 0:
                         continue
-                    cj, sj = math.cos(poses[j, 2]), math.sin(poses[j, 2])
+                    cj, sj = turned[j, 0], turned[j, 1]
                     arm_x = cj * places[led, 0] - sj * places[led, 1]
                     arm_y = sj * places[led, 0] + cj * places[led, 1]
                     at_x, at_y, at_z = poses[j, 0] + arm_x, poses[j, 1] + arm_y, places[led, 2]
@@ -371,7 +431,21 @@ def camera_k(
                     continue
                 own = -1 if lamp else j
                 if hidden_k(
-                    x, y, camera[2], at_x, at_y, at_z, discs, tops, near, count, i, own, segments, pillars
+                    x,
+                    y,
+                    camera[2],
+                    at_x,
+                    at_y,
+                    at_z,
+                    discs,
+                    tops,
+                    near,
+                    count,
+                    i,
+                    own,
+                    walls,
+                    segments,
+                    pillars,
                 ):
                     continue
                 if seen < pixels.shape[0]:
@@ -470,7 +544,7 @@ class EPuck2Senses:
         ).reshape(-1, 7)
         if "light" in on:
             ring = next(ring for ring in spec.ranges if spec.light and ring.name == spec.light.ring)
-            self._light_angles = np.array(ring.angles)
+            self._axes = np.stack([np.cos(ring.angles), np.sin(ring.angles)], axis=1)
             self._mount = np.array((ring.mount_radius, ring.mount_height))
             self._dimmed = np.zeros((n, ring.count))
             readings.light = np.zeros((n, ring.count), dtype=np.int64)
@@ -484,6 +558,7 @@ class EPuck2Senses:
             focal = 0.5 * camera.width / math.tan(0.5 * camera.horizontal_fov)
             place = (camera.x, camera.y, camera.z, camera.yaw)
             far = camera.range_max or math.inf
+            self._turned = np.zeros((n, 2))
             self._camera = np.array((*place, focal, camera.width, camera.height, far))
             self._blobs = (np.zeros((64, 2)), np.zeros((64, 3), dtype=np.uint8))
             readings.camera = Blobs(np.zeros(n + 1, dtype=np.int64), self._blobs[0][:0], self._blobs[1][:0])
@@ -508,12 +583,12 @@ class EPuck2Senses:
                 raise ConfigError(message)
             self._discharge = discharge.MODELS[model]
             readings.battery = np.ones(n)
-            self._metres = np.zeros(n)
         limits = spec.limits
         self._limits = np.array((limits.speed, limits.yaw_rate, limits.acceleration, limits.yaw_acceleration))
         self._matrix = Kinematics.of(spec).matrix
         self._drives = np.zeros((n, 2))
         self._ways = np.zeros((n, 2))
+        self._metres = np.zeros(n)
         self._turns = "encoders" in on or model is not None
         self._slip = spec.drive.wheels.slip_sigma
 
@@ -522,12 +597,19 @@ class EPuck2Senses:
         if not self._turns:
             return
         crowd, readings = self._crowd, self.readings
-        wheels_k(crowd.v_body, crowd.alive, self._limits, dt, self._matrix, self._drives, self._ways)
+        wheels_k(
+            crowd.v_body,
+            crowd.alive,
+            self._limits,
+            dt,
+            self._matrix,
+            self._drives,
+            self._ways,
+            self._metres,
+        )
         if self._discharge is not None and readings.battery is not None:
-            wear_k(self._ways, self._metres)
             readings.battery = self._discharge(dt, self._metres, readings.battery)
-            if not readings.battery.all():
-                crowd.alive[readings.battery == 0.0] = False
+            if run_flat_k(readings.battery, crowd.alive):
                 crowd.all_alive = False
         if readings.encoders is not None:
             if self._rng is not None:
@@ -579,7 +661,7 @@ class EPuck2Senses:
         physics = self._crowd.physics
         lights_k(
             self._crowd.poses,
-            self._light_angles,
+            self._axes,
             self._mount,
             self._lamps,
             seen.discs,
@@ -598,7 +680,6 @@ class EPuck2Senses:
         if len(errors):
             self._dimmed += errors
         light_k(self._dimmed.ravel(), light.ravel())
-        np.clip(light, 0, 4095, out=light)
 
     def _measure_camera(self, seen: Seen, blobs: Blobs) -> None:
         crowd, physics, leds = self._crowd, self._crowd.physics, self.readings.leds
@@ -619,6 +700,7 @@ class EPuck2Senses:
                 seen.starts,
                 seen.order,
                 self._near,
+                self._turned,
                 physics.segments,
                 physics.pillars,
                 blobs.first,

@@ -324,10 +324,11 @@ def _drive_k(
     v_body: FloatArray,
     driven: BoolArray,
     dt: float,
+    twists: FloatArray,
     speeds: FloatArray,
     pushes: FloatArray,
 ) -> None:
-    """Let the drives of the robots that hold nothing change their velocities."""
+    """Let the drives of robots that hold nothing change their velocities; `twists` are of the last step."""
     gain = 1.0 - math.exp(-dt / DRIVE_TIME)
     for i in range(robots.shape[0]):
         if group[i] != i:
@@ -356,8 +357,7 @@ def _drive_k(
             state[i, VY] += change_y
             pushes[i] = math.sqrt(change_x * change_x + change_y * change_y) / dt
         else:
-            was = state[i, YAW] - 0.5 * dt * before
-            along = math.cos(was) * state[i, VX] + math.sin(was) * state[i, VY]
+            along = twists[i, 0]
             change = _limit_k(_come_k(ahead - along, gain), most)
             along += change
             # What its own way round takes besides; who holds it sideways is not its drive.
@@ -758,7 +758,7 @@ def step_k(
     dt = numbers[DT]
     n = robots.shape[0]
     counts[STEP] += 1
-    _drive_k(state, group, robots, v_body, driven, dt, speeds, pushes)
+    _drive_k(state, group, robots, v_body, driven, dt, twists, speeds, pushes)
     if state.shape[0] > n:
         _carry_k(state, group, relative, robots, v_body, driven, reaches, inverse, dt, speeds, pushes)
         for i in range(n):

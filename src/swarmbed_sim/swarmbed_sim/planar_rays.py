@@ -184,6 +184,40 @@ def _see_disc_k(
 
 
 @kernel
+def _see_ahead_k(
+    place: int,
+    x: float,
+    y: float,
+    c: float,
+    s: float,
+    reach: float,
+    widest: float,
+    frame: FloatArray,
+    starts: IntArray,
+    ordered: FloatArray,
+    rays: FloatArray,
+    axes: FloatArray,
+    mount_radius: float,
+    out: FloatArray,
+) -> None:
+    """Lower what the only ray of a ring sees to the discs within its reach: most are aside of it."""
+    columns, rows, size = int(frame[3]), int(frame[4]), frame[2]
+    ax, ay = c * axes[0, 0] - s * axes[1, 0], s * axes[0, 0] + c * axes[1, 0]
+    end_x, end_y = x + reach * ax, y + reach * ay
+    left = max(int((min(x, end_x) - widest - frame[0]) / size), 0)
+    right = min(int((max(x, end_x) + widest - frame[0]) / size), columns - 1)
+    bottom = max(int((min(y, end_y) - widest - frame[1]) / size), 0)
+    top = min(int((max(y, end_y) + widest - frame[1]) / size), rows - 1)
+    for row in range(bottom, top + 1):
+        for k in range(starts[row * columns + left], starts[row * columns + right + 1]):
+            dx, dy, radius = ordered[0, k] - x, ordered[1, k] - y, ordered[2, k]
+            if abs(ax * dy - ay * dx) > radius or ax * dx + ay * dy < -radius or k == place:
+                continue
+            local_x, local_y = c * dx + s * dy, c * dy - s * dx
+            _see_disc_k(local_x, local_y, radius, 0, rays, axes, 1, mount_radius, out)
+
+
+@kernel
 def _candidates_k(
     place: int,
     x: float,
@@ -382,7 +416,14 @@ def cast_all_k(
         for sensor in range(sensors):
             seen[sensor] = math.inf
         reach = range_max + mount_radius + widest
-        count = _candidates_k(place, x, y, reach, frame, starts, ordered, scratch)
+        if rays.shape[0] == 1:
+            count = 0
+            c, s = math.cos(poses[robot, 2]), math.sin(poses[robot, 2])
+            _see_ahead_k(
+                place, x, y, c, s, reach, widest, frame, starts, ordered, rays, axes, mount_radius, seen
+            )
+        else:
+            count = _candidates_k(place, x, y, reach, frame, starts, ordered, scratch)
         static = static_cell_k(grid, x, y)
         walls = static >= 0 and static_starts[static + 1] > static_starts[static]
         if count == 0 and not walls:

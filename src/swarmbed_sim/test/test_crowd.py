@@ -427,3 +427,26 @@ def test_a_position_errs_as_the_file_says_and_repeats():
     errors = positions()
     assert errors.std() == pytest.approx(0.2, rel=0.15)
     assert np.array_equal(errors, positions())
+
+
+@pytest.mark.parametrize("name", ["tof", "proximity"])
+def test_a_ring_with_one_ray_sees_what_it_does_alone(name):
+    robots = [
+        {
+            "kind": "epuck2",
+            "count": 80,
+            "crowd": {"senses": [name]},
+            "place": {"area": {"x_min": -0.5, "x_max": 0.5, "y_min": -0.5, "y_max": 0.5}, "gap": 0.0},
+        }
+    ]
+    world = crowd_of(arena="dots_arena", robots=robots, noise=False)
+    physics, crowd = world.physics, world.crowd()
+    ring = crowd.rings[0].ring
+    discs = np.column_stack([physics.poses[:, :2], np.full(80, 0.035)])
+    out = np.zeros(ring.count)
+    seen = crowd.senses().ranges
+    for i, pose in enumerate(physics.poses):
+        angles = np.array(ring.angles)
+        cast_ring_k(pose, angles, ring.mount_radius, 0.0, 1, physics.segments, discs, i, ring.range_max, out)
+        assert seen[i] == pytest.approx(out, abs=1e-9)
+    assert np.isfinite(seen).mean() > 0.2

@@ -1,0 +1,85 @@
+"""Plain Python for each robot: every program sees its own row and commands its own robot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from swarmbed_behaviours.each import EachRobot
+from swarmbed_core.config import Part
+from swarmbed_core.epuck2 import Blobs, Readings
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.spec import RobotSpec
+
+
+class Speed(Part):
+    speed: float = 0.1
+
+
+class Curious(EachRobot):
+    Parameters = Speed
+
+    def __init__(self, spec, parameters, rng):
+        super().__init__(spec, parameters, rng)
+        self.seen = []
+        self.chance = rng.random()
+
+    def step(self, senses):
+        self.seen.append(senses)
+        if senses.leds is not None:
+            senses.leds[0] = (255, 0, 0)
+        return self.parameters.speed, senses.heading
+
+
+@dataclass
+class Told:
+    time: float = 0.5
+    ranges: np.ndarray = field(default_factory=lambda: np.array([[0.1, np.inf], [0.2, 0.3]]))
+    angles: np.ndarray = field(default_factory=lambda: np.array([0.0, 1.0]))
+    headings: np.ndarray = field(default_factory=lambda: np.array([1.0, 2.0]))
+    zones: np.ndarray = field(default_factory=lambda: np.zeros(2))
+    twists: np.ndarray = field(default_factory=lambda: np.array([[0.1, 0, 0], [0.2, 0, 0]]))
+    epuck2: Readings | None = None
+
+
+def test_each_sees_its_own_and_drives_itself():
+    program = Curious.crowd(RobotSpec.load("epuck2"), Speed(speed=0.07), 2, np.random.default_rng(1))
+    v_body = np.full((2, 3), 9.0)
+    program.tick(Told(), v_body)
+    assert v_body.tolist() == [[0.07, 0.0, 1.0], [0.07, 0.0, 2.0]]
+    first, second = (one.seen[0] for one in program.programs)
+    assert (first.ranges, second.ranges) == ([0.1, np.inf], [0.2, 0.3])
+    assert first.angles == [0.0, 1.0]
+    assert second.twist == [0.2, 0, 0]
+    assert first.time == 0.5
+    assert first.proximity is None
+    assert program.programs[0].chance != program.programs[1].chance
+
+
+def test_readings_come_as_plain_numbers_and_lights_can_be_switched():
+    own = Readings(
+        np.zeros((2, 10, 3), dtype=np.uint8),
+        proximity=np.array([[1, 2], [3, 4]]),
+        tof=np.array([20, 2000]),
+        battery=np.array([0.5, 1.0]),
+        camera=Blobs(
+            np.array([0, 0, 2]),
+            np.array([[1.0, 2.0], [3.0, 4.0]]),
+            np.array([[9, 8, 7], [1, 1, 1]], np.uint8),
+        ),
+    )
+    program = Curious.crowd(RobotSpec.load("epuck2"), Speed(), 2, np.random.default_rng(1))
+    program.tick(Told(epuck2=own), np.zeros((2, 3)))
+    first, second = (one.seen[0] for one in program.programs)
+    assert (first.proximity, first.tof, first.battery, first.camera) == ([1, 2], 20, 0.5, [])
+    assert second.camera == [(1.0, 2.0, (9, 8, 7)), (3.0, 4.0, (1, 1, 1))]
+    assert second.light is None
+    assert own.leds[:, 0].tolist() == [[255, 0, 0], [255, 0, 0]]
+
+
+def test_it_is_for_crowds():
+    with pytest.raises(ConfigError, match="crowd: true"):
+        Curious(None, Speed(), np.random.default_rng(1)).tick()
+    with pytest.raises(NotImplementedError):
+        EachRobot(None, Speed(), np.random.default_rng(1)).step(None)
