@@ -39,8 +39,8 @@ AGAIN = 600.0
 """Seconds before the same two may talk again (4)."""
 SILENCE = 900.0
 """Seconds at the start in which nobody talks (4)."""
-PIECE = 100
-"""Places of a route in one message: it has 1,024 bytes."""
+PIECE = 60
+"""Places of a route in one message: it has 1,024 bytes, and a place is two numbers of eight."""
 FAREWELLS = 3
 """Times that END is said again before a talk is left, in case it gets lost."""
 
@@ -225,6 +225,9 @@ class Handshake:
             self._give_up(now)
         elif self._talk is not None:
             outcome = self._go_on(self._talk, out, now)
+        if self._talk is not None and self.moves is not None:
+            # For whoever has to get past: nobody else shall answer.
+            out.append(Message(Kind.WAIT, BROADCAST, self.me, self._talk.partner, moves=self.moves))
         if self.doing is not Doing.TALKS:
             out.append(self._say(Kind.WAIT, moves=self.moves))
         return out, outcome
@@ -249,7 +252,7 @@ class Handshake:
             return
         if self.doing is Doing.LISTENS and message.sender == self._partner:
             self._begin(message.sender, message.talk, route, now)
-        elif self.doing is Doing.FREE and self.may_talk(message.sender, knows=True, now=now):
+        elif self.doing is Doing.FREE and self.may_talk(message.sender, knows=message.knows, now=now):
             # It has not heard the other's WAIT, but its offer.
             self._partner, self._since = message.sender, now
             self.counts.begun += 1

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 from swarmbed_core.config import Part
-from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.errors import ConfigError
 
 from swarmbed_behaviours.handshake import AGAIN, SILENCE, Doing, Handshake, Kind, Message
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 Place = tuple[float, float]
 
-TICK: Final = 1.0 / TICK_RATE
 SEES: Final = 4.0
 """Metres within which source and destination are seen (2.2)."""
 ARRIVED: Final = 1.0
@@ -101,6 +99,14 @@ class TransportParameters(Part):
     vision: Annotated[float, Field(gt=0, le=50)] = 6.0
     silence: Annotated[float, Field(ge=0)] = SILENCE
     again: Annotated[float, Field(ge=0)] = AGAIN
+
+    @model_validator(mode="after")
+    def _there_is_a_way(self) -> TransportParameters:
+        away = math.dist(self.source, self.destination)
+        if away < 4 * ARRIVED:
+            message = f"source and destination are {away:g} m apart: at least {4 * ARRIVED:g} m are right"
+            raise ValueError(message)
+        return self
 
 
 @dataclass(frozen=True)
@@ -165,7 +171,7 @@ class Carrier:
         doing: what it does: `explore`, `to source`, `to destination`.
         route: the way from source to destination; of no places before it has one.
         got: how it came by its first route: `found` or `given`.
-        talks: when its talks ended well.
+        talks: when its talks ended well, of those with robots of greater numbers, so that each counts once.
         handshake: how it talks.
     """
 
@@ -200,7 +206,9 @@ class Carrier:
         self._moves: list[tuple[str, float]] = []
         # Of the move that is being made: where it ends, where it began, and when it is given up.
         self._goal, self._from, self._until = 0.0, (0.0, 0.0), 0.0
+        # The way round something, the place of the route where it began, and the side that it takes.
         self._detour: Trail | None = None
+        self._left = 0
         self._side = 0.0
         self._heard: dict[int, tuple[float, tuple[float, float, float, float] | None]] = {}
         self._now = 0.0
@@ -240,7 +248,8 @@ class Carrier:
             self.handshake.moves = (*place, going * math.cos(heading), going * math.sin(heading))
         out, outcome = self.handshake.tick(now)
         if outcome is not None:
-            self.talks.append(now)
+            if self.handshake.me < outcome.partner:
+                self.talks.append(now)
             self._take(outcome.route)
         if self.handshake.doing is not Doing.FREE and "driving" not in rules:
             self._anchor = (now, place)
@@ -257,17 +266,20 @@ class Carrier:
             return
         if not self.knows:
             self._adopt(route, "given")
-            self._index = nearest_index(route, np.array(self._place))
+            self._index = nearest_index(self.route, np.array(self._place))
             self.doing = "to source"
         elif self._parameters.mode == "full":
+            self._drop_detour()
             self._take_up(shared(self.route, route))
 
     def _adopt(self, route: FloatArray, got: str) -> None:
         self.route, self.got = respaced(route), got
         self.handshake.knows = True
-        self._target = None
         self._moves.clear()
-        self._detour = None
+        self._drop_detour()
+
+    def _drop_detour(self) -> None:
+        self._detour, self._side, self._target = None, 0.0, None
 
     # Where to go
 
@@ -282,7 +294,7 @@ class Carrier:
     def _back_off(self) -> tuple[float, float]:
         """Get away from something that no sonar sees, and remember it if it is no robot."""
         x, y = self._place
-        if not self._robot_near():
+        if self._speed > 0.0 and not self._robot_near():
             away = self._eyes.radius
             self._bumps.append((x + away * math.cos(self._heading), y + away * math.sin(self._heading)))
         side = 1.0 if self._rng.random() < 0.5 else -1.0
@@ -326,7 +338,7 @@ class Carrier:
         """Turn round at one end of the route."""
         self.doing = then
         self._index = len(self.route) - 1 if then == "to source" else 0
-        self._detour = None
+        self._drop_detour()
         return self._follow()
 
     def _follow(self) -> tuple[float, float]:
@@ -349,8 +361,8 @@ class Carrier:
                 return self._towards(target)
             if self._robot_near():
                 return self._let_pass()
-            self._detour = Trail(self._place)
-            self._side = 0.0
+            self._detour, self._left = Trail(self._place), self._index
+            self._side, self._target = 0.0, None
         return self._go_round(self._detour, step)
 
     def _on_lane(self, step: int) -> Place:
@@ -531,12 +543,12 @@ class Carrier:
 
     def _end_detour(self, detour: Trail, k: int) -> None:
         """Put the way round into the route, in place of what was blocked, up to a place of it."""
-        self._target, self._side, self._detour = None, 0.0, None
+        self._drop_detour()
         way = detour.ended(self._place)
         if self.doing == "to destination":
-            made = np.vstack([self.route[: self._index], way, self.route[k:]])
+            made = np.vstack([self.route[: self._left], way, self.route[k:]])
         else:
-            made = np.vstack([self.route[: k + 1], way[::-1], self.route[self._index + 1 :]])
+            made = np.vstack([self.route[: k + 1], way[::-1], self.route[self._left + 1 :]])
         made[0], made[-1] = self.route[0], self.route[-1]
         self._take_up(made)
 
@@ -570,7 +582,7 @@ class Carrier:
             kind, amount = self._moves[0]
             if kind == "turn":
                 off = turn_of(self._goal - self._heading)
-                if abs(off) > 0.08:
+                if abs(off) > 0.08 and self._now < self._until:
                     return 0.0, STEER * off
             else:
                 ahead = amount > 0.0
@@ -583,7 +595,7 @@ class Carrier:
         return 0.0, 0.0
 
     def _is_stuck(self) -> bool:
-        """Return whether it has driven for a while and is still where it was."""
+        """Return whether it is still where it was a while ago, and it did not stand because of a talk."""
         since, place = self._anchor
         if math.dist(self._place, place) > STILL:
             self._anchor = (self._now, self._place)
@@ -634,14 +646,18 @@ class TransportCrowd:
             for k, seed in enumerate(rng.bit_generator.seed_seq.spawn(count))  # type: ignore[attr-defined]
         ]
         self.doing = ["explore"] * count
+        self._sensors = spec.ranges[0].count
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
         """Let each robot do its tick."""
         now, post = senses.time, senses.air.post
+        if senses.ranges.shape[1] < self._sensors:
+            text = (
+                f"controller transport: robots need all {self._sensors} distance sensors of their first ring"
+            )
+            raise ConfigError(text)
         ranges, headings = senses.ranges.tolist(), senses.headings.tolist()
         for k, (carrier, (x, y)) in enumerate(zip(self.carriers, senses.positions.tolist(), strict=True)):
-            if k == 0 and now == 0.0:
-                continue
             speed, rate, out = carrier.tick(now, (x, y), headings[k], ranges[k], post.take(k))
             v_body[k] = speed, 0.0, rate
             for message in out:

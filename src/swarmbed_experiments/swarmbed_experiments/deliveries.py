@@ -14,6 +14,7 @@ from pydantic import Field
 from swarmbed_core.config import Part
 from swarmbed_core.spec import Positive
 
+from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Judgement, Stand
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ class Ledger:
 
     def tick(self, look: Look) -> None:
         """Look who is where."""
-        knows = np.array([doing != "explore" for doing in look.doing], dtype=np.bool_)
+        if len(look.doing) != len(self.items):
+            message = "deliveries: the controller does not say what each robot is doing, `explore` or else"
+            raise RunError(message)
+        knows = np.array([doing not in {"explore", "dead"} for doing in look.doing], dtype=np.bool_)
         self.knew += [look.time] * int((knows & ~self.knows).sum())
         self.knows |= knows
         parameters = self._parameters
@@ -85,8 +89,6 @@ class Deliveries:
     def __init__(self, parameters: DeliveriesParameters, setting: Setting) -> None:
         """Begin."""
         self._ledger = Ledger(parameters, len(setting.scene.robots))
-        self._standing = 0.0
-        self._ticks = 0
         self._slow: list[float] = []
         self._jam: tuple[float, float, list[list[float]]] = (-1.0, 0.0, [])
         self._slow_now = np.zeros(len(setting.scene.robots))

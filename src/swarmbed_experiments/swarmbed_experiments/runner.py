@@ -438,8 +438,17 @@ class Run:
                 raise RunError(message)
             doing.append(said)
         if self._crowd is not None:
-            doing = list(getattr(self._crowd[1], "doing", ()))
+            doing = self._crowd_doing(self._crowd[1], dead)
         return Look(world.time, world.truth(), world.carriers(), world.contacts(), doing)
+
+    def _crowd_doing(self, program: CrowdProgram, dead: set[str]) -> list[str]:
+        """Return what the robots of a crowd do, if their program says."""
+        said = list(getattr(program, "doing", ()))
+        names = [placement.name for placement in self.scene.robots]
+        if said and (len(said) != len(names) or not all(isinstance(word, str) for word in said)):
+            message = f"controller {self.scenario.controller.name}: `doing` has to be a word for each robot"
+            raise RunError(message)
+        return ["dead" if name in dead else word for name, word in zip(names, said, strict=False)]
 
     def _collect(self, look: Look) -> None:
         """Keep what belongs into track and time series, when it is time."""

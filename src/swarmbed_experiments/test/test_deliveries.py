@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from swarmbed_core.config import check
 from swarmbed_experiments.deliveries import Delivered, Deliveries
+from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Look, Stand
 
 ENDS = {"source": (0.0, 0.0), "destination": (10.0, 0.0)}
@@ -52,6 +53,12 @@ def test_who_explores_carries_nothing(stage):
     part = make(Deliveries, stage)
     go(part.tick, [(time, x, "explore") for time, x, _ in TRIP])
     assert part.metrics()["items"] == 0
+
+
+def test_who_does_not_say_what_it_does_cannot_be_measured(stage):
+    part = make(Deliveries, stage)
+    with pytest.raises(RunError, match="does not say what each robot is doing"):
+        part.tick(Look(0.1, np.zeros((2, 6)), None, (), ()))
 
 
 def test_robots_that_stand_are_a_jam_and_those_that_explore_are_none(stage):

@@ -295,7 +295,7 @@ def fake_transport(cell):
         "items_by_robot": rng.integers(0, 13, 15).tolist(),
         "items_when": np.sort(rng.uniform(900, 2400, 100)).tolist(),
         "with_route_when": [300.0, 900.0],
-        "talks": [] if "none" in cell.name else [1000.0, 1000.0, 1300.0, 1300.0],
+        "talks": [] if "none" in cell.name else [1000.0, 1300.0],
         "routes": [route, []],
         "slow_robots": [0.0, 2.0, 3.0],
         "jam_poses": [[0.0, 0.0, 1.0], [1.0, 2.0, 0.0]],

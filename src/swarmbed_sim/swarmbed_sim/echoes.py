@@ -36,7 +36,6 @@ def echo_k(
     first: int,
     last: int,
     discs: FloatArray,
-    own: int,
     near: IntArray,
     near_count: int,
     range_max: float,
@@ -55,8 +54,7 @@ def echo_k(
         first: see `items`.
         last: see `items`.
         discs: rows of x, y, radius.
-        own: row of the disc that it starts in, which it does not meet.
-        near: rows of discs that are near, so many as `near_count`.
+        near: rows of discs that are near, so many as `near_count`, without the one that it starts in.
         near_count: see `near`.
         range_max: how far it goes.
     """
@@ -67,8 +65,6 @@ def echo_k(
         i = near[n] if is_disc else items[first + n - near_count]
         if is_disc or i >= segments.shape[0]:
             if is_disc:
-                if i == own:
-                    continue
                 to_x, to_y, radius = discs[i, 0] - x, discs[i, 1] - y, discs[i, 2]
             else:
                 j = i - segments.shape[0]
@@ -160,7 +156,7 @@ def echo_all_k(
                     nearest,
                     echo_k(
                         face_x, face_y, dx, dy, least_cosine, segments, pillars, static_items, first, last,
-                        discs, robot, near, count, range_max,
+                        discs, near, count, range_max,
                     ),
                 )  # fmt: skip
             out[robot, sensor] = nearest

@@ -2,7 +2,7 @@
 
 What one sends arrives when the world has made its next step at all that are within reach and tuned to the
 sender's channel, but for what is lost. A receiver keeps a number of messages until its program takes them;
-then the oldest go.
+then the oldest go. How large messages are and how often they come is the program's to heed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ QUEUE = 64
 
 @kernel
 def within_k(poses: FloatArray, alive: BoolArray, reach: float, pairs: BoolArray) -> None:
-    """Write which robots are within reach of each other."""
+    """Write which robots are within reach of each other; none with a reach below 0, which is no radio."""
     for i in range(poses.shape[0]):
         for j in range(i):
             dx, dy = poses[i, 0] - poses[j, 0], poses[i, 1] - poses[j, 1]
-            near = alive[i] and alive[j] and dx * dx + dy * dy <= reach * reach
+            near = reach >= 0.0 and alive[i] and alive[j] and dx * dx + dy * dy <= reach * reach
             pairs[i, j] = pairs[j, i] = near
 
 

@@ -72,3 +72,10 @@ def test_losses_are_as_many_as_asked_for_and_repeat():
     assert counts[0] == counts[1]
     assert counts[0]["lost"] + counts[0]["heard"] == 2000
     assert counts[0]["lost"] == pytest.approx(600, abs=100)
+
+
+def test_without_a_radio_nobody_hears():
+    post = Post(2)
+    post.send(0, "x", 0)
+    deliver(post, [(0.0, 0.0), (0.3, 0.0)], reach=-1.0)
+    assert post.take(1) == []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import write_json
 from swarmbed_experiments.plots import GREY, INK, PALETTE, save
 from swarmbed_experiments.scenarios import load_scenario, make_plan
@@ -92,7 +93,6 @@ def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> li
             "talks",
             "routes exchanged (the paper's figure 13)",
             "talks up to then",
-            share=0.5,
         ),
         "times.png": lambda file: _times(file, found),
     }
@@ -112,12 +112,25 @@ def uneven(found: Found) -> FloatArray:
     return np.array([row.std() / max(row.mean(), 1e-9) for row in found.series("items_by_robot")])
 
 
+def _first(found: Found) -> dict[str, Any]:
+    """Return the first run that came to an end.
+
+    Raises:
+        RunError: none did.
+    """
+    for row in found.rows:
+        if "routes" in row:
+            return row
+    message = f"{found.cell.name}: no run came to an end; `swarmbed run {SCENARIO}` tells why"
+    raise RunError(message)
+
+
 def _row(name: str, found: Found) -> dict[str, Any]:
     times = minutes(found)
     lengths = [
         float(np.hypot(*np.diff(np.array(route), axis=0).T).sum())
         for row in found.rows
-        for route in json.loads(row["routes"])
+        for route in json.loads(row.get("routes", "[]"))
         if route
     ]
     return {
@@ -131,8 +144,7 @@ def _row(name: str, found: Found) -> dict[str, Any]:
         "routes_found": found.mean("routes_found"),
         "routes_given": found.mean("routes_given"),
         "route_metres": float(np.mean(lengths)) if lengths else math.nan,
-        # Both sides of a talk count it.
-        "talks": float(np.mean([len(row) / 2 for row in found.series("talks")] or [0.0])),
+        "talks": float(np.mean([len(row) for row in found.series("talks")] or [0])),
         "talk_seconds": found.mean("talk_seconds"),
         "uneven": float(uneven(found).mean()) if found.rows else math.nan,
         "jam_robots": found.mean("jam_robots"),
@@ -156,7 +168,7 @@ def _routes(file: Path, ways: Results, scene: Scene) -> None:
     figure = Figure(figsize=(10.0, 10.6), layout="constrained")
     for axes, (way, found) in zip(figure.subplots(2, 2).flat, ways.items(), strict=True):
         _ground(axes, scene)
-        row = found.rows[0]
+        row = _first(found)
         for k, route in enumerate(json.loads(row["routes"])):
             if route:
                 axes.plot(*np.array(route).T, color=PALETTE[k % len(PALETTE)], linewidth=1.2)
@@ -176,15 +188,13 @@ def _work(file: Path, ways: Results) -> None:
             axes.bar(places, rows.mean(axis=0), 0.19, color=COLOURS[way], label=label)
 
 
-def _course(file: Path, ways: Results, metric: str, title: str, y: str, *, share: float = 1.0) -> None:
+def _course(file: Path, ways: Results, metric: str, title: str, y: str) -> None:
     """Draw how many times something has happened up to each minute: the mean of all runs, and their range."""
     with chart(file, f"{title}: means and ranges of all runs", x="simulated time, min", y=y) as axes:
         for way, found in ways.items():
             end = float(minutes(found).max()) if len(minutes(found)) else 120.0
             at = np.arange(0.0, end + 0.5, 0.5)
-            counts = share * np.array(
-                [np.searchsorted(np.sort(row), 60.0 * at) for row in found.series(metric)]
-            )
+            counts = np.array([np.searchsorted(np.sort(row), 60.0 * at) for row in found.series(metric)])
             axes.plot(at, counts.mean(axis=0), color=COLOURS[way], label=way)
             axes.fill_between(
                 at, counts.min(axis=0), counts.max(axis=0), color=COLOURS[way], alpha=0.15, lw=0
@@ -196,7 +206,7 @@ def _jam(file: Path, ways: Results, scene: Scene) -> None:
     """Draw the worst jam of the first run of `full`, and how many robots stand over time."""
     figure = Figure(figsize=(11.0, 5.0), layout="constrained")
     left, right = figure.subplots(1, 2)
-    row = ways["full"].rows[0]
+    row = _first(ways["full"])
     _ground(left, scene)
     for x, y, yaw in json.loads(row["jam_poses"]):
         left.plot(x, y, "o", color=PALETTE[3], markersize=7)
