@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import RobotSpec
 
 Place = tuple[float, float]
+Return = tuple[float, float, float]
+"""What a sonar sees: direction in the robot's frame, metres from its middle, how unsure the direction is."""
 
 SEES: Final = 4.0
 """Metres within which source and destination are seen (2.2)."""
@@ -198,6 +200,7 @@ class Carrier:
             both=parameters.mode == "full",
         )
         self._parameters = parameters
+        self._swerves = "swerve" in parameters.traffic
         self._eyes = eyes
         self._rng = rng
         self._trail = Trail(parameters.source)
@@ -216,7 +219,7 @@ class Carrier:
         self._place = (0.0, 0.0)
         self._heading = 0.0
         self._ranges: Sequence[float] = ()
-        self._seen: list[tuple[float, float, float]] | None = None
+        self._seen: list[Return] | None = None
         self._bumps: list[Place] = []
         self._anchor: tuple[float, Place] = (0.0, (math.inf, math.inf))
 
@@ -243,7 +246,7 @@ class Carrier:
                 self._heard[message.sender] = now, message.moves
             self.handshake.hear(message, self.route if self.knows else None, now)
         rules = self._parameters.traffic
-        if "swerve" in rules:
+        if self._swerves:
             going = self._speed
             self.handshake.moves = (*place, going * math.cos(heading), going * math.sin(heading))
         out, outcome = self.handshake.tick(now)
@@ -294,12 +297,19 @@ class Carrier:
     def _back_off(self) -> tuple[float, float]:
         """Get away from something that no sonar sees, and remember it if it is no robot."""
         x, y = self._place
-        if self._speed > 0.0 and not self._robot_near():
+        if self._speed > 0.0 and not self._is_touched():
             away = self._eyes.radius
             self._bumps.append((x + away * math.cos(self._heading), y + away * math.sin(self._heading)))
         side = 1.0 if self._rng.random() < 0.5 else -1.0
         self._begin(("go", -0.3), ("turn", side * (0.6 + 0.9 * self._rng.random())), ("go", PAST))
         return self._manoeuvre()
+
+    def _is_touched(self) -> bool:
+        """Return whether it may be a robot that holds it up."""
+        if not self._swerves:
+            return self._robot_near()
+        close = 2.0 * self._eyes.radius + 0.2
+        return any(math.hypot(dx, dy) < close for dx, dy, _, _ in self._others())
 
     def _explore(self) -> tuple[float, float]:
         """Look for the destination (algorithms 1 and 2)."""
@@ -317,10 +327,10 @@ class Carrier:
         target = self._target
         if self._in_the_way(target):
             self._target = None
-            if self._robot_near():
+            if self._robot_near() and not self._swerves:
                 return self._let_pass()
             return 0.0, 0.0
-        return self._towards(target)
+        return self._go(target)
 
     def _new_location(self) -> Place:
         """Return a place to explore, near the heading, or ever farther from it (algorithm 2)."""
@@ -353,23 +363,22 @@ class Carrier:
             self._index += step
         if self._index != before and self._detour is None:
             self._smooth(outward=outward)
-        target = self._on_lane(step)
+        target = self._to_next(step)
         if self._detour is None:
-            if "swerve" in self._parameters.traffic and self._robot_near():
-                return self._swerve(target)
             if not self._in_the_way(target):
-                return self._towards(target)
-            if self._robot_near():
+                return self._go(target)
+            if self._robot_near() and not self._swerves:
                 return self._let_pass()
             self._detour, self._left = Trail(self._place), self._index
             self._side, self._target = 0.0, None
         return self._go_round(self._detour, step)
 
-    def _on_lane(self, step: int) -> Place:
-        """Return where to go next: a place of the route, or to its right."""
-        x, y = self.route[self._index].tolist()
+    def _to_next(self, step: int) -> Place:
+        """Return the next place of the route; with `lanes`, to its right if somebody is near."""
+        x, y = float(self.route[self._index, 0]), float(self.route[self._index, 1])
         came = self._index - step
-        if "lanes" not in self._parameters.traffic or not 0 <= came < len(self.route):
+        keeps = "lanes" in self._parameters.traffic and self._robot_near()
+        if not keeps or not 0 <= came < len(self.route):
             return x, y
         dx, dy = x - float(self.route[came, 0]), y - float(self.route[came, 1])
         size = math.hypot(dx, dy)
@@ -383,25 +392,28 @@ class Carrier:
                 return beside
         return x, y
 
-    def _swerve(self, target: Place) -> tuple[float, float]:
-        """Go towards a place among the robots that have told where they are."""
+    def _others(self) -> list[tuple[float, float, float, float]]:
+        """Return where the robots are from here that have told so just now, and how they move."""
         x, y = self._place
-        others = [
+        return [
             (moves[0] - x, moves[1] - y, moves[2], moves[3])
             for when, moves in self._heard.values()
             if moves is not None and self._now - when < RECENT
         ]
-        # What the sonars see of these robots is no thing.
-        near = 1.6 * self._eyes.radius
-        things = []
-        for angle, away, unsure in self._returns():
-            direction = self._heading + angle
-            at_x, at_y = away * math.cos(direction), away * math.sin(direction)
-            if not any(math.hypot(at_x - dx, at_y - dy) < near for dx, dy, _, _ in others):
-                things.append((direction, away, unsure))
+
+    def _go(self, target: Place) -> tuple[float, float]:
+        """Go towards a place, among others if some are near and the rules say how."""
+        if self._swerves and self._robot_near():
+            return self._swerve(target)
+        return self._towards(target)
+
+    def _swerve(self, target: Place) -> tuple[float, float]:
+        """Go towards a place among the robots that have told where they are."""
+        x, y = self._place
+        things = [(self._heading + angle, away, unsure) for angle, away, unsure in self._returns()]
         wanted = math.atan2(target[1] - y, target[0] - x)
         direction, speed = swerve(
-            wanted, self._heading, self._parameters.speed, others, things, self._eyes.radius
+            wanted, self._heading, self._parameters.speed, self._others(), things, self._eyes.radius
         )
         off = turn_of(direction - self._heading)
         return (speed * math.cos(off) if abs(off) < TURN_FIRST else 0.0), STEER * off
@@ -447,8 +459,8 @@ class Carrier:
 
     # What is in the way
 
-    def _returns(self) -> list[tuple[float, float, float]]:
-        """Return what is near: direction in the robot's frame, metres away, how unsure the direction is."""
+    def _returns(self) -> list[Return]:
+        """Return what is near, seen or remembered, without the robots that have told where they are."""
         if self._seen is None:
             eyes, (x, y) = self._eyes, self._place
             self._seen = [
@@ -456,11 +468,21 @@ class Carrier:
                 for sensor, angle in zip(eyes.sensors, eyes.angles, strict=True)
                 if self._ranges[sensor] < eyes.reach
             ]
+            others = self._others() if self._swerves and self._seen else []
+            if others:
+                near = 1.6 * eyes.radius
+                self._seen = [item for item in self._seen if not self._is_one_of(others, item, near)]
             for at_x, at_y in self._bumps:
                 dx, dy = at_x - x, at_y - y
                 if dx * dx + dy * dy < 16.0:
                     self._seen.append((math.atan2(dy, dx) - self._heading, math.hypot(dx, dy), 0.0))
         return self._seen
+
+    def _is_one_of(self, others: Sequence[tuple[float, ...]], seen: Return, near: float) -> bool:
+        """Return whether what a sonar sees is one of these robots."""
+        at_x = seen[1] * math.cos(self._heading + seen[0])
+        at_y = seen[1] * math.sin(self._heading + seen[0])
+        return any(math.hypot(at_x - other[0], at_y - other[1]) < near for other in others)
 
     def _clear(self, direction: float) -> float:
         """Return how many metres the robot may go in a direction, as far as it knows."""
@@ -515,15 +537,15 @@ class Carrier:
             if self._sees_free(self.route[k]):
                 place = float(self.route[k, 0]), float(self.route[k, 1])
                 self._end_detour(detour, k)
-                return self._towards(place)
+                return self._go(place)
         goal = self.route[farther[-1]]
         wanted = math.atan2(float(goal[1]) - y, float(goal[0]) - x)
         if abs(turn_of(wanted - self._heading)) > FRONT and not self._side:
             return self._turn_to(wanted)
         if self._target is not None and math.dist(self._place, self._target) > 0.2:
             if not self._in_the_way(self._target):
-                return self._towards(self._target)
-            if self._robot_near():
+                return self._go(self._target)
+            if self._robot_near() and not self._swerves:
                 self._target = None
                 return self._let_pass()
         self._target = None
@@ -537,7 +559,7 @@ class Carrier:
                 if self._clear(direction) > STRIDE:
                     self._side = side
                     self._target = (x + STRIDE * math.cos(direction), y + STRIDE * math.sin(direction))
-                    return self._towards(self._target)
+                    return self._go(self._target)
         self._side = -self._side
         return self._turn_to(self._heading + 1.0)
 

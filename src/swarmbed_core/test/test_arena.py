@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from swarmbed_core.arena import Arena
+from swarmbed_core.arena import Arena, Floor, Patch
 from swarmbed_core.config import names
 from swarmbed_core.errors import ConfigError
 
@@ -52,3 +52,19 @@ def test_a_wrong_file_is_told_with_its_field(tmp_path, text, message):
 def test_an_unknown_arena_lists_those_there_are():
     with pytest.raises(ConfigError, match="dots_arena"):
         Arena.load("nowhere")
+
+
+def test_a_floor_is_white_but_for_its_patches():
+    assert Arena.load("empty").floor.grey == 1.0
+    assert not len(Arena.load("empty").floor.rows())
+    disc = {"grey": 0.2, "pose": (1, 2, 0), "radius": 0.1}
+    box = {"grey": 0.4, "pose": (0, 0, np.pi / 2), "size": (0.4, 0.2)}
+    floor = Floor.model_validate({"grey": 0.9, "patches": [disc, box]})
+    assert floor.rows()[0].tolist() == [1, 2, 1, 0, 0, 0, 0.1, 0.2]
+    assert floor.rows()[1] == pytest.approx([0, 0, 0, 1, 0.2, 0.1, 0, 0.4])
+
+
+@pytest.mark.parametrize("shape", [{}, {"size": (1, 1), "radius": 0.5}])
+def test_a_patch_has_one_shape(shape):
+    with pytest.raises(ValueError, match="size, for a rectangle, or a radius"):
+        Patch(grey=0.5, **shape)

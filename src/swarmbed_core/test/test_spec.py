@@ -214,3 +214,31 @@ def test_everything_else_may_be_missing() -> None:
 def test_an_unknown_kind_lists_the_known() -> None:
     with pytest.raises(ConfigError, match=r"'dalek'.*dots"):
         RobotSpec.load("dalek")
+
+
+def test_the_epuck2_has_what_tables_1_to_3_say() -> None:
+    spec = RobotSpec.load("epuck2")
+    assert spec.leds is not None
+    assert spec.ground is not None
+    assert spec.leds.count == len(spec.leds.places) == 10
+    for k, (x, y, _) in enumerate(spec.leds.places[:8]):
+        # Clockwise, as the sensors are numbered.
+        assert math.degrees(math.atan2(-y, x)) % 360 == pytest.approx(45 * k, abs=0.1)
+    assert spec.leds.colours == ("red", "rgb") * 4 + ("red", "green")
+    assert len(spec.ground.places) == 3
+    angles = [round(-math.degrees(angle)) % 360 for angle in spec.ranges[0].angles]
+    assert angles == [15, 50, 90, 150, 210, 270, 310, 345]
+    assert (spec.cameras[0].width, spec.cameras[0].height, spec.cameras[0].range_max) == (160, 120, 1.0)
+    assert math.degrees(spec.cameras[0].horizontal_fov) == pytest.approx(30)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("light", {"ring": "nowhere"}, "there is no 'nowhere' among ranges"),
+        ("leds", {"count": 2, "places": [(0, 0, 0)], "colours": ["red"]}, "one for each of the 2 lights"),
+    ],
+)
+def test_lights_and_their_sensors_fit(path: str, value: object, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        check(with_field(path, value), RobotSpec, "robot.yaml")

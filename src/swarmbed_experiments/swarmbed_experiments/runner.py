@@ -50,14 +50,16 @@ ROW_PERIOD = 0.5
 SUMMARY = frozenset({"scenario", "world", "controller", "seed", "verdict", "sim_seconds", "metrics"})
 """What a summary at least has."""
 FEW = 100
-"""Robots that are tracked at every tick; of more, the track has one pose a second."""
+"""Robots that are tracked at every tick; of more, the track has one pose a second ..."""
+POSES = 1_000_000
+"""... and of long runs with more poses than these."""
 
 Verdict = Literal["accepted", "rejected", "failed", "interrupted"]
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """Where everything was: T samples of R robots and C carriers, at 10 Hz (1 Hz for more than 100 robots).
+    """Where everything was: T samples of R robots and C carriers, at 10 Hz or, if they were too many, 1 Hz.
 
     Attributes:
         robots: names, in the order of the columns of `poses` and `doing`.
@@ -136,10 +138,11 @@ class Track:
 class _Tracker:
     """Collects a track."""
 
-    def __init__(self, robots: Sequence[str], carriers: Sequence[str]) -> None:
+    def __init__(self, robots: Sequence[str], carriers: Sequence[str], seconds: float) -> None:
         self.robots = tuple(robots)
         self.carriers = tuple(carriers)
-        self.every = 1 if len(robots) <= FEW else round(TICK_RATE)
+        few = len(robots) <= FEW and len(robots) * seconds * TICK_RATE <= POSES
+        self.every = 1 if few else round(TICK_RATE)
         self._deeds: dict[str, int] = {}
         self._times: list[float] = []
         self._poses: list[FloatArray] = []
@@ -246,7 +249,8 @@ class Run:
             for made, parameters in plan.acceptors
         ]
         names = [placement.name for placement in plan.scene.robots]
-        self._tracker = _Tracker(names, [placement.name for placement in plan.scene.carriers])
+        carriers = [placement.name for placement in plan.scene.carriers]
+        self._tracker = _Tracker(names, carriers, scenario.time_limit)
         self._rows: list[dict[str, float]] = []
         self._steps = round(1.0 / (TICK_RATE * self.world.timestep))
         self._labels = [f"{name}: controller {scenario.controller.name}" for name in names]
@@ -472,6 +476,9 @@ class Run:
             self.now = f"acceptor {type(acceptor).__name__}"
             judgements.append(acceptor.judge(look, over=over))
         self.standing = judgements[0].reason
+        stands = [judgement.stand for judgement in judgements]
+        if not over and Stand.OPEN in stands and Stand.REJECTED not in stands:
+            return None
         for stand in (Stand.REJECTED, Stand.OPEN):
             reasons = [judgement.reason for judgement in judgements if judgement.stand is stand]
             if reasons and (over or stand is Stand.REJECTED):

@@ -188,8 +188,9 @@ def test_the_seed_is_that_of_the_controllers_too(scenario_data):
     assert turns[0] == turns[1] != turns[2]
 
 
-def test_of_many_robots_a_pose_a_second_is_kept(scenario_data, monkeypatch):
-    monkeypatch.setattr("swarmbed_experiments.runner.FEW", 1)
+@pytest.mark.parametrize("bound", ["FEW", "POSES"])
+def test_of_many_robots_or_poses_one_a_second_is_kept(scenario_data, monkeypatch, bound):
+    monkeypatch.setattr(f"swarmbed_experiments.runner.{bound}", 1)
     run = run_of(scenario_data)
     run.go()
     assert run.track.times == pytest.approx([1.0, 2.0])

@@ -426,7 +426,7 @@ def cast_all_k(
             count = _candidates_k(place, x, y, reach, frame, starts, ordered, scratch)
         static = static_cell_k(grid, x, y)
         walls = static >= 0 and static_starts[static + 1] > static_starts[static]
-        if count == 0 and not walls:
+        if count == 0 and not walls and rays.shape[0] > 1:
             continue
         c, s = math.cos(poses[robot, 2]), math.sin(poses[robot, 2])
         if count > 0:
