@@ -119,12 +119,14 @@ class CrowdOptions(Part):
     Attributes:
         step: seconds of a step of the world; the world's own if not given. A tenth of a second is a whole
             number of them.
+        rate: how often distance sensors measure at most, in Hz; as often as they do, if not given.
         senses: the ones that are on: distance sensors by their names, and what `readings` in the robot's file
             offers; all of them if not given.
         battery: the model by which batteries run down, of those that `readings` offers; none if not given.
     """
 
     step: Annotated[float, Field(ge=0.001, le=0.1)] | None = None
+    rate: Annotated[float, Field(gt=0, le=1000)] | None = None
     senses: tuple[str, ...] | None = None
     battery: str | None = None
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 from swarmbed_core.config import Part
+from swarmbed_core.errors import ConfigError
 from swarmbed_core.spec import Positive
 
 from swarmbed_experiments.errors import RunError
@@ -32,22 +33,29 @@ class DeliveriesParameters(Part):
     """Where items are, and where they go.
 
     Attributes:
-        source: where a robot takes one.
-        destination: where it leaves it.
+        source: where a robot takes one; the controller's, if not given.
+        destination: where it leaves it; the controller's, if not given.
         within: metres.
     """
 
-    source: tuple[float, float]
-    destination: tuple[float, float]
+    source: tuple[float, float] | None = None
+    destination: tuple[float, float] | None = None
     within: Positive = 1.2
 
 
 class Ledger:
     """Who has carried what."""
 
-    def __init__(self, parameters: DeliveriesParameters, count: int) -> None:
-        """Begin with nothing."""
-        self._parameters = parameters
+    def __init__(self, parameters: DeliveriesParameters, setting: Setting) -> None:
+        """Begin with nothing.
+
+        Raises:
+            ConfigError: nobody says where items are and where they go.
+        """
+        count = len(setting.scene.robots)
+        self._within2 = parameters.within**2
+        self._source = _place("source", parameters.source, setting)
+        self._destination = _place("destination", parameters.destination, setting)
         self.taken = np.full(count, math.nan)
         self.items = np.zeros(count, dtype=np.int64)
         self.trips: list[float] = []
@@ -64,21 +72,29 @@ class Ledger:
         knows = np.array([doing not in {"explore", "dead"} for doing in look.doing], dtype=np.bool_)
         self.knew += [look.time] * int((knows & ~self.knows).sum())
         self.knows |= knows
-        parameters = self._parameters
-        at_source = knows & self._at(look, parameters.source)
+        at_source = knows & self._at(look, self._source)
         for row in np.flatnonzero(at_source & np.isnan(self.taken)).tolist():
             self.taken[row] = look.time
             if math.isfinite(self._last[row]):
                 self.trips.append(look.time - self._last[row])
             self._last[row] = look.time
-        for row in np.flatnonzero(self._at(look, parameters.destination) & np.isfinite(self.taken)).tolist():
+        for row in np.flatnonzero(self._at(look, self._destination) & np.isfinite(self.taken)).tolist():
             self.taken[row] = math.nan
             self.items[row] += 1
             self.when.append(look.time)
 
     def _at(self, look: Look, place: tuple[float, float]) -> Any:
         off = look.robots[:, :2] - np.array(place)
-        return off[:, 0] ** 2 + off[:, 1] ** 2 <= self._parameters.within**2
+        return off[:, 0] ** 2 + off[:, 1] ** 2 <= self._within2
+
+
+def _place(name: str, given: tuple[float, float] | None, setting: Setting) -> tuple[float, float]:
+    """Return a place that is given, or the one that the controller has."""
+    place = given or setting.scene.scenario.controller.parameters.get(name)
+    if place is None:
+        message = f"deliveries: {name}: missing, and the controller has none either"
+        raise ConfigError(message)
+    return float(place[0]), float(place[1])
 
 
 class Deliveries:
@@ -88,7 +104,7 @@ class Deliveries:
 
     def __init__(self, parameters: DeliveriesParameters, setting: Setting) -> None:
         """Begin."""
-        self._ledger = Ledger(parameters, len(setting.scene.robots))
+        self._ledger = Ledger(parameters, setting)
         self._slow: list[float] = []
         self._jam: tuple[float, float, list[list[float]]] = (-1.0, 0.0, [])
         self._slow_now = np.zeros(len(setting.scene.robots))
@@ -144,7 +160,7 @@ class Delivered:
 
     def __init__(self, parameters: DeliveredParameters, setting: Setting) -> None:
         """Begin."""
-        self._ledger = Ledger(parameters, len(setting.scene.robots))
+        self._ledger = Ledger(parameters, setting)
         self._wanted = parameters.items
         self._when: float | None = None
 

@@ -572,7 +572,7 @@ def draw(directory: Path, scene: Scene, track: Track, summary: Mapping[str, Any]
         return []
     files = [directory / "tracks.png"]
     plots.draw_tracks(files[0], scene, track, summary)
-    if any(track.deeds):
+    if not scene.crowd or any(track.deeds):
         files.append(directory / "timeline.png")
         plots.draw_timeline(files[1], scene, track, summary)
     return files

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 from swarmbed_core.config import check
+from swarmbed_core.errors import ConfigError
 from swarmbed_experiments.deliveries import Delivered, Deliveries
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Look, Stand
+from swarmbed_experiments.runner import Run
+from swarmbed_experiments.scenarios import load_scenario
 
 ENDS = {"source": (0.0, 0.0), "destination": (10.0, 0.0)}
 
@@ -69,6 +72,16 @@ def test_robots_that_stand_are_a_jam_and_those_that_explore_are_none(stage):
     assert found["jam_robots"] == pytest.approx(1.0, abs=0.05)
     assert found["jam_poses"][0] == [5.0, 0.0, 0.0]
     assert len(found["slow_robots"]) == 2
+
+
+def test_places_are_the_controllers_if_not_given(stage):
+    setting = stage().setting
+    with pytest.raises(ConfigError, match="source: missing, and the controller has none either"):
+        Deliveries(check({}, Deliveries.Parameters, "t"), setting)
+    run = Run(*load_scenario("transport", ["robots.0.count=2", "controller.source=[-20.0, -18.0]"]))
+    assert run.transducers[0]._ledger._source == (-20.0, -18.0)
+    assert run.acceptors[0]._ledger._destination == (21.0, 0.0)
+    run.close()
 
 
 def test_so_many_items_suffice(stage):

@@ -184,9 +184,11 @@ class Air:
 class _Ring:
     """One kind of ring on all robots."""
 
-    def __init__(self, ring: RangeRing, physics: PlanarPhysics, rng: np.random.Generator | None) -> None:
+    def __init__(
+        self, ring: RangeRing, rate: float, physics: PlanarPhysics, rng: np.random.Generator | None
+    ) -> None:
         self.ring = ring
-        self.beat = Beat(ring.rate)
+        self.beat = Beat(rate)
         count = len(physics.poses)
         self.ranges = np.full((count, ring.count), math.inf)
         self.dead: BoolArray | None = None
@@ -337,8 +339,14 @@ class PlanarCrowd:
         self.drift[:, 0] = 1.0
         noise = world.scene.scenario.noise
         on = senses_of(world.scene)
+        most = world.scene.crowd_options.rate or math.inf
         self.rings = [
-            _Ring(ring, physics, np.random.Generator(np.random.SFC64(seed)) if noise else None)
+            _Ring(
+                ring,
+                min(ring.rate, most),
+                physics,
+                np.random.Generator(np.random.SFC64(seed)) if noise else None,
+            )
             for ring, seed in zip(self.spec.ranges, seeds[_RINGS:-2], strict=True)
             if ring.name in on
         ]

@@ -450,3 +450,15 @@ def test_a_ring_with_one_ray_sees_what_it_does_alone(name):
         cast_ring_k(pose, angles, ring.mount_radius, 0.0, 1, physics.segments, discs, i, ring.range_max, out)
         assert seen[i] == pytest.approx(out, abs=1e-9)
     assert np.isfinite(seen).mean() > 0.2
+
+
+def test_sensors_measure_no_more_often_than_the_scenario_wants():
+    robots = [{"kind": "dots", "count": 3, "crowd": {"rate": 10.0}, "place": {"zone": "anywhere"}}]
+    world = crowd_of(robots=robots)
+    before, changes = world.crowd().senses().ranges.copy(), 0
+    for _ in range(100):
+        world.step()
+        now = world.crowd().senses().ranges
+        changes += int((now != before).any())
+        before = now.copy()
+    assert changes == 10
