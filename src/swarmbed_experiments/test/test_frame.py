@@ -9,9 +9,9 @@ from swarmbed_experiments.frame import find_part
 
 @pytest.mark.parametrize("group", [GENERATORS, TRANSDUCERS, ACCEPTORS])
 def test_all_there_are_can_be_made_but_for_what_they_need(group):
+    needs = {"arrived": {"places": [[0, 0, 0]]}, "readings": {"sense": "tof"}}
     for name in known(group):
-        needs = {"places": [[0, 0, 0]]} if name == "arrived" else {}
-        made, parameters = find_part(group, Named(name=name, **needs), "t")
+        made, parameters = find_part(group, Named(name=name, **needs.get(name, {})), "t")
         assert isinstance(parameters, made.Parameters)
 
 
