@@ -157,15 +157,15 @@ class Watched:
             message = f"images of {robot.name}/{strangers[0]}: its cameras are {', '.join(there) or 'none'}"
             raise RunError(message)
         self._name = robot.name
-        self._part = device.images
+        self._watcher = device.images.watcher()
         self._detectors = {
             name: Detector(there[name].width, there[name].height, Health(), name) for name in cameras
         }
-        self._part.watch(cameras)
+        self._watcher.watch(cameras)
 
     def record(self, recorder: Recorder) -> None:
         """Record the newest image of each camera."""
-        newest = {reading.camera: reading for reading in self._part.read()}
+        newest = {reading.camera: reading for reading in self._watcher.read()}
         for camera, reading in newest.items():
             picture = with_tags(reading.image, self._detectors[camera].detect(reading.image))
             made = packed_image(f"{self._name}_{camera}_optical_frame", jpeg(picture))

@@ -221,6 +221,7 @@ class Run:
         self.standing = ""
         self.directory: Path | None = None
         self.world: TaskWorld = make(self.now, plan.make_world, plan.scene, _stream(scenario.seed, 1))
+        self._contacts = self.world.watch_contacts()
         self.controllers: list[Controller] = []
         self._crowd: tuple[Crowd, CrowdProgram] | None = None
         self.swarm: LocalSwarm | None = None
@@ -443,7 +444,7 @@ class Run:
             doing.append(said)
         if self._crowd is not None:
             doing = self._crowd_doing(self._crowd[1], dead)
-        return Look(world.time, world.truth(), world.carriers(), world.contacts(), doing)
+        return Look(world.time, world.truth(), world.carriers(), self._contacts.read(), doing)
 
     def _crowd_doing(self, program: CrowdProgram, dead: set[str]) -> list[str]:
         """Return what the robots of a crowd do, if their program says."""

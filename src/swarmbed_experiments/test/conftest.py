@@ -48,7 +48,10 @@ class FakeWorld(MemoryWorld):
             self.carried_by,
         )
 
-    def contacts(self):
+    def watch_contacts(self):
+        return types.SimpleNamespace(read=self._touches)
+
+    def _touches(self):
         touched, self.touched = self.touched, []
         return touched
 

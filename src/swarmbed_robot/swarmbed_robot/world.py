@@ -72,8 +72,6 @@ class PlainStage:
     def tick(self, doing: Mapping[str, str]) -> bool:
         """Go on."""
         del doing
-        # Contacts are for those who ask: nobody does.
-        self.world.contacts()
         return False
 
     def verdict(self) -> tuple[str, str]:

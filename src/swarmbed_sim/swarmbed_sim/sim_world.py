@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from swarmbed_core.device import Device
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.feed import Feed
 from swarmbed_core.geometry import between, compose
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.lifter import LifterModel
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
     from swarmbed_core.camera import CameraCalibration
     from swarmbed_core.device import CornerReading
+    from swarmbed_core.feed import Reader
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import Body, Radio, RangeRing, RobotSpec
@@ -173,7 +175,7 @@ class SimWorld:
         self._watts = np.zeros(len(robots))
         self._power_beat = Beat(1.0 / BATTERY_PERIOD)
         self._power_beat.due(0.0)
-        self._contacts: list[Contact] = []
+        self._contacts: Feed[Contact] = Feed()
         self._dead: set[str] = set()
         self._standing = [Footprint(segment.reshape(2, 2)) for segment in scene.arena.segments()]
         self._boxes = {
@@ -216,8 +218,9 @@ class SimWorld:
             self._draw_power()
         for air in self._airs.values():
             air.step(now, physics)
-        for one, other, speed in physics.contacts():
-            self._contacts.append(Contact(now, one, other, speed))
+        touched = physics.contacts()
+        if touched and self._contacts:
+            self._contacts.put(Contact(now, *touch) for touch in touched)
 
     def _load_of(self, row: int) -> float:
         """Return the kg of what a robot has lifted."""
@@ -255,10 +258,9 @@ class SimWorld:
             physics.carried_by.copy(),
         )
 
-    def contacts(self) -> Sequence[Contact]:
-        """Return the contacts that began since the call before this one."""
-        contacts, self._contacts = self._contacts, []
-        return contacts
+    def watch_contacts(self) -> Reader[Contact]:
+        """Return a reader of the contacts that begin from now on; there may be any number of readers."""
+        return self._contacts.reader()
 
     def energy_wh(self) -> FloatArray:
         """Return what each robot has drawn from its battery, in Wh."""
