@@ -20,6 +20,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 from numba.core.event import install_timer
+from swarmbed_core.chance import Stream, stream
 from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.local import LocalSwarm
@@ -220,7 +221,9 @@ class Run:
         self.now = f"world {scenario.world}"
         self.standing = ""
         self.directory: Path | None = None
-        self.world: TaskWorld = make(self.now, plan.make_world, plan.scene, _stream(scenario.seed, 1))
+        self.world: TaskWorld = make(
+            self.now, plan.make_world, plan.scene, stream(scenario.seed, Stream.WORLD)
+        )
         self._contacts = self.world.watch_contacts()
         self.controllers: list[Controller] = []
         self._crowd: tuple[Crowd, CrowdProgram] | None = None
@@ -236,10 +239,10 @@ class Run:
             self._make_robots(plan, remote=remote)
         self.robots: Sequence[LocalRobot] = () if self.swarm is None else self.swarm.robots
         self.setting = Setting(plan.scene, self.world, self.robots)
-        streams = _stream(scenario.seed, 3).spawn(len(plan.generators))
+        streams = stream(scenario.seed, Stream.GENERATORS).spawn(len(plan.generators))
         self.generators: list[Generator] = [
-            make(f"generator {made.__name__}", made, parameters, self.setting, np.random.default_rng(stream))
-            for (made, parameters), stream in zip(plan.generators, streams, strict=True)
+            make(f"generator {made.__name__}", made, parameters, self.setting, np.random.default_rng(source))
+            for (made, parameters), source in zip(plan.generators, streams, strict=True)
         ]
         self.transducers: list[Transducer] = [
             make(f"transducer {made.__name__}", made, parameters, self.setting)
@@ -266,7 +269,7 @@ class Run:
             message = f"{plan.source}: world {self.scenario.world} drives no crowds; planar does"
             raise ConfigError(message)
         crowd: Crowd = crowd_of()
-        rng = np.random.default_rng(_stream(self.scenario.seed, 2))
+        rng = np.random.default_rng(stream(self.scenario.seed, Stream.PROGRAMS))
         maker = cast("CrowdControllerType", plan.controller)
         self._crowd = crowd, maker.crowd(crowd.spec, plan.parameters, crowd.count, rng)
 
@@ -277,9 +280,9 @@ class Run:
         if remote:
             self.controllers = [Remote() for _ in self.swarm.robots]
             return
-        streams = _stream(self.scenario.seed, 2).spawn(len(scene.robots))
-        for robot, stream in zip(self.swarm.robots, streams, strict=True):
-            rng = np.random.default_rng(stream)
+        streams = stream(self.scenario.seed, Stream.PROGRAMS).spawn(len(scene.robots))
+        for robot, source in zip(self.swarm.robots, streams, strict=True):
+            rng = np.random.default_rng(source)
             who = f"{robot.name}: controller {self.scenario.controller.name}"
             self.controllers.append(make(who, plan.controller, robot, plan.parameters, rng))
 
@@ -608,8 +611,3 @@ def warm_up(scenario: Scenario, source: str, seconds: float = 1.0, *, remote: bo
         for _ in range(round(min(seconds, scenario.time_limit) * TICK_RATE)):
             run.tick()
     run.close()
-
-
-def _stream(seed: int, part: int) -> np.random.SeedSequence:
-    """Return the source of chance of one part of a run; `swarmbed_core.scene` has part 0."""
-    return np.random.SeedSequence(seed, spawn_key=(part,))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 from std_msgs.msg import String
+from swarmbed_core.chance import Stream, stream
 from swarmbed_core.controller import find_controller
 from swarmbed_core.errors import SwarmbedError
 
@@ -92,8 +93,8 @@ class Program:
         seed = self._options["seed"]
         entropy = int(robot.info.seed) if seed < 0 else seed
         # The stream that a run in one process gives to the robot of this number.
-        stream = np.random.SeedSequence(entropy, spawn_key=(2, int(robot.info.index)))
-        self._controller = made(robot, parameters, np.random.default_rng(stream))
+        source = stream(entropy, Stream.PROGRAMS, int(robot.info.index))
+        self._controller = made(robot, parameters, np.random.default_rng(source))
         self._ticked = robot.time
         self._show_tree()
         self._say(self._controller.doing)
