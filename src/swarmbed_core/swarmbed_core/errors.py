@@ -6,6 +6,9 @@ What reaches a robot's loop from outside is not raised but refused and counted (
 
 from __future__ import annotations
 
+FOREIGN: tuple[type[BaseException], ...] = (Exception, SystemExit, GeneratorExit)
+"""What code of a user's may raise; Ctrl-C is not among them."""
+
 
 class SwarmbedError(Exception):
     """Base of all errors of Swarmbed: catch it to catch them all."""
@@ -25,3 +28,12 @@ class MarkerError(SwarmbedError):
 
 class MapError(SwarmbedError):
     """A collision map, or a question to one, that makes no sense."""
+
+
+def text_of(error: BaseException) -> str:
+    """Return an error's type and message, also where its `str` raises in turn."""
+    try:
+        said = str(error)
+    except FOREIGN as other:
+        said = f"its message cannot be shown: str() of it raises {type(other).__name__}"
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

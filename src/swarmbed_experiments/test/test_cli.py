@@ -130,7 +130,7 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_writes_the_summary(tmp_path):
         (["run", "--set", "controller.name=nobody"], "no controller 'nobody': there are"),
         (["run", "--set", "nonsense"], "write field=value"),
         (["run", "--set", "arena=moon"], "intralogistics_cooperative.yaml: arena: 'moon' is not in worlds"),
-        (["run", "--set", "title=2024-13-45"], "'2024-13-45' is not a YAML value"),
+        (["run", "--set", "title=["], "--set title=[: not valid YAML"),
         (["run", "--out", "a" * 5000], "choose another --out"),
         (["run", "--seed", "-1"], "--seed"),
         (["run", "--speed", "fast"], "neither max nor a number above 0"),
