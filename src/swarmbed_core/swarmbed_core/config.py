@@ -105,13 +105,14 @@ def find(name: str, folder: str) -> Path:
         path = Path(name)
         if _is_file(path):
             return path
-        message = f"{name}: no such file"
+        what = "is a directory; name a .yaml file" if _is_directory(path) else "no such file"
+        message = f"{short(name, 300)}: {what}"
         raise ConfigError(message)
     path = share_dir() / folder / f"{name}.yaml"
     if _is_file(path):
         return path
     known = ", ".join(names(folder)) or "none"
-    message = f"'{name}' is not in {folder}: there are {known}; a path to a .yaml file works too"
+    message = f"'{short(name, 300)}' is not in {folder}: there are {known}; a path to a .yaml file works too"
     raise ConfigError(message)
 
 
@@ -165,6 +166,14 @@ def _faults(error: ValidationError) -> list[str]:
     if len(kept) > MOST_FAULTS:
         faults.append(f"and {len(kept) - MOST_FAULTS:,} faults more")
     return faults
+
+
+def _is_directory(path: Path) -> bool:
+    """Return whether there is such a directory."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def _is_file(path: Path) -> bool:

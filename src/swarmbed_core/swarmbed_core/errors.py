@@ -6,12 +6,20 @@ What reaches a robot's loop from outside is not raised but refused and counted (
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 FOREIGN: tuple[type[BaseException], ...] = (Exception, SystemExit, GeneratorExit)
 """What code of a user's may raise; Ctrl-C is not among them."""
 
 
 class SwarmbedError(Exception):
-    """Base of all errors of Swarmbed: catch it to catch them all."""
+    """Base of all errors of Swarmbed: catch it to catch them all.
+
+    Attributes:
+        status: exit status of a command that ends with it: 2 if the input has to be changed, 1 if not.
+    """
+
+    status: ClassVar[int] = 2
 
 
 class ConfigError(SwarmbedError):
