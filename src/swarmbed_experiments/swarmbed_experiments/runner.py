@@ -554,7 +554,9 @@ def write_rows(file: Path, rows: Sequence[Mapping[str, float]]) -> None:
     import pyarrow.parquet as pq
 
     try:
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), file)
+        # pyarrow itself takes no name that the locale cannot spell.
+        with file.open("wb") as stream:
+            pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), stream)
     except OSError as error:
         raise unwritable(file, error) from None
 
