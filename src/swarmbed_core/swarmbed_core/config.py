@@ -12,12 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar, get_args
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from swarmbed_core.errors import ConfigError
+from swarmbed_core.errors import FOREIGN, ConfigError, SwarmbedError, text_of
+from swarmbed_core.safe_yaml import read, short
 
 M = TypeVar("M", bound=BaseModel)
+
+MOST_FAULTS = 20
+"""Faults of a file that are listed."""
 
 
 class Part(BaseModel):
@@ -54,18 +57,6 @@ class ConfigFile(Part):
             ConfigError: there is none, or it is not what it should be.
         """
         return load(find(name, cls.FOLDER), cls)
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, but a field that is there twice is an error: one of the two would be lost."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            problem = f"{', '.join(twice)}: there more than once"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
-        return super().construct_mapping(node, deep)
 
 
 def prefixes() -> list[Path]:
@@ -114,13 +105,14 @@ def find(name: str, folder: str) -> Path:
         path = Path(name)
         if _is_file(path):
             return path
-        message = f"{name}: no such file"
+        what = "is a directory; name a .yaml file" if _is_directory(path) else "no such file"
+        message = f"{short(name, 300)}: {what}"
         raise ConfigError(message)
     path = share_dir() / folder / f"{name}.yaml"
     if _is_file(path):
         return path
     known = ", ".join(names(folder)) or "none"
-    message = f"'{name}' is not in {folder}: there are {known}; a path to a .yaml file works too"
+    message = f"'{short(name, 300)}' is not in {folder}: there are {known}; a path to a .yaml file works too"
     raise ConfigError(message)
 
 
@@ -136,21 +128,6 @@ def load(path: Path, model: type[M]) -> M:
         ConfigError: it cannot be read, is not YAML, or does not fit `model`; every fault is listed.
     """
     return check(read(path), model, str(path))
-
-
-def read(path: Path) -> Any:
-    """Read a YAML file without checking what it holds."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"{path}: cannot be read: {error}"
-        raise ConfigError(message) from None
-    try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - derived from the safe one
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        # ValueError: what looks like a date or a number to YAML but is none, such as 2024-13-45.
-        message = f"{path}: not valid YAML: {error or 'nested too deeply'}"
-        raise ConfigError(message) from None
 
 
 def check(data: object, model: type[M], source: str) -> M:
@@ -170,19 +147,33 @@ def check(data: object, model: type[M], source: str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        places = [item["loc"] for item in error.errors()]
-        faults = [
-            _fault(dict(item))
-            for item in error.errors()
-            # What is wrong within a list is not counted: then the list seems too short as well.
-            if not (item["type"] == "too_short" and any(_within(place, item["loc"]) for place in places))
-        ]
-        raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults)) from None
+        faults = _faults(error)
+    except SwarmbedError:
+        raise
+    except FOREIGN as error:
+        # A model of a user's own checks its fields as it likes.
+        faults = [f"cannot be checked by {model.__module__}.{model.__qualname__}: {text_of(error)}"]
+    raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults)) from None
 
 
-def _within(place: tuple[int | str, ...], whole: tuple[int | str, ...]) -> bool:
-    """Return whether one place in a file is inside another."""
-    return len(place) > len(whole) and place[: len(whole)] == whole
+def _faults(error: ValidationError) -> list[str]:
+    """Return what pydantic found, each fault a sentence for the file's author."""
+    items = error.errors(include_url=False)
+    within = {item["loc"][:depth] for item in items for depth in range(len(item["loc"]))}
+    # What is wrong within a list is not counted: then the list seems too short as well.
+    kept = [item for item in items if not (item["type"] == "too_short" and item["loc"] in within)]
+    faults = [_fault(dict(item)) for item in kept[:MOST_FAULTS]]
+    if len(kept) > MOST_FAULTS:
+        faults.append(f"and {len(kept) - MOST_FAULTS:,} faults more")
+    return faults
+
+
+def _is_directory(path: Path) -> bool:
+    """Return whether there is such a directory."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def _is_file(path: Path) -> bool:
@@ -193,7 +184,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-# YAML's aliases make values of any size out of a few lines: only their beginning is ever written out.
+# Of long values only the beginning is written out.
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel = 3
 _SHORT.maxstring = _SHORT.maxother = 60
@@ -201,11 +192,9 @@ _SHORT.maxstring = _SHORT.maxother = 60
 
 def _fault(item: dict[str, Any]) -> str:
     """Return one fault that pydantic found as a sentence for the file's author."""
-    where = ".".join(str(part) for part in item["loc"]) or "(whole file)"
+    where = ".".join(short(part) for part in item["loc"]) or "(whole file)"
     if item["type"] == "extra_forbidden":
         return f"{where}: unknown field; remove it or correct its name"
     if item["type"] == "missing":
         return f"{where}: missing"
-    value = _SHORT.repr(item.get("input"))
-    shown = value if len(value) <= 60 else value[:57] + "..."
-    return f"{where}: {item['msg']}, found {shown}"
+    return f"{where}: {short(item['msg'], 300)}, found {short(_SHORT.repr(item.get('input')))}"

@@ -6,9 +6,20 @@ What reaches a robot's loop from outside is not raised but refused and counted (
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+FOREIGN: tuple[type[BaseException], ...] = (Exception, SystemExit, GeneratorExit)
+"""What code of a user's may raise; Ctrl-C is not among them."""
+
 
 class SwarmbedError(Exception):
-    """Base of all errors of Swarmbed: catch it to catch them all."""
+    """Base of all errors of Swarmbed: catch it to catch them all.
+
+    Attributes:
+        status: exit status of a command that ends with it: 2 if the input has to be changed, 1 if not.
+    """
+
+    status: ClassVar[int] = 2
 
 
 class ConfigError(SwarmbedError):
@@ -25,3 +36,12 @@ class MarkerError(SwarmbedError):
 
 class MapError(SwarmbedError):
     """A collision map, or a question to one, that makes no sense."""
+
+
+def text_of(error: BaseException) -> str:
+    """Return an error's type and message, also where its `str` raises in turn."""
+    try:
+        said = str(error)
+    except FOREIGN as other:
+        said = f"its message cannot be shown: str() of it raises {type(other).__name__}"
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

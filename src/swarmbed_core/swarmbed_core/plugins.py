@@ -12,7 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from swarmbed_core.errors import ConfigError
+from swarmbed_core.errors import FOREIGN, ConfigError, text_of
 
 WORLDS = "swarmbed.worlds"
 CONTROLLERS = "swarmbed.controllers"
@@ -48,6 +48,6 @@ def find_plugin(group: str, name: str) -> Any:
         raise ConfigError(message)
     try:
         return points[0].load()
-    except (Exception, SystemExit) as error:
-        message = f"{what} '{name}' ({points[0].value}) cannot be imported: {type(error).__name__}: {error}"
+    except FOREIGN as error:
+        message = f"{what} '{name}' ({points[0].value}) cannot be imported: {text_of(error)}"
         raise ConfigError(message) from error

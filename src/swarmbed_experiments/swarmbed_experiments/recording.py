@@ -48,7 +48,7 @@ from swarmbed_robot.templates import (
 )
 
 from swarmbed_behaviours import tree as trees
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import RunError, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -221,8 +221,7 @@ class Recorder:
         try:
             self._stream = file.open("wb")
         except OSError as error:
-            problem = f"{file}: cannot be written ({error.strerror or error})"
-            raise RunError(problem) from None
+            raise unwritable(file, error) from None
         self._writer: Writer | None = Writer(self._stream, compression=CompressionType.ZSTD)
         self._writer.start(profile="ros2", library="swarmbed")
         self._schemas: dict[str, int] = {}
@@ -332,7 +331,7 @@ class Recorder:
     def _failed(self, error: OSError) -> RunError:
         """Give up on the file; return what to say."""
         self._writer = None
-        return RunError(f"{self.file}: cannot be written ({error.strerror or error})")
+        return unwritable(self.file, error)
 
     def _new_channel(self, topic: str, kind: str) -> int:
         """Enter a topic, with its type's definition and the QoS that ros2 bag play offers it with."""

@@ -22,11 +22,11 @@ import numpy as np
 from numba.core.event import install_timer
 from swarmbed_core.chance import Stream, stream
 from swarmbed_core.controller import TICK_RATE
-from swarmbed_core.errors import ConfigError
+from swarmbed_core.errors import FOREIGN, ConfigError
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.scene import make_scene
 
-from swarmbed_experiments.errors import RunError, cause_of, make
+from swarmbed_experiments.errors import RunError, cause_of, make, unwritable
 from swarmbed_experiments.files import new_directory, read_json, write_json, write_text
 from swarmbed_experiments.frame import Event, Look, Setting, Stand
 from swarmbed_experiments.scenarios import load_scenario, make_plan, to_yaml
@@ -107,8 +107,7 @@ class Track:
                 carried_by=self.carried_by.astype(np.int32),
             )
         except OSError as error:
-            message = f"{file}: cannot be written ({error.strerror or error})"
-            raise RunError(message) from None
+            raise unwritable(file, error) from None
 
     @classmethod
     def load(cls, file: Path) -> Track:
@@ -271,7 +270,8 @@ class Run:
         crowd: Crowd = crowd_of()
         rng = np.random.default_rng(stream(self.scenario.seed, Stream.PROGRAMS))
         maker = cast("CrowdControllerType", plan.controller)
-        self._crowd = crowd, maker.crowd(crowd.spec, plan.parameters, crowd.count, rng)
+        who = f"crowd: controller {self.scenario.controller.name}"
+        self._crowd = crowd, make(who, maker.crowd, crowd.spec, plan.parameters, crowd.count, rng)
 
     def _make_robots(self, plan: Plan, *, remote: bool) -> None:
         """Give each robot an Onboard and a program."""
@@ -331,7 +331,7 @@ class Run:
             verdict, reason = self._loop(speed, progress)
         except KeyboardInterrupt:
             verdict, reason = "interrupted", f"stopped by Ctrl-C after {self.time:.1f} s"
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever happens, what was recorded is kept
+        except FOREIGN as error:  # whatever happens, what was recorded is kept
             verdict, reason = "failed", f"{self.now}: {cause_of(error)}"
             failure = "".join(traceback.format_exception(error))
         compiling.close()
@@ -558,10 +558,11 @@ def write_rows(file: Path, rows: Sequence[Mapping[str, float]]) -> None:
     import pyarrow.parquet as pq
 
     try:
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), file)
+        # pyarrow itself takes no name that the locale cannot spell.
+        with file.open("wb") as stream:
+            pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), stream)
     except OSError as error:
-        message = f"{file}: cannot be written ({error.strerror or error})"
-        raise RunError(message) from None
+        raise unwritable(file, error) from None
 
 
 def draw(directory: Path, scene: Scene, track: Track, summary: Mapping[str, Any]) -> list[Path]:
@@ -607,7 +608,7 @@ def warm_up(scenario: Scenario, source: str, seconds: float = 1.0, *, remote: bo
     """Run a scenario's beginning for nothing, so that everything is compiled, or loaded from the cache."""
     run = Run(scenario, source, remote=remote)
     # What raises here will raise in the run, which tells of it and keeps what was recorded.
-    with contextlib.suppress(Exception, SystemExit):
+    with contextlib.suppress(*FOREIGN):
         for _ in range(round(min(seconds, scenario.time_limit) * TICK_RATE)):
             run.tick()
     run.close()

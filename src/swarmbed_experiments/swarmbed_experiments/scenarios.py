@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import yaml
 from swarmbed_core.arena import Arena
-from swarmbed_core.config import check, find, names, read
+from swarmbed_core.config import check, find, names
 from swarmbed_core.controller import ControllerType, find_controller
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.memory import MemoryWorld
 from swarmbed_core.plugins import ACCEPTORS, GENERATORS, TRANSDUCERS, WORLDS, find_plugin
+from swarmbed_core.safe_yaml import MOST_DEPTH, parse, read, short
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import Scene, make_scene
 from swarmbed_core.spec import RobotSpec
@@ -65,23 +66,23 @@ def apply_set(data: Any, change: str) -> None:
     """
     where, equals, text = change.partition("=")
     keys = where.strip().split(".")
-    if not equals or not all(keys):
-        message = f"--set {change}: write field=value, such as robots.0.count=7"
+    shown = short(change, 120)
+    if not equals or not all(keys) or len(keys) > MOST_DEPTH:
+        message = f"--set {shown}: write field=value, such as robots.0.count=7"
         raise ConfigError(message)
     try:
-        value = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError):
-        # ValueError: what looks like a date or a number to YAML but is none, such as 2024-13-45.
-        message = f"--set {change}: '{text}' is not a YAML value; put texts with special characters in quotes"
+        value = parse(text, f"--set {shown}")
+    except ConfigError as error:
+        message = f"{error}; put texts with special characters in quotes"
         raise ConfigError(message) from None
     here = data
     for i, key in enumerate(keys):
         last = i == len(keys) - 1
         at = ".".join(keys[:i]) or "the scenario"
         if isinstance(here, list):
-            if not key.isdecimal() or int(key) >= len(here):
-                what = f"{at} is a list of {len(here)}, the first of them 0"
-                message = f"--set {change}: {what}; '{key}' is none of them"
+            if not key.isdecimal() or len(key) > 9 or int(key) >= len(here):
+                what = f"{short(at)} is a list of {len(here)}, the first of them 0"
+                message = f"--set {shown}: {what}; '{short(key)}' is none of them"
                 raise ConfigError(message)
             step: Any = int(key)
         elif isinstance(here, dict):
@@ -89,7 +90,7 @@ def apply_set(data: Any, change: str) -> None:
             if not last:
                 here.setdefault(key, {})
         else:
-            message = f"--set {change}: {at} is {here!r} and has no field '{key}'"
+            message = f"--set {shown}: {short(at)} is {short(repr(here))} and has no field '{short(key)}'"
             raise ConfigError(message)
         if last:
             here[step] = value

@@ -567,7 +567,8 @@ def _write_table(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
             values[:] = [float(value) if isinstance(value, int) else value for value in values]
     aside = file.with_suffix(".new")
     try:
-        pq.write_table(pa.table(columns), aside)
+        with aside.open("wb") as stream:
+            pq.write_table(pa.table(columns), stream)
         aside.replace(file)
     except OSError as error:
         message = f"{file}: cannot be written ({error.strerror or error})"

@@ -1,6 +1,8 @@
 """The command: help that teaches, errors that say what to do, exit codes that scripts can use."""
 
 import json
+import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -8,6 +10,10 @@ import time
 
 import pytest
 import yaml
+from swarmbed_core.errors import ConfigError
+from swarmbed_experiments.errors import FailedError, RunError
+from swarmbed_gazebo.errors import GazeboError
+from swarmbed_sim.errors import MachineError
 from typer.testing import CliRunner
 
 from swarmbed_experiments import cli
@@ -15,7 +21,9 @@ from swarmbed_experiments import cli
 runner = CliRunner()
 COMMANDS = (
     "run",
+    "up",
     "sweep",
+    "study",
     "plot",
     "scenarios",
     "check",
@@ -42,6 +50,7 @@ def test_help_teaches(name):
     result = runner.invoke(cli.app, [name, "--help"])
     assert result.exit_code == 0
     assert len(result.output.splitlines()) > 5
+    assert "Exit status: 0" in result.output
 
 
 def test_without_arguments_it_shows_what_there_is():
@@ -116,6 +125,7 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_writes_the_summary(tmp_path):
     [
         (["run", "nowhere"], "'nowhere' is not in config/scenarios: there are"),
         (["run", "moon.yaml"], "moon.yaml: no such file"),
+        (["run", "/usr/"], "/usr/: is a directory; name a .yaml file"),
         (["run", "[red]x[/nope]"], "[red]x[/nope]: no such file"),
         (
             ["run", "--world", "atlantis"],
@@ -130,7 +140,7 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_writes_the_summary(tmp_path):
         (["run", "--set", "controller.name=nobody"], "no controller 'nobody': there are"),
         (["run", "--set", "nonsense"], "write field=value"),
         (["run", "--set", "arena=moon"], "intralogistics_cooperative.yaml: arena: 'moon' is not in worlds"),
-        (["run", "--set", "title=2024-13-45"], "'2024-13-45' is not a YAML value"),
+        (["run", "--set", "title=["], "--set title=[: not valid YAML"),
         (["run", "--out", "a" * 5000], "choose another --out"),
         (["run", "--seed", "-1"], "--seed"),
         (["run", "--speed", "fast"], "neither max nor a number above 0"),
@@ -217,3 +227,90 @@ def test_robots_are_listed():
     assert result.exit_code == 0
     for kind in ("dots", "epuck2", "pera_swarm", "pioneer3dx", "convoy_car"):
         assert kind in result.output
+
+
+class OddError(Exception):
+    """An error whose text is one too."""
+
+    def __str__(self):
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "said"),
+    [
+        (ConfigError("no such robot"), 2, "swarmbed: no such robot"),
+        (RunError("[red]x[/wrong]"), 2, "swarmbed: [red]x[/wrong]"),
+        (FailedError("the world died"), 1, "swarmbed: the world died"),
+        (GazeboError("no gzserver"), 1, "swarmbed: no gzserver"),
+        (MachineError("no EGL"), 1, "swarmbed: no EGL"),
+        (OSError(28, "No space left on device", "a.mcap"), 1, "swarmbed: a.mcap: No space left on device"),
+        (MemoryError(), 1, "swarmbed: out of memory"),
+        (KeyError("x"), 1, "KeyError: 'x' (test_cli.py, line"),
+        (OddError(), 1, "OddError: its message cannot be shown"),
+        (GeneratorExit(), 1, "GeneratorExit (test_cli.py, line"),
+        (KeyboardInterrupt(), 130, ""),
+        (SystemExit("with a text"), 1, "swarmbed: with a text"),
+        (SystemExit(3), 3, ""),
+        (SystemExit(), 0, ""),
+    ],
+)
+def test_whatever_is_raised_is_a_line_and_a_status(raised, status, said, monkeypatch, capsys):
+    def fail():
+        raise raised
+
+    monkeypatch.setattr(cli, "app", fail)
+    monkeypatch.delenv("SWARMBED_TRACEBACK", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == status
+    complaint = capsys.readouterr().err
+    assert said in complaint
+    assert "Traceback" not in complaint
+    assert len(complaint.splitlines()) == bool(said)
+
+
+def test_a_defect_shows_its_traceback_when_asked(monkeypatch):
+    monkeypatch.setattr(cli, "app", lambda: 1 / 0)
+    monkeypatch.setenv("SWARMBED_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        cli.main()
+
+
+@pytest.mark.parametrize(
+    ("redirected", "status", "said"),
+    [
+        ("| head -n 1; exit ${PIPESTATUS[0]}", 0, ""),
+        (">&-", 0, ""),
+        (">&- 2>&-", 0, ""),
+        (">/dev/full", 1, "standard output cannot be written (No space left on device)"),
+        (">/dev/full 2>/dev/full", 1, ""),
+    ],
+)
+def test_output_may_go_anywhere(redirected, status, said):
+    command = f"{shlex.join([*PROGRAM, 'robots'])} {redirected}"
+    done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, timeout=100)
+    assert done.returncode == status
+    assert done.stderr.strip().removeprefix("swarmbed: ") == said
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+        {"LC_ALL": "POSIX", "PYTHONIOENCODING": "iso-8859-1"},
+    ],
+)
+def test_titles_and_paths_of_any_language_are_said_in_any_locale(env, scenario_data, tmp_path):
+    file = tmp_path / "[b]ünï 日本[red].yaml"
+    data = {**scenario_data, "world": "planar", "controller": {"name": "random_walk"}, "time_limit": 0.2}
+    data["title"] = "[red]ü 日本[/wrong] :smile:"
+    data["frame"] = {"acceptors": [{"name": "elapsed"}]}
+    file.write_text(yaml.safe_dump(data))
+    command = [*PROGRAM, "run", str(file), "--no-record", "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, env=os.environ | env, check=False, capture_output=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == b""
+    assert b"accepted" in done.stdout
+    assert b"[b]" in done.stdout

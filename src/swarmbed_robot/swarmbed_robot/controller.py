@@ -13,11 +13,11 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import yaml
 from std_msgs.msg import String
 from swarmbed_core.chance import Stream, stream
 from swarmbed_core.controller import find_controller
 from swarmbed_core.errors import SwarmbedError
+from swarmbed_core.safe_yaml import parse, short
 
 from swarmbed_robot import qos
 from swarmbed_robot.errors import RobotError
@@ -58,12 +58,11 @@ class Program:
         self._spinner = spinner
         self._node = node
         self._options = options
-        try:
-            parameters = yaml.safe_load(options["parameters"]) or {}
-        except yaml.YAMLError:
-            parameters = None
+        parameters = parse(options["parameters"], "parameters") or {}
         if not isinstance(parameters, dict):
-            message = f"parameters '{options['parameters']}': YAML such as {{search_speed: 0.5}} is right"
+            message = (
+                f"parameters '{short(options['parameters'])}': YAML such as {{search_speed: 0.5}} is right"
+            )
             raise RobotError(message)
         self._found = find_controller(options["controller"], parameters, "controller")
         self.robot = RosRobot(node, options["robot"])
