@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+being_made: list[str] = []
+"""Who is being made: what hangs there is named by it."""
 
 
 FULL = frozenset(
@@ -43,6 +45,7 @@ def make(who: str, call: Callable[..., T], *arguments: object) -> T:
     Raises:
         RunError: it raises what is no error of ours, or wants to exit.
     """
+    being_made.append(who)
     try:
         return call(*arguments)
     except SwarmbedError:
@@ -50,6 +53,8 @@ def make(who: str, call: Callable[..., T], *arguments: object) -> T:
     except FOREIGN as error:
         message = f"{who} cannot be made: {cause_of(error)}"
         raise RunError(message) from error
+    finally:
+        being_made.pop()
 
 
 def cause_of(error: BaseException) -> str:

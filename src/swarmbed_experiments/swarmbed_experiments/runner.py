@@ -29,6 +29,8 @@ from swarmbed_core.scene import make_scene
 from swarmbed_experiments.errors import RunError, cause_of, make, unwritable
 from swarmbed_experiments.files import new_directory, read_json, write_json, write_text
 from swarmbed_experiments.frame import Event, Look, Setting, Stand
+from swarmbed_experiments.hang import attend
+from swarmbed_experiments.rehearsal import is_world_ours, tame
 from swarmbed_experiments.scenarios import load_scenario, make_plan, to_yaml
 
 if TYPE_CHECKING:
@@ -218,6 +220,7 @@ class Run:
         self.name = Path(source).stem
         self.scene = plan.scene
         self.now = f"world {scenario.world}"
+        attend(self)
         self.standing = ""
         self.directory: Path | None = None
         self.world: TaskWorld = make(
@@ -268,9 +271,9 @@ class Run:
             message = f"{plan.source}: world {self.scenario.world} drives no crowds; planar does"
             raise ConfigError(message)
         crowd: Crowd = crowd_of()
+        who = self.now = f"crowd: controller {self.scenario.controller.name}"
         rng = np.random.default_rng(stream(self.scenario.seed, Stream.PROGRAMS))
         maker = cast("CrowdControllerType", plan.controller)
-        who = f"crowd: controller {self.scenario.controller.name}"
         self._crowd = crowd, make(who, maker.crowd, crowd.spec, plan.parameters, crowd.count, rng)
 
     def _make_robots(self, plan: Plan, *, remote: bool) -> None:
@@ -605,8 +608,13 @@ def redraw(directory: Path) -> list[Path]:
 
 
 def warm_up(scenario: Scenario, source: str, seconds: float = 1.0, *, remote: bool = False) -> None:
-    """Run a scenario's beginning for nothing, so that everything is compiled, or loaded from the cache."""
-    run = Run(scenario, source, remote=remote)
+    """Run a scenario's beginning for nothing, so that everything is compiled, or loaded from the cache.
+
+    Programs that are not ours are left out: what they remember would leak into the run.
+    """
+    if not is_world_ours(scenario):
+        return
+    run = Run(tame(scenario), source, remote=remote)
     # What raises here will raise in the run, which tells of it and keeps what was recorded.
     with contextlib.suppress(*FOREIGN):
         for _ in range(round(min(seconds, scenario.time_limit) * TICK_RATE)):
