@@ -25,6 +25,8 @@ COMMANDS = (
     "sdf",
     "bench",
     "robots",
+    "arenas",
+    "new",
 )
 PROGRAM = [sys.executable, "-c", "from swarmbed_experiments.cli import main; main()"]
 
