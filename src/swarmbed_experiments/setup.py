@@ -49,6 +49,7 @@ setup(
             "arrived = swarmbed_experiments.acceptors:Arrived",
             "elapsed = swarmbed_experiments.acceptors:Elapsed",
             "delivered = swarmbed_experiments.deliveries:Delivered",
+            "agreed = swarmbed_experiments.agreement:Agreed",
             "coherent = swarmbed_experiments.acceptors:Coherent",
             "safe = swarmbed_experiments.acceptors:Safe",
         ],
