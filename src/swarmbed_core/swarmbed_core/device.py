@@ -108,7 +108,12 @@ class LifterReading(NamedTuple):
 class RadioPacket(NamedTuple):
     """Something heard: who sent it, what it holds, how strong or how far it was.
 
-    A ranging radio fills `distance` and no payload.
+    Attributes:
+        stamp: [s] time of reception, on the robot's clock.
+        sender: name of the robot that sent it.
+        payload: [bytes] what was sent; empty from `uwb`, and from `ble` without an advertisement.
+        rssi: [dBm] received power. None from radios that do not measure it.
+        distance: [m] measured distance. None from radios that do not measure it.
     """
 
     stamp: float

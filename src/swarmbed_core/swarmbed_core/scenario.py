@@ -43,8 +43,8 @@ class Line(Part):
     """Things one behind the other, all facing the same way.
 
     Attributes:
-        start: the first one's pose.
-        spacing: metres from one to the next.
+        start: `[x, y, yaw]` of the first one, in m and rad.
+        spacing: [m] distance from one to the next.
     """
 
     start: Pose
@@ -60,8 +60,14 @@ class Line(Part):
 class Place(Part):
     """Where things stand: at random in a zone of the arena or an area, in a line, or at the poses given.
 
-    Of what is placed at random `yaw` fixes the direction, `gap` the metres that it keeps from all else:
-    0.05 for robots and 0.35 for carriers, so that a robot can get between, if not given.
+    Attributes:
+        zone: at random in a zone of the arena, or anywhere in it.
+        area: at random in a rectangle: `x_min`, `x_max`, `y_min`, `y_max` in m, each optional.
+        poses: `[x, y, yaw]` of each, in m and rad.
+        line: one behind the other.
+        yaw: direction of what is placed at random, in rad; at random too, if not given.
+        gap: [m] distance that what is placed at random keeps from all else; if not given, 0.05 for robots and
+            0.35 for carriers, so that a robot fits between.
     """
 
     zone: Literal["search", "drop", "anywhere"] | None = None
@@ -143,6 +149,8 @@ class Robots(Several):
     """Robots of one kind.
 
     Attributes:
+        count: how many; the number of the poses, if there are any.
+        place: where they start.
         kind: a name from config/robots, or a file.
         name: of the first without its number; the kind's, if not given.
         localised: whether they find their pose in the arena by the markers on its walls, if it has any.
@@ -159,8 +167,13 @@ class Robots(Several):
 class Carriers(Several):
     """Carriers that robots drive under and lift.
 
-    `joined` are the cells of a grid that one carrier each fills, edge to edge: then `place` is of the
-    whole, about its middle. Every carrier has a marker id of its own.
+    Every carrier has a marker id of its own.
+
+    Attributes:
+        count: how many; the number of the poses, if there are any.
+        place: where they stand; with `joined`, where the middle of the whole stands.
+        payload: [kg] mass on each.
+        joined: cells [column, row] of a grid, each filled by a carrier, which stand edge to edge.
     """
 
     payload: NotNegative = 0.0
@@ -186,7 +199,14 @@ class Carriers(Several):
 
 
 class BoxObstacle(Part):
-    """A box that stands fast."""
+    """A box that stands fast.
+
+    Attributes:
+        shape: box.
+        size: [m] length and width.
+        height: [m] height.
+        pose: `[x, y, yaw]` of its middle, in m and rad.
+    """
 
     shape: Literal["box"]
     size: tuple[Positive, Positive]
@@ -195,7 +215,14 @@ class BoxObstacle(Part):
 
 
 class CylinderObstacle(Part):
-    """A cylinder that stands fast."""
+    """A cylinder that stands fast.
+
+    Attributes:
+        shape: cylinder.
+        radius: [m] radius.
+        height: [m] height.
+        pose: `[x, y, yaw]` of its middle, in m and rad.
+    """
 
     shape: Literal["cylinder"]
     radius: Positive
@@ -221,13 +248,23 @@ class Light(Part):
 
 
 class RadioConditions(Part):
-    """What happens on the air, over what the robots' radios do by themselves."""
+    """What happens on the air, over what the robots' radios do by themselves.
+
+    Attributes:
+        loss: share of the receptions that fail; that of each robot's file, if not given.
+    """
 
     loss: Fraction | None = None
 
 
 class Frame(Part):
-    """The experimental frame: what disturbs a run, what is measured, and what counts as success."""
+    """The experimental frame: what disturbs a run, what is measured, and what counts as success.
+
+    Attributes:
+        generators: what disturbs the run, each `{name: ..., parameter: ...}`.
+        transducers: what is measured.
+        acceptors: what decides the run; one that rejects is enough.
+    """
 
     generators: tuple[Named, ...] = ()
     transducers: tuple[Named, ...] = tuple(
@@ -240,6 +277,21 @@ class Scenario(ConfigFile):
     """One experiment.
 
     Attributes:
+        version: version of the format: 1.
+        title: what it is, in a line; results and pictures show it.
+        world: the world's name: `mujoco`, `planar`, `gazebo`, or one of a package's.
+        arena: a name from worlds, or a file.
+        seed: seed of places and of all noise.
+        time_limit: [s] time of the world after which the run is over.
+        noise: whether wheels slip and sensors err.
+        robots: groups of robots, in the order of their names.
+        carriers: groups of carriers.
+        carrier_markers: codes on the carriers: a name from config/markermaps, or a file.
+        obstacles: boxes and cylinders.
+        lights: lamps, for light sensors and cameras of e-puck2s.
+        controller: the robots' program: `{name: ..., parameter: ...}`.
+        radio: conditions on the air: `{loss: 0.1}`.
+        frame: generators, transducers and acceptors.
         vision: `corners` works out where the corners of markers are in the cameras' images; `pixels` renders
             the images and lets the robots' detector look for them, which takes a hundred times as long.
         exposure: seconds of light of an image, by which it is blurred when the robot moves; what

@@ -17,6 +17,7 @@ from swarmbed_core.errors import FOREIGN, SwarmbedError
 
 from swarmbed_experiments.errors import FailedError, RunError, cause_of
 from swarmbed_experiments.files import RUNS, make_ready
+from swarmbed_experiments.new import Kind, write
 from swarmbed_experiments.streams import Console, guard
 
 if TYPE_CHECKING:
@@ -626,6 +627,67 @@ def robots() -> None:
         rings = ", ".join(f"{ring.count} {ring.name}" for ring in spec.ranges)
         table.add_row(spec.kind, spec.title, spec.drive.kind, f"{spec.limits.speed:g}", rings)
     Console().print(table)
+
+
+@app.command()
+def arenas(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ARENA...]", help="Names from worlds, or .yaml files; all, if not given."),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|DIR",
+            help="Also draw them: side by side to a .png, .svg or .pdf file, or one by one into a directory.",
+        ),
+    ] = None,
+) -> None:
+    """List the arenas in worlds: size, walls, zones, markers, and the scenarios that use them.
+
+    Exit status: 0 listed, 2 bad input.
+
+    Examples:
+      swarmbed arenas
+
+      swarmbed arenas dots_arena my_arena.yaml --picture arenas.png
+
+      swarmbed arenas --picture pictures
+    """
+    from swarmbed_experiments import arenas as places
+
+    found = places.load_arenas(names or ())
+    console = Console()
+    console.print(places.arena_table(found, most=None if names else places.NAMED))
+    for file in places.draw(found, picture) if picture is not None else ():
+        console.print(f"picture: {file}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def new(
+    kind: Annotated[Kind, typer.Argument(help="What to write: scenario, controller, robot or arena.")],
+    name: Annotated[str, typer.Argument(help="Its name: lower-case letters, digits and underscores.")],
+    out: Annotated[Path, typer.Option(help="Directory of the files.")] = Path(),
+) -> None:
+    """Write a scenario, a controller with its test, a robot or an arena to start from.
+
+    The files have comments, run as they are, and overwrite nothing. The command
+    prints what to try next.
+
+    Exit status: 0 written, 2 bad input.
+
+    Examples:
+      swarmbed new controller shy
+
+      swarmbed new scenario patrol --out experiments
+    """
+    console = Console()
+    files, commands = write(kind, name, out)
+    lines = [f"written: {file}" for file in files]
+    lines += [f"next: cd {out}"] if out != Path() else []
+    lines += [f"next: {command}" for command in commands]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def main() -> None:

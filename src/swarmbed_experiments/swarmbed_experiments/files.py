@@ -70,6 +70,19 @@ def write_text(file: Path, text: str) -> None:
         raise unwritable(file, error) from None
 
 
+def read_text(file: Path) -> str:
+    """Return what a text file holds.
+
+    Raises:
+        RunError: it cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})"
+        raise RunError(message) from None
+
+
 def write_json(file: Path, data: object) -> None:
     """Write `data` as JSON that people can read, its floats with six digits.
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
+    from swarmbed_core.arena import Arena
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import CarrierPlacement, Scene
     from swarmbed_core.spec import Body
@@ -333,10 +334,9 @@ def _frame(axes: Axes, scene: Scene, track: Track) -> None:
     axes.set_ylim(float(all_y.min()) - slack, float(all_y.max()) + slack)
 
 
-def _draw_arena(axes: Axes, scene: Scene, *, tinted: bool) -> list[Artist]:
-    """Draw zones, as a tinted floor or by their edges, walls and obstacles."""
+def draw_place(axes: Axes, arena: Arena, *, tinted: bool) -> list[Artist]:
+    """Draw zones, as a tinted floor or by their edges, and walls; return what a legend explains."""
     handles: list[Artist] = []
-    arena = scene.arena
     if arena.zones is not None and arena.size is not None:
         half = arena.size[0] / 2, arena.size[1] / 2
         for name, tint, edge in (("search", SEARCH, "#56B4E9"), ("drop", DROP, DONE)):
@@ -353,6 +353,12 @@ def _draw_arena(axes: Axes, scene: Scene, *, tinted: bool) -> list[Artist]:
     axes.add_collection(
         LineCollection(list(arena.segments().reshape(-1, 2, 2)), colors=INK, linewidths=2.0, zorder=3)
     )
+    return handles
+
+
+def _draw_arena(axes: Axes, scene: Scene, *, tinted: bool) -> list[Artist]:
+    """Draw the arena and its obstacles."""
+    handles = draw_place(axes, scene.arena, tinted=tinted)
     for item in scene.obstacles:
         if isinstance(item, BoxObstacle):
             axes.add_patch(Polygon(_corners(*item.size, item.pose), facecolor=GREY, zorder=3))

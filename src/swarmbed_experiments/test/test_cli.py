@@ -33,6 +33,8 @@ COMMANDS = (
     "sdf",
     "bench",
     "robots",
+    "arenas",
+    "new",
 )
 PROGRAM = [sys.executable, "-c", "from swarmbed_experiments.cli import main; main()"]
 
