@@ -11,6 +11,14 @@ class SwarmbedError(Exception):
     """Base of all errors of Swarmbed: catch it to catch them all."""
 
 
+def message_of(error: BaseException) -> str:
+    """Return what an error says, whatever its own `__str__` does."""
+    try:
+        return str(error)
+    except BaseException as fault:  # noqa: BLE001 - somebody else's code, and any of it may be wrong
+        return f"(its message cannot be told: {type(fault).__name__})"
+
+
 class ConfigError(SwarmbedError):
     """A file of the user's, or of config/, cannot be used as it is."""
 

@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from swarmbed_core.errors import SwarmbedError
+from swarmbed_core.errors import SwarmbedError, message_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +26,9 @@ def make(who: str, call: Callable[..., T], *arguments: object) -> T:
     """
     try:
         return call(*arguments)
-    except SwarmbedError:
+    except (SwarmbedError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         message = f"{who} cannot be made: {cause_of(error)}"
         raise RunError(message) from error
 
@@ -38,4 +38,4 @@ def cause_of(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "site-packages" not in frame.filename] or list(frames)
     where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
-    return f"{type(error).__name__}: {error}{where}"
+    return f"{type(error).__name__}: {message_of(error)}{where}"
