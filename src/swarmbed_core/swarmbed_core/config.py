@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import reprlib
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar, get_args
 
@@ -21,6 +22,8 @@ M = TypeVar("M", bound=BaseModel)
 
 MOST_FAULTS = 20
 """Faults of a file that are listed."""
+PACKAGE = "package://"
+"""How the path of a file begins that a package has installed: `package://my_package/arenas/lab.yaml`."""
 
 
 class Part(BaseModel):
@@ -56,7 +59,19 @@ class ConfigFile(Part):
         Raises:
             ConfigError: there is none, or it is not what it should be.
         """
-        return load(find(name, cls.FOLDER), cls)
+        path = find(name, cls.FOLDER)
+        data = read(path)
+        cls.anchor(data, path.parent)
+        return check(data, cls, str(path))
+
+    @classmethod
+    def anchor(cls, data: Any, base: Path) -> None:
+        """Make the relative paths in a file's data absolute, in place.
+
+        Args:
+            data: what the file held, not checked yet.
+            base: the directory that they are relative to.
+        """
 
 
 def prefixes() -> list[Path]:
@@ -91,17 +106,37 @@ def share_dir() -> Path:
     raise ConfigError(message)
 
 
+def is_path(name: str) -> bool:
+    """Return whether a name is the path of a file, and not a name from a folder."""
+    return name.endswith((".yaml", ".yml")) or os.sep in name
+
+
+def anchored(name: str, base: Path) -> str:
+    """Return a path that means from anywhere what a relative one means in `base`; other names stay."""
+    if not is_path(name) or name.startswith(PACKAGE):
+        return name
+    return os.path.abspath(base / name)  # noqa: PTH100 - without following links
+
+
+def anchor_field(data: Any, field: str, base: Path) -> None:
+    """Make the path that a field of a file's data holds absolute, in place, if it holds one."""
+    if isinstance(data, dict) and isinstance(data.get(field), str):
+        data[field] = anchored(data[field], base)
+
+
 def find(name: str, folder: str) -> Path:
     """Return the file that `name` means: a path to a YAML file, or a name from `folder`.
 
     Args:
-        name: such as `dots` or `my/robot.yaml`.
+        name: such as `dots`, `my/robot.yaml` or `package://my_package/robots/mine.yaml`.
         folder: such as `config/robots`, below `share_dir()`.
 
     Raises:
         ConfigError: there is no such file; the message lists the names there are.
     """
-    if name.endswith((".yaml", ".yml")) or os.sep in name:
+    if name.startswith(PACKAGE):
+        return _installed(name)
+    if is_path(name):
         path = Path(name)
         if _is_file(path):
             return path
@@ -113,6 +148,33 @@ def find(name: str, folder: str) -> Path:
         return path
     known = ", ".join(names(folder)) or "none"
     message = f"'{short(name, 300)}' is not in {folder}: there are {known}; a path to a .yaml file works too"
+    raise ConfigError(message)
+
+
+def _installed(name: str) -> Path:
+    """Return the file of a package: below its share directory in ROS, or beside its Python modules.
+
+    Raises:
+        ConfigError: there is no such package or file.
+    """
+    package, _, place = name.removeprefix(PACKAGE).partition("/")
+    if not package.isidentifier() or not place:
+        message = f"{name}: write {PACKAGE}PACKAGE/FILE, such as {PACKAGE}my_package/arenas/lab.yaml"
+        raise ConfigError(message)
+    folders = [share for prefix in prefixes() if (share := prefix / "share" / package).is_dir()]
+    try:
+        module = find_spec(package)
+    except (ImportError, ValueError):
+        module = None
+    if module is not None:
+        folders += map(Path, module.submodule_search_locations or ())
+    for folder in folders:
+        if _is_file(folder / place):
+            return folder / place
+    if not folders:
+        message = f"{name}: there is no package '{package}'; install it, or source its setup script"
+    else:
+        message = f"{name}: no such file in {' or '.join(map(str, folders))}"
     raise ConfigError(message)
 
 

@@ -22,6 +22,14 @@ class SwarmbedError(Exception):
     status: ClassVar[int] = 2
 
 
+def message_of(error: BaseException) -> str:
+    """Return what an error says, whatever its own `__str__` does."""
+    try:
+        return str(error)
+    except BaseException as fault:  # noqa: BLE001 - somebody else's code, and any of it may be wrong
+        return f"(its message cannot be shown: str() of it raises {type(fault).__name__})"
+
+
 class ConfigError(SwarmbedError):
     """A file of the user's, or of config/, cannot be used as it is."""
 
@@ -40,8 +48,5 @@ class MapError(SwarmbedError):
 
 def text_of(error: BaseException) -> str:
     """Return an error's type and message, also where its `str` raises in turn."""
-    try:
-        said = str(error)
-    except FOREIGN as other:
-        said = f"its message cannot be shown: str() of it raises {type(other).__name__}"
+    said = message_of(error)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError, model_validator
-from swarmbed_core.config import MOST_FAULTS, Part, check, find, load, share_dir
+from swarmbed_core.config import MOST_FAULTS, Part, anchored, check, find, load, share_dir
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.safe_yaml import parse
 
@@ -109,6 +109,52 @@ def test_an_unknown_name_lists_the_known(name: str) -> None:
         find(name, "config/robots")
     with pytest.raises(ConfigError, match="there are none"):
         find(name, "config/nothing")
+
+
+@pytest.mark.parametrize("kind", ["ROS", "pip"])
+def test_files_of_installed_packages_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    if kind == "ROS":
+        folder = tmp_path / "share" / "their_lab"
+        monkeypatch.setenv("AMENT_PREFIX_PATH", f"{tmp_path / 'other'}:{tmp_path}")
+    else:
+        folder = tmp_path / "their_lab"
+        monkeypatch.syspath_prepend(tmp_path)
+    (folder / "arenas").mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    (folder / "arenas" / "lab.yaml").touch()
+    assert find("package://their_lab/arenas/lab.yaml", "worlds") == folder / "arenas" / "lab.yaml"
+    with pytest.raises(ConfigError, match=r"package://their_lab/no\.yaml: no such file in .*their_lab"):
+        find("package://their_lab/no.yaml", "worlds")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("package://nobodys/x.yaml", "there is no package 'nobodys'; install it"),
+        ("package://nobodys", "write package://PACKAGE/FILE"),
+        ("package://../x.yaml", "write package://PACKAGE/FILE"),
+    ],
+)
+def test_a_package_that_is_not_there_is_told(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        find(name, "worlds")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("dots", "dots"),
+        ("package://p/x.yaml", "package://p/x.yaml"),
+        ("/else/where.yaml", "/else/where.yaml"),
+        ("x.yaml", "/base/x.yaml"),
+        ("../sub/x.yml", "/sub/x.yml"),
+        ("sub/x", "/base/sub/x"),
+    ],
+)
+def test_relative_paths_are_relative_to_their_file(name: str, meant: str) -> None:
+    assert anchored(name, Path("/base")) == meant
 
 
 def test_names_are_those_of_the_files() -> None:
@@ -215,7 +261,7 @@ class OddError(Exception):
         (GeneratorExit(), "Raises: GeneratorExit"),
         (
             OddError(),
-            r"Raises: OddError: its message cannot be shown: str\(\) .*ZeroDivisionError",
+            r"Raises: OddError: \(its message cannot be shown: str\(\) .*ZeroDivisionError",
         ),
     ],
 )

@@ -99,10 +99,13 @@ def run(
     """Run a scenario: robots with their whole on-board software in a simulated world.
 
     The run leaves scenario.yaml as it was run, summary.json, metrics.parquet,
-    recording.mcap and pictures in a directory of its own. Ctrl-C ends it early
-    and keeps what there is.
+    recording.mcap and pictures in a directory of its own. Ctrl-C or SIGTERM
+    ends it early and keeps what there is. A second one does not stop the
+    writing of the results, a third one ends the process at once. After a kill,
+    swarmbed mend makes the results of what is there.
 
-    Exit status: 0 accepted, 1 rejected or failed, 2 bad input, 130 interrupted.
+    Exit status: 0 accepted, 1 rejected, failed, or results that could not be
+    written, 2 bad input, 130 ended by Ctrl-C, 143 by SIGTERM.
 
     Examples:
       swarmbed run
@@ -113,7 +116,9 @@ def run(
 
       swarmbed run my/scenario.yaml --set controller.name=my_module:MyController
     """
-    from swarmbed_experiments import report
+    import threading
+
+    from swarmbed_experiments import leaving, report
     from swarmbed_experiments.runner import Run, warm_up
     from swarmbed_experiments.scenarios import load_scenario
 
@@ -121,6 +126,7 @@ def run(
         message = "--images are a part of the recording, which --no-record leaves out"
         raise typer.BadParameter(message, param_hint="--images")
     console = Console()
+    threads = set(threading.enumerate())
     times = as_speed(speed)
     case, source = load_scenario(scenario, sets or (), world=world, seed=seed)
     with console.status(
@@ -128,13 +134,32 @@ def run(
     ):
         warm_up(case, source)
         ready = Run(case, source)
-    with report.RunProgress(console, case.time_limit) as progress:
-        summary = ready.go(out, record=not no_record, images=images or (), speed=times, progress=progress)
-    ready.close()
+    try:
+        with report.RunProgress(console, case.time_limit) as progress:
+            summary = ready.go(
+                out,
+                record=not no_record,
+                images=images or (),
+                speed=times,
+                progress=progress,
+                terminate=True,
+            )
+    finally:
+        ready.close()
     console.print(report.result_table(summary))
     if ready.directory is not None:
         report.show_files(console, ready.directory)
-    raise typer.Exit({"accepted": 0, "interrupted": INTERRUPTED}.get(summary["verdict"], REJECTED))
+    for fault in ready.faults:
+        console.print(Text(f"lost: {fault}", style="yellow"), soft_wrap=True)
+    status = 0 if summary["verdict"] == "accepted" and not ready.faults else REJECTED
+    if summary["verdict"] == "interrupted":
+        status = ready.interrupts.status
+    left = leaving.left_since(threads)
+    if left:
+        names = ", ".join(thread.name for thread in left)
+        console.print(Text(f"threads that a program left running are ended: {names}"), soft_wrap=True)
+        leaving.end_now(status)
+    raise typer.Exit(status)
 
 
 @app.command()
@@ -346,6 +371,32 @@ def plot(
 
     redraw(directory)
     report.show_files(Console(), directory)
+
+
+@app.command()
+def mend(
+    place: Annotated[
+        Path, typer.Argument(metavar="RUN|FILE.mcap", help="The directory of a run, or one recording.")
+    ],
+) -> None:
+    """Mend what a killed process left: recordings that nobody can open, a run without results.
+
+    A kill costs the last few seconds. The run's summary gets the verdict
+    "killed"; its metrics are lost, but for the last row of the time series.
+    What is whole stays as it is, and so does what a process still writes.
+
+    Exit status: 0 all is whole, 2 it cannot be mended.
+
+    Examples:
+      swarmbed mend runs/intralogistics_cooperative-20260101-120000-1
+
+      swarmbed mend runs/recording-20260101-120000.mcap
+    """
+    from swarmbed_experiments.mending import mend as mend_what_is_there
+
+    console = Console()
+    for line in mend_what_is_there(place) or [f"{place}: there is nothing to mend"]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

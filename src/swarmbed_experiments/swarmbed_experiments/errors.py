@@ -48,7 +48,7 @@ def make(who: str, call: Callable[..., T], *arguments: object) -> T:
     being_made.append(who)
     try:
         return call(*arguments)
-    except SwarmbedError:
+    except (SwarmbedError, KeyboardInterrupt):
         raise
     except FOREIGN as error:
         message = f"{who} cannot be made: {cause_of(error)}"

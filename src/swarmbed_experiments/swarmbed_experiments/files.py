@@ -83,13 +83,33 @@ def read_text(file: Path) -> str:
         raise RunError(message) from None
 
 
+def replace_text(file: Path, text: str) -> None:
+    """Write a text file aside and put it in its place: nobody ever finds half of it.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    aside = file.with_name(f".new-{file.name}")
+    write_text(aside, text)
+    try:
+        aside.replace(file)
+    except OSError as error:
+        message = f"{file}: cannot be written ({error.strerror})"
+        raise RunError(message) from None
+
+
 def write_json(file: Path, data: object) -> None:
     """Write `data` as JSON that people can read, its floats with six digits.
 
     Raises:
         RunError: it cannot be written.
     """
-    write_text(file, json.dumps(_rounded(data), indent=2) + "\n")
+    write_text(file, as_json(data))
+
+
+def as_json(data: object) -> str:
+    """Return `data` as JSON that people can read, its floats with six digits."""
+    return json.dumps(_rounded(data), indent=2) + "\n"
 
 
 def read_json(file: Path) -> Any:

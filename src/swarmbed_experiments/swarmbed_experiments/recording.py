@@ -22,6 +22,8 @@ a recording. Time is the world's and starts at 0.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import math
 from typing import TYPE_CHECKING, Any
@@ -220,6 +222,9 @@ class Recorder:
         self._world = world
         try:
             self._stream = file.open("wb")
+            # For `swarmbed mend`, which leaves alone what somebody writes.
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise unwritable(file, error) from None
         self._writer: Writer | None = Writer(self._stream, compression=CompressionType.ZSTD)
@@ -310,6 +315,19 @@ class Recorder:
             channel = self._channels.get(topic) or self._new_channel(topic, kind)
             count = self._counts[topic] = self._counts[topic] + 1
             self._writer.add_message(channel, nanoseconds, bytes(template.data), nanoseconds, count)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def flush(self) -> None:
+        """Put on the disk what was recorded until now: `swarmbed mend` finds it if the process is killed.
+
+        Raises:
+            RunError: the file cannot be written any more.
+        """
+        if self._writer is None:
+            return
+        try:
+            self._writer.flush()  # type: ignore[no-untyped-call]
         except OSError as error:
             raise self._failed(error) from None
 

@@ -130,8 +130,13 @@ def test_in_other_threads_nothing_is_watched():
 
 def python(text, **options):
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=100, check=False, **options
-    )  # fmt: skip
+        [sys.executable, "-c", textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        **options,
+    )
 
 
 def test_a_program_that_catches_everything_is_ended():
