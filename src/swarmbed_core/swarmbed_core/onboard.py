@@ -112,7 +112,7 @@ class Ear:
 class _Ring:
     """The newest sweep of one ring of distance sensors."""
 
-    __slots__ = ("angles", "distances", "mount_radius", "period", "points", "stamp")
+    __slots__ = ("angles", "distances", "mount_radius", "period", "points", "stamp", "taken")
 
     def __init__(self, ring: RangeRing) -> None:
         self.angles = np.array(ring.angles)
@@ -124,6 +124,7 @@ class _Ring:
     def forget(self, now: float) -> None:
         """Know of no return."""
         self.stamp = now
+        self.taken = math.nan
         self.distances = np.full(len(self.angles), math.nan)
         self.points.fill(math.nan)
 
@@ -405,7 +406,7 @@ class Onboard:
             explanation = f"distances of shape {distances.shape}, {len(ring.distances)} sensors"
             self.health.refuse(f"ranges.{name}", explanation)
             return
-        ring.distances, ring.stamp = distances, now
+        ring.distances, ring.stamp, ring.taken = distances, now, sweep.stamp
         points_body_k(distances, ring.angles, ring.mount_radius, ring.points)
         if self.collision_map is not None:
             then = self._track.at(sweep.stamp) if sweep.stamp < now else None
@@ -529,6 +530,14 @@ class Onboard:
         """Return when a ring's newest sweep came, and its returns as points about the robot's centre."""
         found = self._rings[ring]
         return found.stamp, found.points
+
+    def distances(self, ring: str) -> tuple[float, FloatArray]:
+        """Return when a ring's newest sweep was measured, and its distances from the sensors' faces.
+
+        The time is NaN while there is no sweep: before the first one, and when the ring has fallen silent.
+        """
+        found = self._rings[ring]
+        return found.taken, found.distances
 
     def halt(self) -> None:
         """Come to rest as fast as the robot may, and forget what was asked: whoever asked is gone."""

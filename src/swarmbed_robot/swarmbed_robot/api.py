@@ -37,6 +37,7 @@ from swarmbed_robot.description import describe, model_of
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.eyes import TAG_STAMP, Eyes
 from swarmbed_robot.images import IMAGE_ENCODING, Images
+from swarmbed_robot.laser import Laser
 from swarmbed_robot.options import Option
 from swarmbed_robot.place import BODY, ROOT, Place
 from swarmbed_robot.templates import (
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     Option("senses_rate", 10.0, "messages of a program's senses a second, on `senses`", 0.1, 100.0),
-    Option("scan_rate", 50.0, "most messages a second on sensor/scan", 0.1, 100.0),
+    Option("scan_rate", 50.0, "most messages a second on sensor/scan and sensor/laser/<ring>", 0.1, 100.0),
     Option("imu_rate", 100.0, "messages a second on sensor/imu", 0.1, 100.0),
     Option("compass_rate", 50.0, "messages a second on sensor/compass", 0.1, 100.0),
     Option("zone_rate", 10.0, "messages a second on sensor/zone and sensor/dropzone", 0.1, 100.0),
@@ -230,6 +231,7 @@ class RobotApi:
             returns_k(np.full((1, 2), math.nan), 0.0, self._returns)
             self._map = self.output("collision_map", OccupancyGrid, qos.OUTPUT, options["map_rate"])
             self._grid: Template | None = None
+        self._lasers = [Laser(self, ring, base, options["scan_rate"]) for ring in spec.ranges]
         if spec.imu is not None:
             self._imu = self.output("sensor/imu", Imu, qos.OUTPUT, options["imu_rate"])
             self._imu_bytes = Template(_imu_message(f"{name}_imu_link", spec))
@@ -299,6 +301,8 @@ class RobotApi:
         if spec.ranges:
             if self._scan.wanted:
                 self._publish_scan(now)
+            for laser in self._lasers:
+                laser.publish(now)
             if self._map.due(now):
                 self._publish_map()
         if spec.imu is not None and self._imu.due(now):
@@ -677,7 +681,11 @@ class _Stamp:
     def set(self, seconds: float) -> None:
         """Take the robot's clock."""
         self.time = seconds
-        self.now = divmod(max(round((self.epoch + seconds) * 1e9), 0), 1_000_000_000)
+        self.now = self.at(seconds)
+
+    def at(self, seconds: float) -> tuple[int, int]:
+        """Return another time of the robot's clock."""
+        return divmod(max(round((self.epoch + seconds) * 1e9), 0), 1_000_000_000)
 
 
 def capacity_ah(battery: Battery) -> float:

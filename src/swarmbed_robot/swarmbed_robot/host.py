@@ -33,6 +33,7 @@ from swarmbed_robot.api import OPTIONS as API_OPTIONS
 from swarmbed_robot.api import RobotApi
 from swarmbed_robot.domains import hold, hold_for_world
 from swarmbed_robot.errors import RobotError
+from swarmbed_robot.map_server import RESOLUTION
 from swarmbed_robot.nodes import Spinner
 from swarmbed_robot.options import Option
 from swarmbed_robot.pacing import DRAINED, Pacer, speed_of
@@ -57,6 +58,7 @@ OPTIONS = (
     ),
     Option("truth", True, "publish on /tf where robots truly are that do not know it themselves"),
     Option("global_tf_rate", 20.0, "messages a second on /tf, with the frames of all robots", 0.1, 100.0),
+    RESOLUTION,
     Option(
         "robot_domains", -1, "ROS domain of the first robot, each next one more; -1: the world's", -1, 232
     ),
@@ -191,7 +193,8 @@ class WorldHost:
         self._status = node.create_publisher(WorldStatus, "~/status", qos.LATCHED)
         self._diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", qos.OUTPUT)
         rate, truth = self._options["global_tf_rate"], self._options["truth"]
-        self._showing = Showing(node, rate, truth=truth)
+        cell = self._options["map_resolution"]
+        self._showing = Showing(node, rate, truth=truth, map_resolution=cell)
         self._clock_bytes = bytearray(serialize_message(Clock()))
 
     def _make_services(self) -> None:

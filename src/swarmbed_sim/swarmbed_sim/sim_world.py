@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from swarmbed_core.device import CornerReading
     from swarmbed_core.feed import Reader
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scenario import Obstacle
     from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import Body, Radio, RangeRing, RobotSpec
     from swarmbed_core.spec import Compass as CompassSpec
@@ -376,7 +377,12 @@ class SimWorld:
 
     def _seen(self) -> Scene:
         """Return the scene with the boxes that were put there since."""
-        return replace(self.scene, obstacles=(*self.scene.obstacles, *self._added.values()))
+        return replace(self.scene, obstacles=self.obstacles)
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """Return what stands fast on the floor now: the scene's obstacles and boxes that were added."""
+        return (*self.scene.obstacles, *self._added.values())
 
     def _check_no_crowd(self, what: str) -> None:
         if self.scene.crowd:
