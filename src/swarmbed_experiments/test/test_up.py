@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -134,19 +135,30 @@ def test_intralogistics_on_ros_retrieves_all_and_leaves_what_a_run_leaves(up):
     assert "5 of 5" in one.said
 
 
-@pytest.mark.parametrize("name", ["intralogistics_cooperative", "intralogistics"])
-def test_at_full_speed_it_is_the_same_run_as_in_one_process(up, name):
-    one = up(name, "--speed", "max", "--duration", "12", "--seed", "5")
+@pytest.mark.parametrize(
+    ("name", "seconds", "metres"),
+    [
+        ("intralogistics_cooperative", 12, 5.0),
+        ("intralogistics", 12, 5.0),
+        # What its robot says that it does decides when it is over.
+        ("path_following", 40, 10.0),
+    ],
+)
+def test_at_full_speed_it_is_the_same_run_as_in_one_process(up, tmp_path, name, seconds, metres):
+    one = up(name, "--speed", "max", "--duration", str(seconds), "--seed", "5")
     assert one.wait() in {0, 1}, one.said
-    over_ros = Track.load(one.directory / "track.npz")
-    case, source = load_scenario(name, ["time_limit=12"], seed=5)
+    case, source = load_scenario(name, [f"time_limit={seconds}"], seed=5)
     run = Run(case, source)
-    run.go()
-    here = run.track
-    assert np.array_equal(over_ros.times, here.times)
-    assert np.array_equal(over_ros.poses, here.poses.astype(np.float32))
-    assert np.array_equal(over_ros.carrier_poses, here.carrier_poses.astype(np.float32))
-    assert np.hypot(*np.diff(here.poses[:, :, :2], axis=0).T).sum() > 5.0
+    run.go(tmp_path / "alone", record=False)
+    places = (one.directory, run.directory)
+    over_ros, alone = (Track.load(place / "track.npz") for place in places)
+    for part in fields(Track):
+        assert np.array_equal(getattr(over_ros, part.name), getattr(alone, part.name)), part.name
+    told, expected = (json.loads((place / "summary.json").read_text()) for place in places)
+    for key in ("verdict", "reason", "sim_seconds", "metrics"):
+        assert told[key] == expected[key], key
+    assert np.hypot(*np.diff(alone.poses[:, :, :2], axis=0).T).sum() > metres
+    assert len(set(alone.doing.ravel())) > 1
 
 
 FEW = ("--isolate", "--set", "robots.0.count=2")

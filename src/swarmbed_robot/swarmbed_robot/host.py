@@ -12,6 +12,7 @@ import itertools
 import math
 import re
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -70,6 +71,8 @@ DIAGNOSTICS_RATE = 1.0
 """How often the world tells how it and each robot is, in Hz of this machine's time."""
 IDLE = 0.05
 """Seconds that a world which stands still waits for something to do."""
+PAUSES, PAUSES_SECONDS = 5, 10.0
+"""So many pauses in so many seconds of this machine are enough: a flood of requests must not stop a world."""
 MOST_DOMAINS = 232
 TURN = 0.002
 """Seconds after which a world whose robots have domains of their own looks into the next of them."""
@@ -157,6 +160,7 @@ class WorldHost:
         self._pacer = Pacer(speed_of(options["speed"]))
         self._paused = bool(options["paused"])
         self._allowed = 0
+        self._pauses: deque[float] = deque(maxlen=PAUSES)
         self.over = False
         self._lock = hold_for_world(spinner, node)
         try:
@@ -366,6 +370,7 @@ class WorldHost:
                 if self.stage is not stage:
                     return
             self._showing.show_carriers()
+            self._showing.show_scene()
             self.over = stage.tick({name: api.doing for name, api in self.apis.items()})
         if self._step_number % round(1.0 / (STATUS_RATE * self._dt)) == 0:
             self._showing.tf.look()
@@ -481,11 +486,19 @@ class WorldHost:
     # Services
 
     def _on_pause(self, request: Pause.Request, response: Pause.Response) -> Pause.Response:
+        response.time = wire.stamp_of(self.stage.world.time)
+        now = time.monotonic()
+        if request.paused and not self._paused:
+            if len(self._pauses) == PAUSES and now - self._pauses[0] < PAUSES_SECONDS:
+                response.message = (
+                    f"paused {PAUSES} times within {PAUSES_SECONDS:g} s: wait, or find out who else pauses it"
+                )
+                return response
+            self._pauses.append(now)
         self._paused = request.paused
         self._allowed = 0
-        self._pacer.restart(time.monotonic())
+        self._pacer.restart(now)
         response.success = True
-        response.time = wire.stamp_of(self.stage.world.time)
         return response
 
     def _on_step(self, request: Step.Request, response: Step.Response) -> Step.Response:
