@@ -146,7 +146,8 @@ def make_processes(
     directory = new_directory(out, name, case.seed).resolve()
     file = directory / "scenario.yaml"
     write_text(file, to_yaml(case.model_copy(update={"name": name})))
-    options = () if isolate is None else ("--robot-domains", str(isolate + 1))
+    options: tuple[str, ...] = () if isolate is None else ("--robot-domains", str(isolate + 1))
+    options += ("--recorder",) if record else ()
     world_process = Process(
         WORLD,
         "swarmbed_experiments",

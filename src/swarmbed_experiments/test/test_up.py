@@ -18,10 +18,15 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
 pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; run scripts/setup")
 
+from swarmbed_experiments.processes import Plan, Process
 from swarmbed_experiments.runner import Run, Track
 from swarmbed_experiments.scenarios import load_scenario
 from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
+
+from swarmbed_interfaces.msg import WorldStatus
+from swarmbed_interfaces.srv import Reset
+from swarmbed_robot import qos
 
 PATIENCE = 100.0
 
@@ -275,6 +280,49 @@ def test_every_node_reads_the_parameters(up, tmp_path):
     two.wait()
     directory = max((tmp_path / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
     assert json.loads((directory / "summary.json").read_text())["real_time_factor"] < 0.7
+
+
+def test_after_a_reset_the_last_run_is_reported_and_all_are_named(up, domain):
+    one = up("--speed", "max", "--duration", "30", "--set", "robots.0.count=1", "--set", "carriers.0.count=1")
+    with contextlib.closing(Spinner(domain=domain)) as spinner:
+        node = spinner.node("visitor")
+        reset, statuses = node.create_client(Reset, "/world/reset"), []
+        node.create_subscription(WorldStatus, "/world/status", statuses.append, qos.LATCHED)
+
+        def running(run):
+            spinner.once(0.02)
+            return statuses and statuses[-1].run == run and statuses[-1].state == "running"
+
+        one.until(lambda: reset.service_is_ready() and running(0), "the first run")
+        reset.call_async(Reset.Request(seed=123))
+        one.until(lambda: running(1), "the second run")
+    status = one.wait()
+    first, second = sorted((one.tmp_path / "runs").iterdir(), key=lambda place: place.name.endswith("-123"))
+    summaries = [json.loads((place / "summary.json").read_text()) for place in (first, second)]
+    assert summaries[0]["verdict"] == "interrupted"
+    assert {0: "accepted", 1: "rejected"}[status] == summaries[1]["verdict"]
+    assert f"interrupted before a reset, {summaries[0]['reason']}: {first}" in one.said
+    assert summaries[1]["verdict"] in one.said.partition(str(first))[2]
+    assert second.name in one.said.partition(str(first))[2]
+
+
+def test_a_world_that_dies_after_a_reset_is_told_with_its_signal(tmp_path):
+    """Not taken for a good end because the run before the reset has left results."""
+    from swarmbed_experiments.trial import LATER
+    from swarmbed_experiments.up import Up as Processes
+    from swarmbed_experiments.up import _Child
+
+    first, second = tmp_path / "first", tmp_path / "second"
+    for place in (first, second):
+        place.mkdir()
+    (first / "summary.json").write_text("{}", encoding="utf-8")
+    (first / LATER).write_text(f"{second}\n", encoding="utf-8")
+    world = Process("world", "none", "none", needed=True)
+    ups = object.__new__(Processes)
+    ups.plan, ups._restart = Plan((world,), (), first), False
+    assert "world ended with SIGSEGV (Segmentation fault)" in ups._ended(
+        _Child(world, [], first / "log"), -11
+    )
 
 
 def test_a_domain_with_a_world_is_left_alone(up):
