@@ -142,6 +142,7 @@ def make_processes(
     if found.scene.crowd:
         message = f"{source}: robots: a crowd has no programs of its own; `swarmbed run` runs it"
         raise RunError(message)
+    _check(parameters, [placement.name for placement in found.scene.robots])
     name = name_of(case, source)
     directory = new_directory(out, name, case.seed).resolve()
     file = directory / "scenario.yaml"
@@ -218,7 +219,8 @@ def host_processes(
     changes = [] if robots is None else [f"robots.0.count={robots}"]
     case, source = load_scenario(scenario, changes, world=world)
     find_plugin(WORLDS, case.world)
-    make_scene(case, case.seed, source)
+    scene = make_scene(case, case.seed, source)
+    _check(parameters, [placement.name for placement in scene.robots])
     options = [scenario, *_speed(speed)]
     if robots is not None:
         options += ["--robots", str(robots)]
@@ -228,6 +230,19 @@ def host_processes(
         options.append("--paused")
     made = (Process(WORLD, "swarmbed_robot", "world", tuple(options), needed=True, parameters=parameters),)
     return (*made, _rviz()) if rviz else made
+
+
+def _check(parameters: Path | None, robots: Sequence[str]) -> None:
+    """Accept a file of ROS parameters, if one is given.
+
+    Raises:
+        ConfigError: it cannot be read or is not YAML.
+        RunError: it is no such file, or a name in it does not exist.
+    """
+    if parameters is not None:
+        from swarmbed_experiments.parameter_files import check_parameters
+
+        check_parameters(parameters, robots)
 
 
 def _speed(speed: str | None) -> tuple[str, ...]:
@@ -265,6 +280,7 @@ def robot_processes(
     find_plugin(DEVICES, device)
     if controller is not None:
         find_controller(controller, {}, "controller")
+    _check(parameters, [robot])
     options = [robot, "--kind", kind, "--device", device, "--arena", arena]
     if localise:
         options.append("--localise")

@@ -357,6 +357,8 @@ class Recorder:
             # A world that has not begun, or one whose clock was not heard yet.
             self._early.append((topic, data))
             return
+        if self._begin is None:
+            self._begin = now
         if self._is_late(now):
             return
         while self._early and self.ended is None:
