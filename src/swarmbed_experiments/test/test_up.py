@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mcap.reader import make_reader
 
 pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
 pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; run scripts/setup")
@@ -200,6 +202,15 @@ def test_with_domains_of_their_own_it_is_the_same_run_as_in_one_process(up):
     assert np.array_equal(over_ros.poses, run.track.poses.astype(np.float32))
 
 
+def first_stamp(file, topic):
+    """The time of the first message of a topic with a header."""
+    with file.open("rb") as stream:
+        for _, _, message in make_reader(stream).iter_messages(topics=[topic]):
+            seconds, nanoseconds = struct.unpack_from("<iI", message.data, 4)
+            return seconds + 1e-9 * nanoseconds
+    raise AssertionError(topic)
+
+
 def test_ctrl_c_ends_all_of_it_and_keeps_what_there_is(up):
     one = up("--speed", "1", "--record", "--set", "robots.0.count=2", "--set", "carriers.0.count=2")
     one.until(
@@ -212,7 +223,11 @@ def test_ctrl_c_ends_all_of_it_and_keeps_what_there_is(up):
     assert one.children() == {}
     assert json.loads((one.directory / "summary.json").read_text())["verdict"] == "interrupted"
     assert (one.directory / "tracks.png").exists()
-    assert (one.directory / "rosbag.mcap").stat().st_size > 100_000
+    file = one.directory / "rosbag.mcap"
+    assert file.stat().st_size > 100_000
+    # The world has waited for the recorder: it has the first cycles of both robots.
+    for robot in ("dots1", "dots2"):
+        assert first_stamp(file, f"/{robot}/odom") < 0.1
     assert "Traceback" not in one.said + one.logs("world") + one.logs("dots1_controller")
 
 
