@@ -19,7 +19,7 @@ from std_msgs.msg import Bool, Float32, Float64, Int32MultiArray, String
 from swarmbed_core.control import Mode
 from swarmbed_core.device import Zone
 from swarmbed_core.robot import Command
-from swarmbed_robot.api import DOING_MAX, OPTIONS, REFUSED_SECONDS
+from swarmbed_robot.api import DOING_MAX, OPTIONS, OWNED_SECONDS, REFUSED_SECONDS
 
 from swarmbed_interfaces import msg
 from swarmbed_robot import qos
@@ -482,13 +482,29 @@ def test_a_robot_with_a_program_takes_nothing_from_others_until_the_program_is_s
     assert dots.onboard.drives_on
     assert dots.truth[3] > 0.05
     assert abs(dots.truth[4]) < 0.05
-    dots.run(0.2)
+    dots.run(OWNED_SECONDS - 0.2)
+    assert dots.api.owned
+    dots.run(0.3)
     assert not dots.api.owned
     lifter = next(publisher for publisher, topic, _ in publishers if topic == "lifter")
     dots.say(lifter, Bool(data=True))
     assert dots.refused["input.lifter"] == 1
     dots.run(0.3)
     assert dots.onboard.lifter_height > 0.15
+
+
+@pytest.mark.parametrize("topic", ["power_en", "motor_en"])
+@pytest.mark.parametrize("on", [False, True])
+def test_a_program_that_comes_finds_the_drives_on(dots, topic, on):
+    dots.say(dots.publisher(topic, Bool), Bool(data=on))
+    dots.run(0.1)
+    assert dots.onboard.drives_on == on
+    program = Program(dots)
+    program.answer()
+    assert dots.onboard.drives_on
+    # Nor does it end with the heartbeat of somebody else.
+    dots.run(2.5)
+    assert dots.onboard.drives_on
 
 
 def test_with_program_owns_false_the_latest_wish_wins(make_rig):
