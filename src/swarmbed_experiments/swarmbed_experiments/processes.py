@@ -144,11 +144,13 @@ def make_processes(
         message = f"{source}: robots: a crowd has no programs of its own; `swarmbed run` runs it"
         raise RunError(message)
     _let_programs_be_found_beside(Path(source))
+    _check(parameters, [placement.name for placement in found.scene.robots])
     name = name_of(case, source)
     directory = new_directory(out, name, case.seed).resolve()
     file = directory / "scenario.yaml"
     write_text(file, to_yaml(case.model_copy(update={"name": name})))
-    options = () if isolate is None else ("--robot-domains", str(isolate + 1))
+    options: tuple[str, ...] = () if isolate is None else ("--robot-domains", str(isolate + 1))
+    options += ("--recorder",) if record else ()
     world_process = Process(
         WORLD,
         "swarmbed_experiments",
@@ -219,7 +221,8 @@ def host_processes(
     changes = [] if robots is None else [f"robots.0.count={robots}"]
     case, source = load_scenario(scenario, changes, world=world)
     find_plugin(WORLDS, case.world)
-    make_scene(case, case.seed, source)
+    scene = make_scene(case, case.seed, source)
+    _check(parameters, [placement.name for placement in scene.robots])
     options = [scenario, *_speed(speed)]
     if robots is not None:
         options += ["--robots", str(robots)]
@@ -237,6 +240,19 @@ def _let_programs_be_found_beside(file: Path) -> None:
     beside = os.path.abspath(file.parent)  # noqa: PTH100 - without following links
     if beside not in folders:
         os.environ["PYTHONPATH"] = os.pathsep.join([*folders, beside])
+
+
+def _check(parameters: Path | None, robots: Sequence[str]) -> None:
+    """Accept a file of ROS parameters, if one is given.
+
+    Raises:
+        ConfigError: it cannot be read or is not YAML.
+        RunError: it is no such file, or a name in it does not exist.
+    """
+    if parameters is not None:
+        from swarmbed_experiments.parameter_files import check_parameters
+
+        check_parameters(parameters, robots)
 
 
 def _speed(speed: str | None) -> tuple[str, ...]:
@@ -274,6 +290,7 @@ def robot_processes(
     find_plugin(DEVICES, device)
     if controller is not None:
         find_controller(controller, {}, "controller")
+    _check(parameters, [robot])
     options = [robot, "--kind", kind, "--device", device, "--arena", arena]
     if localise:
         options.append("--localise")

@@ -127,6 +127,8 @@ WHICH = {
     "localise",
     "topics",
     "keys",
+    "recorder",
+    "program_owns",
     "cameras",
     "compressed",
     "carriers",
