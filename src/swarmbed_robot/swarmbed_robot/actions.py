@@ -57,7 +57,7 @@ class _Goal:
     cancelled: bool = False
 
 
-class _OwnClock:
+class OwnClock:
     """A node with a clock of its own: an executor complains where the timers of many servers share one."""
 
     def __init__(self, node: Node) -> None:
@@ -88,7 +88,7 @@ class _Server:
         self.told = -math.inf
         self._feedback = Pace(FEEDBACK_RATE)
         self._server = ActionServer(
-            _OwnClock(api.node),
+            OwnClock(api.node),
             kind,
             f"/{api.name}/{topic}",
             self._execute,
