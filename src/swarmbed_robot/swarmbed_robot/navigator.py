@@ -21,18 +21,17 @@ import numpy as np
 from builtin_interfaces.msg import Duration
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import OccupancyGrid, Odometry
-from rclpy.action import ActionClient, ActionServer, CancelResponse
+from rclpy.action import ActionClient
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.task import Future
 from swarmbed_core.errors import SwarmbedError
 from swarmbed_core.floor_plan import FloorPlan
-from swarmbed_core.geometry import compose
+from swarmbed_core.geometry import compose, invert
 from swarmbed_core.navigation import Fault, Navigation, NavigationParams, Status, warm_up
 
 from swarmbed_interfaces.action import FollowPath
 from swarmbed_interfaces.msg import RobotInfo, Waypoint
 from swarmbed_robot import qos, wire
-from swarmbed_robot.actions import OwnClock
+from swarmbed_robot.action_server import ActionServer
 from swarmbed_robot.nodes import Spinner, check_name, run
 from swarmbed_robot.options import Option
 from swarmbed_robot.tf_relay import decode
@@ -47,13 +46,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rclpy.action.client import ClientGoalHandle
-    from rclpy.action.server import ServerGoalHandle
     from rclpy.node import Node
     from rclpy.subscription import Subscription
+    from rclpy.task import Future
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.navigation import Order
     from swarmbed_core.spec import RobotSpec
     from swarmbed_core.trajectory import Path
+
+    from swarmbed_robot.action_server import Goal
 
 _USUAL = NavigationParams()
 OPTIONS = (
@@ -242,8 +243,7 @@ class _Goal:
 
     request: Request
     since: float
-    handle: ServerGoalHandle | None = None
-    done: Future | None = None
+    handle: Goal | None = None
     begun: float | None = None
     cancelled: bool = False
 
@@ -280,24 +280,15 @@ class Navigator:
         self._run: int | None = None
         self._navigation: Navigation | None = None
         self._goal: _Goal | None = None
-        self._results: dict[bytes, Future] = {}
         self._heard: list[Subscription] = []
         self._poses: deque[tuple[float, FloatArray]] = deque(maxlen=HISTORY)
         self._heard_at = self._freed_at = self._now = self._decided = -math.inf
         self._path: ClientGoalHandle | None = None
         self._number = 0
         self._waypoint = 0
-        clock = OwnClock(node)
         self._follow = ActionClient(node, FollowPath, f"/{robot}/follow_path", callback_group=self._group)
-        self._server = ActionServer(
-            clock,
-            NavigateToPose,
-            f"/{robot}/navigate_to_pose",
-            self._execute,
-            callback_group=self._group,
-            handle_accepted_callback=self._accepted,
-            cancel_callback=self._cancel,
-        )
+        self._server = ActionServer(node, NavigateToPose, f"/{robot}/navigate_to_pose")
+        self._server.serve(self)
         node.create_subscription(PoseStamped, f"/{robot}/goal_pose", self._on_goal_pose, qos.INPUT)
         node.create_subscription(RobotInfo, f"/{robot}/info", self._on_info, qos.LATCHED)
 
@@ -308,15 +299,17 @@ class Navigator:
 
     # Goals
 
-    async def _execute(self, handle: ServerGoalHandle) -> Any:
-        return await self._results.pop(bytes(handle.goal_id.uuid))
-
-    def _accepted(self, handle: ServerGoalHandle) -> None:
+    def accepted(self, goal: Goal) -> None:
         """Take a goal of the action; what is wrong with it is its result."""
-        done = self._results[bytes(handle.goal_id.uuid)] = Future()
-        handle.execute()
-        goal = _Goal(Request((0.0, 0.0, 0.0), "map"), time.monotonic(), handle, done)
-        self._take(handle.request.pose, goal)
+        self._take(goal.request.pose, _Goal(Request((0.0, 0.0, 0.0), "map"), time.monotonic(), goal))
+
+    def cancel(self, goal: Goal) -> bool:
+        """Return whether a goal may be cancelled: it ends when the robot has come to rest."""
+        mine = self._goal
+        if mine is None or mine.handle is not goal:
+            return False
+        mine.cancelled = True
+        return True
 
     def _on_goal_pose(self, sent: PoseStamped) -> None:
         self._take(sent, _Goal(Request((0.0, 0.0, 0.0), "map"), time.monotonic()))
@@ -333,14 +326,6 @@ class Navigator:
             self._finish(before, Fault.UNKNOWN, "another goal took its place")
         self._listen()
 
-    def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
-        goal = self._goal
-        if goal is None or goal.handle is None or goal.handle.goal_id != handle.goal_id:
-            return CancelResponse.REJECT
-        # It ends when the robot has come to rest.
-        goal.cancelled = True
-        return CancelResponse.ACCEPT
-
     def _finish(self, goal: _Goal, fault: Fault, explanation: str) -> None:
         """Tell how a goal ended."""
         log = self._node.get_logger()
@@ -353,7 +338,7 @@ class Navigator:
         if goal is self._goal:
             self._goal = None
             self._freed_at = time.monotonic()
-        if goal.handle is None or goal.done is None:
+        if goal.handle is None:
             return
         result = NavigateToPose.Result()
         # Which of these there are depends on the version of nav2_msgs.
@@ -361,12 +346,11 @@ class Navigator:
             if hasattr(result, field):
                 setattr(result, field, value)
         if not explanation:
-            goal.handle.succeed()
-        elif goal.cancelled and goal.handle.is_cancel_requested:
-            goal.handle.canceled()
+            goal.handle.succeed(result)
+        elif goal.handle.is_cancel_requested:
+            goal.handle.canceled(result)
         else:
-            goal.handle.abort()
-        goal.done.set_result(result)
+            goal.handle.abort(result)
 
     # What the robot says
 
@@ -477,7 +461,8 @@ class Navigator:
         if goal is None or navigation is None or not self._poses:
             return
         _, pose = self._poses[-1]
-        map_odom = self._frames.odom_map.get(self.name)
+        odom_map = self._frames.odom_map.get(self.name)
+        map_odom = None if odom_map is None else invert(odom_map)
         if goal.cancelled:
             self._end_cancelled(goal)
             return
@@ -485,7 +470,7 @@ class Navigator:
             return
         self._obey(navigation.step(self._now, pose, map_odom, self._maps.plan, self._waypoint))
         if navigation.status is Status.RUNNING:
-            self._tell(goal, navigation, pose, map_odom)
+            self._tell(goal, navigation, pose, odom_map)
         else:
             self._finish(goal, navigation.fault, navigation.message)
 
@@ -515,13 +500,13 @@ class Navigator:
         return True
 
     def _tell(
-        self, goal: _Goal, navigation: Navigation, pose: FloatArray, map_odom: FloatArray | None
+        self, goal: _Goal, navigation: Navigation, pose: FloatArray, odom_map: FloatArray | None
     ) -> None:
         """Send the feedback."""
         if goal.handle is None or goal.begun is None:
             return
         made = NavigateToPose.Feedback()
-        frame, place = (f"{self.name}_odom", pose) if map_odom is None else ("map", compose(map_odom, pose))
+        frame, place = (f"{self.name}_odom", pose) if odom_map is None else ("map", compose(odom_map, pose))
         made.current_pose.header.frame_id = frame
         made.current_pose.header.stamp = wire.stamp_of(self._now)
         at = made.current_pose.pose
@@ -605,7 +590,7 @@ class Navigator:
         if self._goal is not None:
             self._give_up(Fault.UNKNOWN, "the navigator ends")
         self._rest()
-        self._server.destroy()
+        self._server.close()
         self._follow.destroy()
 
 

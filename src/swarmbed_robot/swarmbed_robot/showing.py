@@ -52,7 +52,7 @@ class Showing:
     def begin(self, scene: Scene, world: TaskWorld) -> None:
         """Show another world."""
         self._world = world
-        self._map.begin(scene, world)
+        self._map.begin(world)
         self._moving = Carriers(scene) if scene.carriers else None
         self._scenery.publish(bytes(Template(scene_markers(scene)).data))
         self.show_carriers()
