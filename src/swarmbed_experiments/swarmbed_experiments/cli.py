@@ -157,6 +157,10 @@ def up(
     isolate: Annotated[
         bool, typer.Option("--isolate", help="Each robot in a ROS domain of its own, the next ones.")
     ] = False,
+    no_programs: Annotated[
+        bool,
+        typer.Option("--no-programs", help="Start no programs: drive the robots over ROS, or from rviz."),
+    ] = False,
     params: Annotated[
         Path | None,
         typer.Option(
@@ -180,6 +184,8 @@ def up(
       swarmbed up intralogistics --speed 2 --set robots.0.count=3
 
       ROS_DOMAIN_ID=5 swarmbed up intralogistics_cooperative --speed max
+
+      swarmbed up intralogistics --no-programs --rviz
     """
     from swarmbed_experiments import report
     from swarmbed_experiments.files import read_json
@@ -202,6 +208,7 @@ def up(
         record=record,
         rviz=rviz,
         isolate=here if isolate else None,
+        programs=not no_programs,
         out=out,
         parameters=params,
     )

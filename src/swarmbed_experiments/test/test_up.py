@@ -265,6 +265,35 @@ def test_every_node_reads_the_parameters(up, tmp_path):
     assert json.loads((directory / "summary.json").read_text())["real_time_factor"] < 0.7
 
 
+def test_without_programs_a_robot_goes_where_it_is_told(up, domain):
+    """As rviz2 does: a pose on a topic, and the robot is there when the run ends."""
+    from geometry_msgs.msg import PoseStamped
+
+    change = ["--set", "robots.0.place={poses: [[1.0, 0.0, 0.0]]}", "--set", "carriers=[]"]
+    change += ["--set", "frame.acceptors=[]", "--world", "planar"]
+    one = up("intralogistics", "--no-programs", "--robots", "1", "--duration", "12", "--speed", "2", *change)
+    spinner = Spinner(domain=domain)
+    try:
+        goals = spinner.node("rviz").create_publisher(PoseStamped, "/dots1/goal_pose", 10)
+
+        def heard():
+            spinner.once(0.02)
+            return goals.get_subscription_count()
+
+        one.until(heard, "the navigator")
+        goal = PoseStamped()
+        goal.header.frame_id = "map"
+        goal.pose.position.x, goal.pose.position.y = 1.0, 1.0
+        goals.publish(goal)
+        one.wait()
+    finally:
+        spinner.close()
+    assert "at the goal" in one.logs("navigator"), one.said + one.logs("navigator")
+    assert not one.logs("dots1_controller")
+    [trace] = Track.load(one.directory / "track.npz").poses[:, :, :2].swapaxes(0, 1)
+    assert trace[-1] == pytest.approx([1.0, 1.0], abs=0.1)
+
+
 def test_a_domain_with_a_world_is_left_alone(up):
     from swarmbed_robot.domains import hold
 
