@@ -609,6 +609,51 @@ def robots() -> None:
     Console().print(table)
 
 
+@app.command()
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    end_processes: Annotated[
+        bool,
+        typer.Option(
+            "--end-processes",
+            help="End processes of this workspace and user whose parent has died, and nothing else.",
+        ),
+    ] = False,
+) -> None:
+    """Say what this machine has and lacks, and the command that mends each lack.
+
+    It also finds processes that earlier runs left behind.
+
+    Exit status: 0 all that is needed is there, 1 something is missing.
+
+    Examples:
+      swarmbed doctor
+
+      swarmbed doctor --json
+
+      swarmbed doctor --end-processes
+    """
+    from swarmbed_experiments import doctor as checks
+    from swarmbed_experiments import report
+
+    console = Console()
+    if end_processes:
+        from swarmbed_experiments import leftovers
+
+        orphans = [one for one in leftovers.find() if one.orphaned]
+        for one, ended in leftovers.end(orphans):
+            text = f"{'ended' if ended else 'still there'}: {one.what}, process {one.pid}"
+            Console(stderr=json).print(text, markup=False, highlight=False, soft_wrap=True)
+    found = checks.examine()
+    if json:
+        from json import dumps
+
+        typer.echo(dumps(checks.as_data(found), indent=2))
+    else:
+        console.print(report.doctor_table(found))
+    raise typer.Exit(0 if checks.is_ready(found) else REJECTED)
+
+
 def main() -> None:
     """Run the command; errors of ours are one message and exit status 2, Ctrl-C is 130."""
     try:

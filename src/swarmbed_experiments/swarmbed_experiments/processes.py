@@ -264,6 +264,7 @@ def host_processes(
         options += ["--world", world]
     if paused:
         options.append("--paused")
+    made: tuple[Process, ...]
     made = (Process(WORLD, "swarmbed_robot", "world", tuple(options), needed=True, parameters=parameters),)
     if navigate:
         made += _navigators([robot.name for robot in scene.robots], parameters, apart=False)

@@ -25,6 +25,7 @@ COMMANDS = (
     "sdf",
     "bench",
     "robots",
+    "doctor",
 )
 PROGRAM = [sys.executable, "-c", "from swarmbed_experiments.cli import main; main()"]
 
