@@ -157,6 +157,7 @@ def test_the_file_of_parameters_has_what_is_worth_tuning():
         "tf_relay": tf_relay.OPTIONS,
         "recorder": recorder.OPTIONS,
         "teleop": teleop.OPTIONS,
+        "navigator": navigator.OPTIONS,
         "/**/detector": detector.OPTIONS,
     }
     tuned = {

@@ -429,10 +429,11 @@ class Navigator:
         if goal.cancelled:
             self._end_cancelled(goal)
             return
-        if now - self._heard_at > SILENT and self._node.count_publishers(f"/{self.name}/odom") == 0:
+        if goal.begun is None:
+            if now - goal.since > READY:
+                self._give_up(*self._what_is_missing(goal))
+        elif now - self._heard_at > SILENT and self._node.count_publishers(f"/{self.name}/odom") == 0:
             self._give_up(Fault.UNKNOWN, f"the robot {self.name} has gone")
-        elif goal.begun is None and now - goal.since > READY:
-            self._give_up(*self._what_is_missing(goal))
 
     def _what_is_missing(self, goal: _Goal) -> tuple[Fault, str]:
         """Return why a goal could not be begun with."""
