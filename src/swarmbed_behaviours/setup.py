@@ -30,6 +30,7 @@ setup(
             "dispersion = swarmbed_behaviours.dispersion:Dispersion",
             "convoy = swarmbed_behaviours.convoy:Convoy",
             "transport = swarmbed_behaviours.transport:Transport",
+            "election = swarmbed_behaviours.election:Election",
             "epuck2_walk = swarmbed_behaviours.epuck2:Walk",
             "epuck2_wheels = swarmbed_behaviours.epuck2:Wheels",
             "follow_path = swarmbed_behaviours.follow_path:FollowPath",

@@ -6,7 +6,7 @@ setup(
     name=PACKAGE,
     version="0.1.0",
     packages=find_packages(exclude=["test"]),
-    package_data={PACKAGE: ["py.typed"]},
+    package_data={PACKAGE: ["py.typed", "templates/*"]},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
         (f"share/{PACKAGE}", ["package.xml"]),
@@ -49,6 +49,7 @@ setup(
             "arrived = swarmbed_experiments.acceptors:Arrived",
             "elapsed = swarmbed_experiments.acceptors:Elapsed",
             "delivered = swarmbed_experiments.deliveries:Delivered",
+            "agreed = swarmbed_experiments.agreement:Agreed",
             "coherent = swarmbed_experiments.acceptors:Coherent",
             "safe = swarmbed_experiments.acceptors:Safe",
         ],

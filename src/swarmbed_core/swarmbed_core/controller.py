@@ -103,15 +103,16 @@ class CrowdSenses(Protocol):
     """What thousands of robots sense, one row each; the arrays are the world's own and must not be written.
 
     Attributes:
-        time: seconds.
-        ranges: distances from the sensors' faces, inf where nothing came back.
-        angles: of the sensors, the same for all robots.
-        headings: absolute headings.
-        positions: where the sense of position says they are, rows of x, y; NaN without one.
-        zones: the zone each is in, a `Zone`.
-        twists: body velocities.
-        air: what they say to each other.
-        epuck2: senses in the units of the e-puck2, and its lights, of robots with `readings: epuck2`.
+        time: [s] the world's time.
+        ranges: [(robots, sensors); m] distances from the sensors' faces; inf where nothing came back.
+        angles: [(sensors,); rad; base_link] directions of the sensors, the same for all robots.
+        headings: [(robots,); rad; map] absolute headings.
+        positions: [(robots, 2); m; map] positions x, y by the sense of position; NaN without one.
+        zones: [(robots,)] the zone that each robot is in, a `Zone`.
+        twists: [(robots, 3); m/s, m/s, rad/s; base_link] body velocities.
+        air: the radio: what robots say to each other.
+        epuck2: senses in the units of the e-puck2, and its lights; None unless the robot's file has
+            `readings: epuck2`.
     """
 
     time: float

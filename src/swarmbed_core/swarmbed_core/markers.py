@@ -292,6 +292,17 @@ class SideSight:
 
     `pose_body` is of the time of the image, some hundredths of a second ago; `pose_odom` is the same in the
     odometry's frame, where it stays true while the robot drives on. It is Onboard that fills it in.
+
+    Attributes:
+        id: the carrier's marker.
+        stamp: [s] time of the image, on the robot's clock.
+        camera: name of the camera.
+        pose_body: [(3,); m, m, rad; base_link] middle of the side, on the floor; yaw: its outward normal.
+        covariance: [(3, 3); m², m·rad, rad²; base_link] covariance of the pose.
+        yaw_known: whether the yaw is known: False if the corners fit two directions.
+        alignment: (left edge - right edge) / (left + right) of the marker's image; 0 if seen square on.
+        markers: number of markers used.
+        pose_odom: [(3,); m, m, rad; odom] the same pose in `odom`. None until Onboard has filled it in.
     """
 
     id: int
@@ -314,7 +325,12 @@ class SideSight:
 class UndersideSight:
     """The carrier above the robot: the pose of its centre, seen by the upward camera.
 
-    `pose_odom` is as for a `SideSight`.
+    Attributes:
+        stamp: [s] time of the image, on the robot's clock.
+        pose_body: [(3,); m, m, rad; base_link] pose of the carrier's centre.
+        covariance: [(3, 3); m², m·rad, rad²; base_link] covariance of the pose.
+        markers: number of markers used.
+        pose_odom: [(3,); m, m, rad; odom] the same pose in `odom`. None until Onboard has filled it in.
     """
 
     stamp: float

@@ -288,7 +288,15 @@ class BatteryModel:
 class BatteryState:
     """What the robot knows of its battery, for `battery_state` and for controllers.
 
-    `hours_left` is None while nothing is drawn. `current` is negative while charging.
+    Attributes:
+        stamp: [s] time of the reading, on the robot's clock.
+        voltage: [V] voltage of all cells in series.
+        current: [A] current drawn; negative while charging.
+        state_of_charge: share of a full charge, from 0 to 1.
+        remaining_wh: [Wh] energy left.
+        undervoltage: whether a cell is below its cut-off voltage.
+        hours_left: [h] time left at the present power. None while nothing is drawn.
+        cell_voltages: [one per cell; V] voltage of each cell.
     """
 
     stamp: float

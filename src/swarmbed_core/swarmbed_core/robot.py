@@ -3,6 +3,8 @@
 A controller is written against `Robot` and never learns whether the robot is in this process, behind
 ROS topics or made of metal. What is None in a `Command` stays as it is, so a program says only what it
 wants changed.
+
+Notes in brackets are shape, unit and frame, for docs/reference/senses.md (`scripts/reference`).
 """
 
 from __future__ import annotations
@@ -30,8 +32,13 @@ if TYPE_CHECKING:
 class MotionStatus:
     """What the motion control is doing: its mode and, on a path, how far along it is.
 
-    `path` counts the paths accepted so far, so that a program can tell its own from the one before;
-    `outcome` is what became of the latest.
+    Attributes:
+        mode: whether the robot is idle, follows velocities or follows a path.
+        path: number of paths accepted so far, which tells a program its own path from the one before.
+        waypoint: index of the next waypoint; after the last one, the number of waypoints.
+        progress: share of the waypoints of the latest path that are done, from 0 to 1.
+        time_remaining: [s] time left on the path.
+        outcome: what became of the latest path.
     """
 
     mode: Mode = Mode.IDLE
@@ -47,21 +54,26 @@ class Senses:
     """All that a robot knows at `time`. What it has no part for is None or empty.
 
     Attributes:
-        time: the robot's clock, in seconds.
-        pose_odom: dead-reckoned pose since the start: smooth, but it drifts.
-        twist_body: velocity estimate along the body's axes and the rate of turn.
-        pose_map: the EKF's pose in the arena, None until a marker has been seen.
-        pose_covariance: its 3 x 3 covariance.
-        heading: absolute heading from the compass.
-        zone: the zone of the task, as the zone sense has it.
-        ranges: newest distances of each ring, from the sensors' faces, NaN without return.
-        points_body: the newest returns of all rings as points about the robot's centre.
-        collision_map: what was seen around the robot lately.
-        carrier: the side marker of the carrier that has the robot's attention.
-        underside: the place of the carrier above, as the upward camera has it.
-        lifter_height: height of the platform.
-        battery: voltage, charge, hours left.
-        heard: what the radios heard since the sense before this one, by radio.
+        time: [s] the robot's clock.
+        pose_odom: [(3,); m, m, rad; odom] pose by dead reckoning since the start. Smooth, but it drifts.
+        twist_body: [(3,); m/s, m/s, rad/s; base_link] estimate of the velocity vx, vy and the rate of turn.
+        pose_map: [(3,); m, m, rad; map] pose in the arena, as the EKF estimates it. None until the robot has
+            seen a wall marker or was placed, and always for a robot that is not `localised`.
+        pose_covariance: [(3, 3); m², m·rad, rad²; map] covariance of `pose_map`. None whenever that is.
+        heading: [rad; map] absolute heading from the compass. None without a compass or before its first
+            reading.
+        zone: the zone of the task that the robot stands in; `NEITHER` without a zone sense.
+        ranges: [(count,) each; m] newest distances of each ring, by its name, from the faces of the sensors.
+            NaN where nothing came back, and before the first sweep. Empty without rings.
+        points_body: [(N, 2); m; base_link] the newest returns of all rings as points x, y about the robot's
+            centre, without those that are NaN. None without rings.
+        collision_map: what was seen around the robot lately. None without rings.
+        carrier: the side of the carrier that has the robot's attention. None while no side is in sight.
+        underside: the carrier above the robot, as the upward camera sees it. None while there is none.
+        lifter_height: [m] height of the platform's top above the floor. None without a lifter.
+        battery: voltage, charge and hours left. None without a battery, and before its first reading.
+        heard: packets received since the call of `sense` before this one, oldest first, by radio: each packet
+            is handed out once.
         motion: what the motion control is doing.
         refused: how many inputs were refused since the start, by reason.
     """
@@ -90,15 +102,17 @@ class Command:
     """What a program wants of its robot now; None leaves things as they are.
 
     Attributes:
-        velocity_body: body velocity (vx, vy, omega); it must be repeated, or the robot stops.
-        path: a path to follow from now on, in place of whatever it did.
-        cancel: brake at the maximum deceleration and forget the path.
+        velocity_body: [(3,); m/s, m/s, rad/s; base_link] velocity vx, vy and rate of turn. It expires after
+            0.5 s: repeat it, or the robot stops. Robots with two wheels ignore vy.
+        path: a path to follow from now on, in place of the one before.
+        cancel: brake at the limit of deceleration and drop the path.
         lift: raise (True) or lower (False) the platform.
-        leds: one packed colour a light.
-        send: bytes to broadcast, by radio.
-        carrying: whether the legs of a carrier must be forgiven by the collision map.
-        motors: switch the drives on or off.
-        power: the power watchdog's heartbeat.
+        leds: [one per light] packed colours, 0xBBGGRR; `swarmbed_core.leds.pack` makes them.
+        send: [bytes] payload to broadcast, by the name of the radio; at most its `payload_bytes`. `ble`
+            advertises it until the next one; the other radios send it once.
+        carrying: whether a carrier is on the platform: the collision map then ignores its legs.
+        motors: switch the drives on (True) or off.
+        power: heartbeat of the power watchdog. Once begun, repeat it every 2 s, or the drives switch off.
     """
 
     velocity_body: tuple[float, float, float] | None = None

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from swarmbed_core.config import ConfigFile, Part
+from swarmbed_core.config import ConfigFile, Part, anchor_field
 from swarmbed_core.heading import Area
 from swarmbed_core.spec import Fraction, NotNegative, Positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 Coordinate = Annotated[float, Field(ge=-1000, le=1000)]
 Angle = Annotated[float, Field(ge=-2 * math.pi, le=2 * math.pi)]
@@ -43,8 +44,8 @@ class Line(Part):
     """Things one behind the other, all facing the same way.
 
     Attributes:
-        start: the first one's pose.
-        spacing: metres from one to the next.
+        start: `[x, y, yaw]` of the first one, in m and rad.
+        spacing: [m] distance from one to the next.
     """
 
     start: Pose
@@ -60,8 +61,14 @@ class Line(Part):
 class Place(Part):
     """Where things stand: at random in a zone of the arena or an area, in a line, or at the poses given.
 
-    Of what is placed at random `yaw` fixes the direction, `gap` the metres that it keeps from all else:
-    0.05 for robots and 0.35 for carriers, so that a robot can get between, if not given.
+    Attributes:
+        zone: at random in a zone of the arena, or anywhere in it.
+        area: at random in a rectangle: `x_min`, `x_max`, `y_min`, `y_max` in m, each optional.
+        poses: `[x, y, yaw]` of each, in m and rad.
+        line: one behind the other.
+        yaw: direction of what is placed at random, in rad; at random too, if not given.
+        gap: [m] distance that what is placed at random keeps from all else; if not given, 0.05 for robots and
+            0.35 for carriers, so that a robot fits between.
     """
 
     zone: Literal["search", "drop", "anywhere"] | None = None
@@ -143,6 +150,8 @@ class Robots(Several):
     """Robots of one kind.
 
     Attributes:
+        count: how many; the number of the poses, if there are any.
+        place: where they start.
         kind: a name from config/robots, or a file.
         name: of the first without its number; the kind's, if not given.
         localised: whether they find their pose in the arena by the markers on its walls, if it has any.
@@ -159,8 +168,13 @@ class Robots(Several):
 class Carriers(Several):
     """Carriers that robots drive under and lift.
 
-    `joined` are the cells of a grid that one carrier each fills, edge to edge: then `place` is of the
-    whole, about its middle. Every carrier has a marker id of its own.
+    Every carrier has a marker id of its own.
+
+    Attributes:
+        count: how many; the number of the poses, if there are any.
+        place: where they stand; with `joined`, where the middle of the whole stands.
+        payload: [kg] mass on each.
+        joined: cells [column, row] of a grid, each filled by a carrier, which stand edge to edge.
     """
 
     payload: NotNegative = 0.0
@@ -186,7 +200,14 @@ class Carriers(Several):
 
 
 class BoxObstacle(Part):
-    """A box that stands fast."""
+    """A box that stands fast.
+
+    Attributes:
+        shape: box.
+        size: [m] length and width.
+        height: [m] height.
+        pose: `[x, y, yaw]` of its middle, in m and rad.
+    """
 
     shape: Literal["box"]
     size: tuple[Positive, Positive]
@@ -195,7 +216,14 @@ class BoxObstacle(Part):
 
 
 class CylinderObstacle(Part):
-    """A cylinder that stands fast."""
+    """A cylinder that stands fast.
+
+    Attributes:
+        shape: cylinder.
+        radius: [m] radius.
+        height: [m] height.
+        pose: `[x, y, yaw]` of its middle, in m and rad.
+    """
 
     shape: Literal["cylinder"]
     radius: Positive
@@ -221,13 +249,23 @@ class Light(Part):
 
 
 class RadioConditions(Part):
-    """What happens on the air, over what the robots' radios do by themselves."""
+    """What happens on the air, over what the robots' radios do by themselves.
+
+    Attributes:
+        loss: share of the receptions that fail; that of each robot's file, if not given.
+    """
 
     loss: Fraction | None = None
 
 
 class Frame(Part):
-    """The experimental frame: what disturbs a run, what is measured, and what counts as success."""
+    """The experimental frame: what disturbs a run, what is measured, and what counts as success.
+
+    Attributes:
+        generators: what disturbs the run, each `{name: ..., parameter: ...}`.
+        transducers: what is measured.
+        acceptors: what decides the run; one that rejects is enough.
+    """
 
     generators: tuple[Named, ...] = ()
     transducers: tuple[Named, ...] = tuple(
@@ -237,9 +275,25 @@ class Frame(Part):
 
 
 class Scenario(ConfigFile):
-    """One experiment.
+    """One experiment. Relative paths in its file are relative to that file.
 
     Attributes:
+        version: version of the format: 1.
+        title: what it is, in a line; results and pictures show it.
+        name: name of its runs; the file's name without .yaml, if not given.
+        world: the world's name: `mujoco`, `planar`, `gazebo`, or one of a package's.
+        arena: a name from worlds, or a file.
+        seed: seed of places and of all noise.
+        time_limit: [s] time of the world after which the run is over.
+        noise: whether wheels slip and sensors err.
+        robots: groups of robots, in the order of their names.
+        carriers: groups of carriers.
+        carrier_markers: codes on the carriers: a name from config/markermaps, or a file.
+        obstacles: boxes and cylinders.
+        lights: lamps, for light sensors and cameras of e-puck2s.
+        controller: the robots' program: `{name: ..., parameter: ...}`.
+        radio: conditions on the air: `{loss: 0.1}`.
+        frame: generators, transducers and acceptors.
         vision: `corners` works out where the corners of markers are in the cameras' images; `pixels` renders
             the images and lets the robots' detector look for them, which takes a hundred times as long.
         exposure: seconds of light of an image, by which it is blurred when the robot moves; what
@@ -249,6 +303,7 @@ class Scenario(ConfigFile):
     FOLDER: ClassVar[str] = "config/scenarios"
 
     title: str
+    name: Annotated[str, Field(pattern=r"^[^/\x00]+$", max_length=200)] | None = None
     world: str = "mujoco"
     arena: str = "dots_arena"
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
@@ -264,3 +319,32 @@ class Scenario(ConfigFile):
     controller: Named
     radio: RadioConditions = RadioConditions()
     frame: Frame = Frame()
+
+    @classmethod
+    def anchor(cls, data: Any, base: Path) -> None:
+        """Make the paths of arena, robots and markers absolute, and those of files that programs are given.
+
+        Only a program knows which of its parameters are paths: those that lead to a YAML file are.
+        """
+        if not isinstance(data, dict):
+            return
+        for field in ("arena", "carrier_markers"):
+            anchor_field(data, field, base)
+        robots, frame = data.get("robots"), data.get("frame")
+        for group in robots if isinstance(robots, list) else ():
+            anchor_field(group, "kind", base)
+        programs = [data.get("controller")]
+        for some in frame.values() if isinstance(frame, dict) else ():
+            programs += some if isinstance(some, list) else []
+        for named in programs:
+            for field, value in named.items() if isinstance(named, dict) else ():
+                if field != "name" and isinstance(value, str) and names_file(value, base):
+                    anchor_field(named, field, base)
+
+
+def names_file(value: str, base: Path) -> bool:
+    """Return whether a parameter of a program is the path of a YAML file, from a directory on."""
+    try:
+        return value.endswith((".yaml", ".yml")) and (base / value).is_file()
+    except (OSError, ValueError):
+        return False

@@ -66,7 +66,12 @@ GAUSS = ((0.5 - math.sqrt(0.15), 5 / 18), (0.5, 8 / 18), (0.5 + math.sqrt(0.15),
 
 @dataclass(frozen=True, slots=True)
 class Waypoint:
-    """A pose to pass, and the velocity to pass it with, both in the frame of the path."""
+    """A pose to pass, and the velocity to pass it with, both in the frame of the path.
+
+    Attributes:
+        pose: [(3,); m, m, rad; the path's] position x, y and yaw.
+        velocity: [(3,); m/s, m/s, rad/s; the path's] velocity vx, vy and rate of turn.
+    """
 
     pose: Vector
     velocity: Vector = (0.0, 0.0, 0.0)
@@ -87,9 +92,9 @@ class Path:
 
     Attributes:
         waypoints: at least one.
-        frame: which the poses and velocities are in.
-        max_speed: in m/s, if this path is to be slower than the robot's limit.
-        max_acceleration: in m/s2, instead of the robot's usual one; braking keeps to it too.
+        frame: frame of the poses and velocities: `odom`, `base_link` (where the robot is now) or `map`.
+        max_speed: [m/s] speed limit of this path; the robot's own limit, if None.
+        max_acceleration: [m/s²] limit of acceleration and braking; the robot's usual one, if None.
     """
 
     waypoints: tuple[Waypoint, ...]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from swarmbed_core.controller import CrowdSenses
     from swarmbed_core.device import Device
+    from swarmbed_core.feed import Reader
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import RobotSpec
@@ -92,8 +93,8 @@ class TaskWorld(World, Protocol):
         """Return where the carriers are."""
         ...
 
-    def contacts(self) -> Sequence[Contact]:
-        """Return the contacts that began since the call before this one."""
+    def watch_contacts(self) -> Reader[Contact]:
+        """Return a reader of the contacts that begin from now on; there may be any number of readers."""
         ...
 
     def energy_wh(self) -> FloatArray:

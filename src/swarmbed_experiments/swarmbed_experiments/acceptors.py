@@ -39,7 +39,12 @@ class RetrievedParameters(Part):
 
 
 class Retrieved:
-    """Accepts when the carriers stand on the floor with their centres in the drop zone."""
+    """Accepts when the carriers stand on the floor with their centres in the drop zone.
+
+    Metrics:
+        completion_seconds: [s] time at which the last carrier was retrieved; null if not all were.
+        escaped_seconds: [s] time at which all robots had left the drop zone after that; null if they did not.
+    """
 
     Parameters: ClassVar[type[Part]] = RetrievedParameters
 
@@ -115,7 +120,12 @@ class ArrivedParameters(Part):
 
 
 class Arrived:
-    """Accepts when things are at their places."""
+    """Accepts when things are at their places.
+
+    Metrics:
+        completion_seconds: [s] time of arrival; null if they did not arrive.
+        goal_error: [m] distance of the one farthest from its place.
+    """
 
     Parameters: ClassVar[type[Part]] = ArrivedParameters
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 from swarmbed_core.collision_map import CollisionMap
 from swarmbed_core.ekf_check import nees_study
 from swarmbed_core.kinematics import Kinematics
@@ -33,7 +34,7 @@ from swarmbed_core.trajectory import Path, Waypoint
 from swarmbed_core.trajectory_check import random_case
 
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.files import write_json, write_text
+from swarmbed_experiments.files import make_ready, read_text, write_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from swarmbed_core.spec import Battery
 
+BEGIN = "<!-- measured by scripts/bench: this part is replaced -->"
+END = "<!-- end of what is measured -->"
+"""Marks on the page of benchmarks: what stands around them is written by hand and stays."""
 WIDE = 130
 """Columns of a terminal that also shows what a row is about."""
 SEED = 20260
@@ -322,8 +326,22 @@ def main(
         message = f"nothing to measure is called {', '.join(only)}: there are {known}"
         raise RunError(message)
     for file in (json_file, markdown_file):
-        if file is not None and not file.parent.is_dir():
+        if file is None:
+            continue
+        if not file.parent.is_dir():
             message = f"{file}: there is no directory {file.parent}"
+            raise RunError(message)
+        if file.is_dir():
+            message = f"{file}: is a directory; name a file"
+            raise RunError(message)
+        # Better now than after an hour's work.
+        make_ready(file.parent, "choose another directory")
+    page = ""
+    if markdown_file is not None and markdown_file.exists():
+        page = read_text(markdown_file)
+        if BEGIN not in page or END not in page:
+            # Better now than after minutes of measuring.
+            message = f"{markdown_file}: is no page of benchmarks, for it lacks the line {BEGIN} or {END}"
             raise RunError(message)
     rows: list[Row] = []
     with console.status("measuring") as status:
@@ -354,7 +372,7 @@ def main(
                 pictures[title] = name
                 draw(markdown_file.with_name(name), points)
                 console.print(f"written: {markdown_file.with_name(name)}")
-        write_text(markdown_file, as_markdown(rows, pictures))
+        write_text(markdown_file, as_markdown(rows, pictures, page))
         console.print(f"written: {markdown_file}")
 
 
@@ -363,22 +381,25 @@ def as_table(rows: Sequence[Row], width: int) -> Table:
     wide = width >= WIDE
     table = Table("what", "measured", "must hold", "", *(["about"] if wide else []), title="Benchmarks")
     for row in rows:
-        mark = {True: "[green]holds[/green]", False: "[red]MISSED[/red]", None: ""}[row.holds]
-        cells = [row.name, f"{row.value:.4g} {row.unit}", row.bound, mark]
+        mark = {True: Text("holds", "green"), False: Text("MISSED", "red"), None: Text()}[row.holds]
+        cells: list[str | Text] = [row.name, f"{row.value:.4g} {row.unit}", row.bound, mark]
         table.add_row(*cells, *([row.note] if wide else []))
     return table
 
 
-def as_markdown(rows: Sequence[Row], pictures: Mapping[str, str]) -> str:
-    """Return the page docs/benchmarks.md, with pictures by their titles."""
+def as_markdown(rows: Sequence[Row], pictures: Mapping[str, str], page: str = "") -> str:
+    """Return the page docs/benchmarks.md.
+
+    Args:
+        rows: of the table.
+        pictures: files by their titles.
+        page: as it was before; only what stands between its two marks is replaced.
+    """
     about = machine()
     lines = [
-        "# Benchmarks",
+        BEGIN,
         "",
-        f"Measured on {about['date']} on {about['cpu']}, {about['cores']} cores, Python {about['python']},",
-        "by `scripts/bench --markdown docs/benchmarks.md`: one process on one core, after warm-up;",
-        "sweeps take all cores.",
-        "What the times of the task mean beside the paper's: [the intralogistics task](intralogistics.md).",
+        f"Measured on {about['date']} on {about['cpu']}, {about['cores']} cores, Python {about['python']}:",
         "",
         "| what | measured | must hold | | |",
         "|---|---|---|---|---|",
@@ -388,7 +409,12 @@ def as_markdown(rows: Sequence[Row], pictures: Mapping[str, str]) -> str:
         lines.append(f"| {row.name} | {row.value:.4g} {row.unit} | {row.bound} | {mark} | {row.note} |")
     for title, name in pictures.items():
         lines += ["", f"![{title}]({name})"]
-    return "\n".join(lines) + "\n"
+    measured = "\n".join([*lines, "", END])
+    before, begun, rest = page.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if begun and ended:
+        return f"{before}{measured}{after}"
+    return f"# Benchmarks\n\n{measured}\n"
 
 
 def machine() -> dict[str, object]:

@@ -98,7 +98,23 @@ def _place(name: str, given: tuple[float, float] | None, setting: Setting) -> tu
 
 
 class Deliveries:
-    """How many items were carried, by whom, when, and who had a route when."""
+    """How many items were carried, by whom, when, and who had a route when.
+
+    Columns:
+        items: items delivered so far.
+        with_route: robots that know a route, that is: do not explore any more.
+
+    Metrics:
+        items: items delivered.
+        items_by_robot: items that each robot delivered.
+        items_when: [s] times of the deliveries.
+        with_route_when: [s] times at which robots learnt a route.
+        seconds_per_item: [s] mean time between two items that a robot takes; null if none took two.
+        slow_robots: robots that stand or talk, a sample every minute.
+        jam_robots: robots that stood in the worst traffic jam.
+        jam_seconds: [s] time of the worst jam.
+        jam_poses: poses of all robots at that time.
+    """
 
     Parameters: ClassVar[type[Part]] = DeliveriesParameters
 
@@ -147,14 +163,18 @@ class DeliveredParameters(DeliveriesParameters):
     """How many items are to be carried.
 
     Attributes:
-        items: that many.
+        items: number of items to deliver.
     """
 
     items: Annotated[int, Field(ge=1)] = 100
 
 
 class Delivered:
-    """Accepts when so many items are at the destination."""
+    """Accepts when so many items are at the destination.
+
+    Metrics:
+        completion_seconds: [s] time of the last delivery; null if they were fewer.
+    """
 
     Parameters: ClassVar[type[Part]] = DeliveredParameters
 

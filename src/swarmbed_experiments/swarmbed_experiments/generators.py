@@ -35,7 +35,11 @@ AtLeastOne = Annotated[int, Field(ge=1)]
 
 
 class RadioLossParameters(Part):
-    """Which share of all receptions is lost."""
+    """Which share of all receptions is lost.
+
+    Attributes:
+        share: share of the receptions that fail, from 0 to 1.
+    """
 
     share: Fraction = 0.3
 
@@ -54,7 +58,12 @@ class RadioLoss:
 
 
 class DeadSensorParameters(Part):
-    """How many distance sensors of each robot die, and when."""
+    """How many distance sensors of each robot die, and when.
+
+    Attributes:
+        count: number of sensors of each robot.
+        after: [s] time at which they die.
+    """
 
     count: AtLeastOne = 1
     after: NotNegative = 0.0
@@ -101,7 +110,9 @@ class RobotDeathParameters(Part):
     """How many robots die, and when.
 
     Attributes:
-        while_carrying: so many of them die the first time that they carry something after that.
+        count: number of robots that die.
+        while_carrying: so many of them die while they carry something; the others die in the open.
+        after: [s] time before which none dies.
     """
 
     count: AtLeastOne = 1
@@ -178,7 +189,14 @@ class RobotDeath:
 
 
 class MovedCarrierParameters(Part):
-    """When how many carriers are moved, and where to."""
+    """When how many carriers are moved, and where to.
+
+    Attributes:
+        count: number of carriers to move.
+        after: [s] time before which none is moved.
+        zone: where they are put: into the search zone or anywhere.
+        gap: [m] distance that is kept from everything.
+    """
 
     count: AtLeastOne = 1
     after: NotNegative = 20.0
@@ -259,7 +277,11 @@ class MovedCarrier:
 
 
 class WheelSlipParameters(Part):
-    """Which share of their way the wheels slip."""
+    """Which share of their way the wheels slip.
+
+    Attributes:
+        share: share of the wheels' travel that is lost.
+    """
 
     share: Annotated[float, Field(ge=0, lt=1)] = 0.1
 
@@ -319,7 +341,13 @@ class MotionNoise:
 
 
 class BlockedZoneParameters(Part):
-    """Which zone is closed, when, and for how long."""
+    """Which zone is closed, when, and for how long.
+
+    Attributes:
+        zone: the zone to close.
+        after: [s] time at which it is closed.
+        seconds: [s] how long it stays closed.
+    """
 
     zone: Literal["search", "drop"] = "drop"
     after: NotNegative = 10.0

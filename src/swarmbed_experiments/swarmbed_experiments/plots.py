@@ -21,7 +21,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from swarmbed_core.geometry import rotate
 from swarmbed_core.scenario import BoxObstacle
 
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
+    from swarmbed_core.arena import Arena
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import CarrierPlacement, Scene
     from swarmbed_core.spec import Body
@@ -298,8 +299,7 @@ def save(figure: Figure, file: Path) -> None:
     try:
         figure.savefig(file, dpi=DPI, bbox_inches="tight", pad_inches=0.15)
     except OSError as error:
-        message = f"{file}: cannot be written ({error.strerror or error})"
-        raise RunError(message) from None
+        raise unwritable(file, error) from None
 
 
 def _title(summary: Mapping[str, Any]) -> str:
@@ -334,10 +334,9 @@ def _frame(axes: Axes, scene: Scene, track: Track) -> None:
     axes.set_ylim(float(all_y.min()) - slack, float(all_y.max()) + slack)
 
 
-def _draw_arena(axes: Axes, scene: Scene, *, tinted: bool) -> list[Artist]:
-    """Draw zones, as a tinted floor or by their edges, walls and obstacles."""
+def draw_place(axes: Axes, arena: Arena, *, tinted: bool) -> list[Artist]:
+    """Draw zones, as a tinted floor or by their edges, and walls; return what a legend explains."""
     handles: list[Artist] = []
-    arena = scene.arena
     if arena.zones is not None and arena.size is not None:
         half = arena.size[0] / 2, arena.size[1] / 2
         for name, tint, edge in (("search", SEARCH, "#56B4E9"), ("drop", DROP, DONE)):
@@ -354,6 +353,12 @@ def _draw_arena(axes: Axes, scene: Scene, *, tinted: bool) -> list[Artist]:
     axes.add_collection(
         LineCollection(list(arena.segments().reshape(-1, 2, 2)), colors=INK, linewidths=2.0, zorder=3)
     )
+    return handles
+
+
+def _draw_arena(axes: Axes, scene: Scene, *, tinted: bool) -> list[Artist]:
+    """Draw the arena and its obstacles."""
+    handles = draw_place(axes, scene.arena, tinted=tinted)
     for item in scene.obstacles:
         if isinstance(item, BoxObstacle):
             axes.add_patch(Polygon(_corners(*item.size, item.pose), facecolor=GREY, zorder=3))

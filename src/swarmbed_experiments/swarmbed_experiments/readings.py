@@ -46,7 +46,13 @@ class ReadingsParameters(Part):
 
 
 class ReadingsOf:
-    """The course of one sense of all robots: lists by time and robot, named after the sense."""
+    """The course of one sense of all robots of a crowd, as lists by time and robot, named after the sense.
+
+    Metrics:
+        SENSE_times: [s] times of the samples; SENSE is the parameter `sense`.
+        SENSE: readings, a list for each time with those of each robot.
+        SENSE_poses: true poses of the robots, likewise; with `poses: true`.
+    """
 
     Parameters: ClassVar[type[Part]] = ReadingsParameters
 

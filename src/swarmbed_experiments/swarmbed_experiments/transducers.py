@@ -46,7 +46,17 @@ def turns(angles: FloatArray) -> FloatArray:
 
 
 class Carriers:
-    """Where the carriers get to: how many are retrieved, lifted, set down; marks for the timeline."""
+    """Where the carriers get to: how many are retrieved, lifted, set down; marks for the timeline.
+
+    Columns:
+        carriers_retrieved: carriers that stand on the floor with their centre in the drop zone.
+        carriers_carried: carriers that a robot has lifted.
+
+    Metrics:
+        carriers_retrieved: the same at the end of the run.
+        carriers: number of carriers.
+        lifts: how often a carrier was lifted.
+    """
 
     Parameters: ClassVar[type[Part]] = NoParameters
 
@@ -96,7 +106,16 @@ class Carriers:
 
 
 class Travel:
-    """How far robots go."""
+    """How far robots go.
+
+    Columns:
+        distance_per_robot: [m] mean distance covered so far.
+
+    Metrics:
+        distance_per_robot: [m] mean distance covered in the run.
+        max_speed: [m/s] highest speed of any robot.
+        distances: [m] distance of each robot, by name; only with at most 100 robots.
+    """
 
     Parameters: ClassVar[type[Part]] = NoParameters
 
@@ -127,7 +146,20 @@ class Travel:
 
 
 class Contacts:
-    """What touched what, and how fast."""
+    """What touched what, and how fast.
+
+    Columns:
+        collisions: contacts between robots so far.
+        contacts_with_carriers: contacts of robots with carriers so far.
+        contacts_with_walls: contacts with walls and obstacles so far.
+
+    Metrics:
+        collisions: contacts between robots.
+        contacts_with_carriers: contacts of robots with carriers.
+        contacts_with_walls: contacts with walls and obstacles.
+        max_approach_speed: [m/s] fastest approach of two robots that touched.
+        max_contact_speed: [m/s] fastest approach of anything that touched.
+    """
 
     Parameters: ClassVar[type[Part]] = NoParameters
 
@@ -164,7 +196,14 @@ class Contacts:
 
 
 class Energy:
-    """What the batteries give."""
+    """What the batteries give.
+
+    Columns:
+        energy_wh: [Wh] energy drawn by all robots together so far.
+
+    Metrics:
+        energy_wh: [Wh] energy drawn by all robots together.
+    """
 
     Parameters: ClassVar[type[Part]] = NoParameters
 
@@ -185,7 +224,18 @@ class Energy:
 
 
 class Messages:
-    """What goes over the radios that carry payloads."""
+    """What goes over the radios that carry payloads.
+
+    Columns:
+        messages: packets with a payload sent so far.
+        messages_heard: receptions of such packets so far; one packet may have several receivers.
+        messages_lost: receptions that failed within reach of the sender so far.
+
+    Metrics:
+        messages: packets with a payload sent.
+        messages_heard: receptions of such packets.
+        messages_lost: receptions that failed within reach of the sender.
+    """
 
     Parameters: ClassVar[type[Part]] = NoParameters
 
@@ -211,7 +261,15 @@ class Messages:
 
 
 class Localisation:
-    """How far the robots' idea of their pose in the arena is off the truth, of those that have one."""
+    """How far the robots' idea of their pose in the arena is off the truth, of those that have one.
+
+    Columns:
+        localisation_error: [m] largest error of a position now; NaN while no robot is localised.
+
+    Metrics:
+        localisation_error_mean: [m] mean error of the run; null if no robot was ever localised.
+        localisation_error_max: [m] largest error of the run; null likewise.
+    """
 
     Parameters: ClassVar[type[Part]] = NoParameters
 
@@ -251,6 +309,13 @@ class Formation:
 
     The geometry is that of the robots in the frame of the carriers, at the first tick at which all the
     carriers are carried; the error is the largest way that a robot is off its place in it.
+
+    Columns:
+        formation_error: [m] largest error of a place now; NaN while not all carriers are carried.
+
+    Metrics:
+        formation_error_max: [m] largest error of the run; null if all were never carried at once.
+        formation_turn_max: [rad] largest error of a robot's yaw; null likewise.
     """
 
     Parameters: ClassVar[type[Part]] = NoParameters
@@ -310,6 +375,17 @@ class Convoy:
 
     Each robot's place is D behind the one before it, along that one's heading. The sum of formula (7) is
     taken over the followers, and divided by all robots, as there.
+
+    Columns:
+        convoy_error: [m] mean error of the robots' places now.
+        convoy_way: [m] distance that the leader has covered so far.
+
+    Metrics:
+        convoy_error: [m] mean error after `settling`; null if the run ended before.
+        convoy_error_worst: [m] largest error of a robot after `settling`.
+        convoy_speed: [m/s] mean speed of the leader.
+        convoy_errors: [m] the mean error, a sample every `period` seconds.
+        convoy_error_along: [m] mean errors in ten parts of the line, front to back; of ten robots or more.
     """
 
     Parameters: ClassVar[type[Part]] = ConvoyParameters

@@ -3,12 +3,16 @@
 import ctypes.util
 import io
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
+from swarmbed_experiments.errors import RunError
 from swarmbed_gazebo.place import missing
 
 from swarmbed_experiments import bench
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_bounds_decide():
@@ -52,3 +56,26 @@ def test_a_median_of_blocks():
     calls = []
     assert bench.microseconds(lambda: calls.append(1), 10, blocks=3) > 0
     assert len(calls) == 40
+
+
+def test_the_page_keeps_what_is_written_by_hand():
+    rows = [bench.Row("a row", 1.0, "s", at_most=2.0)]
+    new = bench.as_markdown(rows, {})
+    assert new.startswith("# Benchmarks\n")
+    page = new.replace("# Benchmarks\n", "# Benchmarks\n\nBy hand.\n") + "\nBelow, too.\n"
+    again = bench.as_markdown([bench.Row("another row", 2.0, "s")], {"Cost": "cost.png"}, page)
+    assert again.startswith("# Benchmarks\n\nBy hand.\n")
+    assert again.endswith("\nBelow, too.\n")
+    assert "| another row | 2 s |" in again
+    assert "![Cost](cost.png)" in again
+    assert "a row | 1 s" not in again
+    own = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert bench.as_markdown(rows, {}, own).startswith(own.partition(bench.BEGIN)[0])
+
+
+def test_another_page_is_not_overwritten(tmp_path):
+    file = tmp_path / "b.md"
+    file.write_text("a diary")
+    with pytest.raises(RunError, match=r"b\.md: is no page of benchmarks"):
+        bench.main(Console(), json_file=None, markdown_file=file, only=["kinematics"], quick=True)
+    assert file.read_text() == "a diary"

@@ -433,4 +433,4 @@ def test_nothing_is_made_that_nobody_wants(dots):
     dots.run(0.4)
     dots.api.sense(dots.world.time)
     assert made == []
-    assert dots.onboard.on_image is None
+    assert dots.onboard.on_image == []

@@ -1,0 +1,78 @@
+"""What decides runs in which robots have to agree: all of them say that they do the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from swarmbed_core.config import Part
+from swarmbed_core.spec import NotNegative
+
+from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.frame import Judgement, Stand
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from swarmbed_experiments.frame import Look, Setting
+
+
+class AgreedParameters(Part):
+    """How long robots have to agree.
+
+    Attributes:
+        seconds: [s] time for which all robots say the same.
+    """
+
+    seconds: NotNegative = 10.0
+
+
+class Agreed:
+    """Accepts when all robots that live have said the same in `doing` for some time.
+
+    Metrics:
+        completion_seconds: [s] time at which they began to agree; null if they never did for long enough.
+    """
+
+    Parameters: ClassVar[type[Part]] = AgreedParameters
+
+    def __init__(self, parameters: AgreedParameters, setting: Setting) -> None:
+        """Nobody has said anything."""
+        self._seconds = parameters.seconds
+        self._setting = setting
+        self._names = [placement.name for placement in setting.scene.robots]
+        self._said: str | None = None
+        self._since = 0.0
+        self._when: float | None = None
+
+    def judge(self, look: Look, *, over: bool) -> Judgement:  # noqa: ARG002 - it only waits
+        """Compare what the robots say.
+
+        Raises:
+            RunError: the controller does not say what each robot does.
+        """
+        if len(look.doing) != len(self._names):
+            message = (
+                "acceptor agreed: the controller does not say what each robot does: give it a list `doing`"
+            )
+            raise RunError(message)
+        dead = self._setting.dead
+        said = Counter(doing for name, doing in zip(self._names, look.doing, strict=True) if name not in dead)
+        if not said:
+            return Judgement(Stand.OPEN, "no robot lives")
+        [(most, count)] = said.most_common(1)
+        if count < said.total():
+            self._said = None
+            return Judgement(
+                Stand.OPEN, f"{count} of {said.total()} robots say '{most}' after {look.time:.1f} s"
+            )
+        if most != self._said:
+            self._said, self._since = most, look.time
+        if look.time - self._since < self._seconds - 1e-9:
+            return Judgement(Stand.OPEN, f"all robots say '{most}' since {self._since:.1f} s")
+        self._when = self._since
+        return Judgement(Stand.ACCEPTED, f"all robots say '{most}' since {self._since:.1f} s")
+
+    def metrics(self) -> Mapping[str, Any]:
+        """Return when they began to agree."""
+        return {"completion_seconds": self._when}
