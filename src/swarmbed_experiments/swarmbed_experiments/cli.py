@@ -217,6 +217,10 @@ def up(
     isolate: Annotated[
         bool, typer.Option("--isolate", help="Each robot in a ROS domain of its own, the next ones.")
     ] = False,
+    no_programs: Annotated[
+        bool,
+        typer.Option("--no-programs", help="Start no programs: drive the robots over ROS, or from rviz."),
+    ] = False,
     params: Annotated[
         Path | None,
         typer.Option(
@@ -240,6 +244,8 @@ def up(
       swarmbed up intralogistics --speed 2 --set robots.0.count=3
 
       ROS_DOMAIN_ID=5 swarmbed up intralogistics_cooperative --speed max
+
+      swarmbed up intralogistics --no-programs --rviz
     """
     from swarmbed_experiments import report
     from swarmbed_experiments.files import read_json
@@ -263,6 +269,7 @@ def up(
         record=record,
         rviz=rviz,
         isolate=here if isolate else None,
+        programs=not no_programs,
         out=out,
         parameters=params,
     )
@@ -790,6 +797,51 @@ def robots() -> None:
         rings = ", ".join(f"{ring.count} {ring.name}" for ring in spec.ranges)
         table.add_row(spec.kind, spec.title, spec.drive.kind, f"{spec.limits.speed:g}", rings)
     Console().print(table)
+
+
+@app.command()
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    end_processes: Annotated[
+        bool,
+        typer.Option(
+            "--end-processes",
+            help="End processes of this workspace and user whose parent has died, and nothing else.",
+        ),
+    ] = False,
+) -> None:
+    """Say what this machine has and lacks, and the command that mends each lack.
+
+    It also finds processes that earlier runs left behind.
+
+    Exit status: 0 all that is needed is there, 1 something is missing.
+
+    Examples:
+      swarmbed doctor
+
+      swarmbed doctor --json
+
+      swarmbed doctor --end-processes
+    """
+    from swarmbed_experiments import doctor as checks
+    from swarmbed_experiments import report
+
+    console = Console()
+    if end_processes:
+        from swarmbed_experiments import leftovers
+
+        orphans = [one for one in leftovers.find() if one.orphaned]
+        for one, ended in leftovers.end(orphans):
+            text = f"{'ended' if ended else 'still there'}: {one.what}, process {one.pid}"
+            Console(stderr=json).print(text, markup=False, highlight=False, soft_wrap=True)
+    found = checks.examine()
+    if json:
+        from json import dumps
+
+        typer.echo(dumps(checks.as_data(found), indent=2))
+    else:
+        console.print(report.doctor_table(found))
+    raise typer.Exit(0 if checks.is_ready(found) else REJECTED)
 
 
 @app.command()

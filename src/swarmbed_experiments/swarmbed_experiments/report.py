@@ -24,13 +24,14 @@ from swarmbed_experiments.metrics import by_rank, text_of, unit_of
 from swarmbed_experiments.results import HUGE, number, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
 
     from rich.console import Console
 
     from swarmbed_experiments.calibrate import Calibration
+    from swarmbed_experiments.doctor import Check
     from swarmbed_experiments.runner import Run
 
 COLOURS = {"accepted": "green", "rejected": "red", "failed": "red", "interrupted": "yellow"}
@@ -207,4 +208,18 @@ def scenario_table() -> Table:
             f"{number:,}",
             f"{scenario.time_limit:g} s",
         )
+    return table
+
+
+STATES = {"ok": "green", "missing": "red", "optional": "yellow", "note": "cyan"}
+
+
+def doctor_table(checks: Iterable[Check]) -> Table:
+    """Return what `swarmbed doctor` found: each thing, its state, and what mends it."""
+    table = Table("what", "state", Column("found, and what to do", overflow="fold"))
+    for check in checks:
+        text = Text(check.found)
+        if check.mend:
+            text.append(f"\n-> {check.mend}", style="bold")
+        table.add_row(Text(check.name), Text(check.state, style=STATES[check.state]), text)
     return table
