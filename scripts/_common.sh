@@ -80,11 +80,28 @@ enter_underlay() {
   prepend PATH "$venv/bin"
 }
 
-# Lets uv download from where this machine's pip does, and trust what it trusts.
+# Lets uv download from where the pip of the Python $1 does, and trust what it trusts.
 use_pips_index() {
-  local pip="$1" value
-  pip_says() { "$pip" -m pip config get "global.$1" 2>/dev/null || "$pip" -m pip config get ":env:.$1" 2>/dev/null; }
-  if [ -z "${UV_DEFAULT_INDEX-}${UV_INDEX_URL-}" ] && value=$(pip_says index-url); then export UV_DEFAULT_INDEX=$value; fi
-  if [ -z "${UV_INDEX-}${UV_EXTRA_INDEX_URL-}" ] && value=$(pip_says extra-index-url); then export UV_INDEX=$value; fi
-  if [ -z "${SSL_CERT_FILE-}" ] && value=$(pip_says cert); then export SSL_CERT_FILE=$value; fi
+  local settings value
+  # Of `pip config` only `list` reads all files and the environment; `get` reads the user's file alone.
+  settings=$("$1" -m pip config list 2>/dev/null) || settings=
+  if [ -z "${UV_DEFAULT_INDEX-}${UV_INDEX_URL-}" ] && value=$(_pip_says index-url); then export UV_DEFAULT_INDEX=$value; fi
+  if [ -z "${UV_INDEX-}${UV_EXTRA_INDEX_URL-}" ] && value=$(_pip_says extra-index-url); then export UV_INDEX=$value; fi
+  if [ -z "${SSL_CERT_FILE-}${SSL_CERT_DIR-}" ]; then
+    value=$(_pip_says cert) || value=${REQUESTS_CA_BUNDLE:-${CURL_CA_BUNDLE-}}
+    if [ -d "$value" ]; then export SSL_CERT_DIR=$value; elif [ -n "$value" ]; then export SSL_CERT_FILE=$value; fi
+  fi
+}
+
+# Prints a setting of pip for installing from $settings, lines such as global.cert='/a/file'; fails if there is none.
+_pip_says() {
+  local section value
+  for section in :env: install global; do
+    value=$(sed -n "s/^$section\.$1=.\(.*\).$/\1/p" <<<"$settings" | sed 's/\\n/ /g; s/^ *//')
+    if [ -n "$value" ]; then
+      printf '%s\n' "$value"
+      return
+    fi
+  done
+  return 1
 }

@@ -18,5 +18,5 @@ _swarmbed_enter() {
 }
 _swarmbed_enter
 _swarmbed_entered=$?
-unset -f usage say has_harmonic go_on find_ros prepend enter_underlay use_pips_index _swarmbed_enter
+unset -f usage say has_harmonic go_on find_ros prepend enter_underlay use_pips_index _pip_says _swarmbed_enter
 return $_swarmbed_entered

@@ -10,7 +10,7 @@ import pytest
 from swarmbed_core.camera import cameras_of, project_k
 from swarmbed_core.device import CornerReading
 from swarmbed_core.geometry import between, compose
-from swarmbed_core.local import LocalSwarm
+from swarmbed_core.local import LocalRobot, LocalSwarm
 from swarmbed_core.markers import CarrierMarkers
 from swarmbed_core.memory import MemoryWorld
 from swarmbed_core.onboard import Onboard
@@ -150,7 +150,7 @@ def carrier_arena() -> Callable[..., tuple[MemoryWorld, LocalSwarm, CarrierEyes]
             world.teleport("dots2", other)
         eyes = CarrierEyes(world, "dots1", carrier)
         swarm = LocalSwarm(world)
-        swarm.robots[0].onboard = Onboard(replace(world.device("dots1"), cameras=eyes))
+        swarm.robots[0] = LocalRobot(Onboard(replace(world.device("dots1"), cameras=eyes)))
         swarm.run(0.5)
         return world, swarm, eyes
 

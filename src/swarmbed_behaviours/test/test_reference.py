@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,11 @@ from swarmbed_core.controller import find_controller
 from swarmbed_core.device import Zone
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.geometry import between
+from swarmbed_core.heading import zone_of
+from swarmbed_core.local import LocalSwarm
+from swarmbed_core.plugins import WORLDS, find_plugin, known
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import make_scene
 
 
 def reference(robot, seed=0, **parameters):
@@ -158,6 +164,36 @@ def test_a_robot_that_does_not_get_on_with_its_carrier_puts_it_down(fake):
     assert commands[-1].velocity_body is None
     commands = run(controller, fake, 0.2, lifter_height=0.145)
     assert any(command.carrying is False for command in commands)
+
+
+def test_a_robot_without_a_zone_sense_completes_the_task_by_its_pose():
+    if "planar" not in known(WORLDS):
+        pytest.skip("world 'planar' (package swarmbed_sim) is not installed")
+    scenario = Scenario.model_validate(
+        {
+            "version": 1,
+            "title": "one robot, one carrier",
+            "arena": "dots_arena",
+            "time_limit": 60,
+            "robots": [{"kind": "dots", "localised": True, "place": {"poses": [(0.3, 0.0, math.pi)]}}],
+            "carriers": [{"place": {"poses": [(-1.0, 0.0, 0.0)]}}],
+            "controller": {"name": "reference"},
+        }
+    )
+    scene = make_scene(scenario, 0)
+    world = find_plugin(WORLDS, "planar")(scene, np.random.SeedSequence(0))
+    with_zone = world.device
+    world.device = lambda name: replace(with_zone(name), zone=None)
+    swarm = LocalSwarm.of_scene(scene, world)
+    controller = reference(swarm.robots[0])
+    while world.time < scenario.time_limit:
+        swarm.run(0.1)
+        controller.tick()
+        carriers = world.carriers()
+        if carriers.carried_by[0] < 0 and zone_of(carriers.poses[0], scene.zones) is Zone.DROP:
+            break
+    assert zone_of(carriers.poses[0], scene.zones) is Zone.DROP
+    assert carriers.carried_by[0] < 0
 
 
 def test_two_runs_with_one_seed_are_the_same(arena):

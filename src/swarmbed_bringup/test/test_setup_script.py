@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -26,8 +27,11 @@ case "$*" in
   *"-m pip install"*)
     echo "${PYTHONPATH-none}" >$FAKES/pythonpath
     cp "$FAKES/python" "${0%/*}/uv" ;;
+  *"-m pip config list"*) cat $FAKES/pip.list ;;
   *"-m pip config"*) exit 1 ;;
-  *"pip sync"*) echo sync >>$FAKES/calls ;;
+  *"pip sync"*)
+    echo "${UV_DEFAULT_INDEX-none} ${UV_INDEX-none} ${SSL_CERT_FILE-none}" >$FAKES/trusted
+    echo sync >>$FAKES/calls ;;
   *_mend_wheels*) echo mend >>$FAKES/calls ;;
   *"-m colcon"*)
     echo "$AMENT_PREFIX_PATH" >$FAKES/underlay
@@ -39,6 +43,17 @@ case "$*" in
 esac
 """
 ALL = ["venv", "sync", "mend", "colcon"]
+TRUST = {
+    *(
+        "UV_DEFAULT_INDEX",
+        "UV_INDEX_URL",
+        "UV_INDEX",
+        "UV_EXTRA_INDEX_URL",
+        "PIP_INDEX_URL",
+        "PIP_EXTRA_INDEX_URL",
+    ),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "PIP_CONFIG_FILE"),
+}
 
 
 class Workspace:
@@ -59,7 +74,8 @@ class Workspace:
         for name in ["python", "cmake", "g++", "make"]:
             (self.fakes / name).write_text(STAND_IN)
             (self.fakes / name).chmod(0o755)
-        mine = {"ROS_DISTRO", "SWARMBED_PYTHON", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH"}
+        (self.fakes / "pip.list").touch()
+        mine = {"ROS_DISTRO", "SWARMBED_PYTHON", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", *TRUST}
         self.env = {name: value for name, value in os.environ.items() if name not in mine}
         self.env |= {
             "FAKES": str(self.fakes),
@@ -253,6 +269,40 @@ def test_another_python_makes_it_anew(workspace):
     assert workspace.setup()[0] == ALL
     del workspace.env["SWARMBED_PYTHON"]
     assert workspace.setup()[0] == [], "without a wish the Python that is there stays"
+
+
+@pytest.mark.parametrize(
+    ("settings", "env", "trusted"),
+    [
+        ("", {}, "none none none"),
+        ("global.cert='/a/global.pem'", {}, "none none /a/global.pem"),
+        ("global.cert='/a/global.pem'\ninstall.cert='/an/install.pem'", {}, "none none /an/install.pem"),
+        (":env:.cert='/an/env.pem'\ninstall.cert='/an/install.pem'", {}, "none none /an/env.pem"),
+        ("global.cert='/a/global.pem'", {"SSL_CERT_FILE": "/mine.pem"}, "none none /mine.pem"),
+        ("", {"REQUESTS_CA_BUNDLE": "/a/bundle.pem"}, "none none /a/bundle.pem"),
+        (
+            "global.extra-index-url='\\nhttps://b/simple\\nhttps://c/simple'\nglobal.index-url='https://a/simple'",
+            {},
+            "https://a/simple https://b/simple https://c/simple none",
+        ),
+    ],
+)
+def test_uv_trusts_and_asks_whom_pip_does(bare, settings, env, trusted):
+    (bare.fakes / "pip.list").write_text(f"{settings}\n")
+    bare.env |= env
+    bare.setup()
+    assert (bare.fakes / "trusted").read_text() == f"{trusted}\n"
+
+
+@pytest.mark.parametrize("section", ["global", "install"])
+def test_a_certificate_that_pips_own_get_does_not_see_is_found(tmp_path, section):
+    """As in containers whose /etc/pip.conf names it: `pip config get` reads the user's file alone."""
+    (tmp_path / "pip.conf").write_text(f"[{section}]\ncert = /an/authority.pem\n")
+    env = {name: value for name, value in os.environ.items() if name not in TRUST}
+    env |= {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "PYTHON": sys.executable}
+    script = f'. {ROOT}/scripts/_common.sh; use_pips_index "$PYTHON"; echo "$SSL_CERT_FILE"'
+    found = subprocess.run(["bash", "-euc", script], env=env, check=True, capture_output=True, text=True)
+    assert found.stdout == "/an/authority.pem\n"
 
 
 def test_a_failure_shows_its_reason_last_and_is_not_trusted(bare):

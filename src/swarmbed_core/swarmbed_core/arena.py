@@ -5,18 +5,20 @@ The arena's centre is the origin of `map` (REP-105, DOTS paper III-B2).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from swarmbed_core.config import ConfigFile, Part
+from swarmbed_core.config import ConfigFile, Part, anchor_field
 from swarmbed_core.heading import Zones
 from swarmbed_core.markers import MarkerMap
 from swarmbed_core.raycast import box_segments
 from swarmbed_core.spec import Fraction
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from swarmbed_core.geometry import FloatArray
 
 Length = Annotated[float, Field(gt=0, le=1000)]
@@ -79,6 +81,11 @@ class Arena(ConfigFile):
     zones: Zones | None = None
     marker_map: str | None = None
     floor: Floor = Floor()
+
+    @classmethod
+    def anchor(cls, data: Any, base: Path) -> None:
+        """Make the path of the marker map absolute."""
+        anchor_field(data, "marker_map", base)
 
     @field_validator("walls")
     @classmethod

@@ -9,15 +9,21 @@ from __future__ import annotations
 import os
 import reprlib
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar, get_args
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from swarmbed_core.errors import ConfigError
+from swarmbed_core.errors import FOREIGN, ConfigError, SwarmbedError, text_of
+from swarmbed_core.safe_yaml import read, short
 
 M = TypeVar("M", bound=BaseModel)
+
+MOST_FAULTS = 20
+"""Faults of a file that are listed."""
+PACKAGE = "package://"
+"""How the path of a file begins that a package has installed: `package://my_package/arenas/lab.yaml`."""
 
 
 class Part(BaseModel):
@@ -53,19 +59,19 @@ class ConfigFile(Part):
         Raises:
             ConfigError: there is none, or it is not what it should be.
         """
-        return load(find(name, cls.FOLDER), cls)
+        path = find(name, cls.FOLDER)
+        data = read(path)
+        cls.anchor(data, path.parent)
+        return check(data, cls, str(path))
 
+    @classmethod
+    def anchor(cls, data: Any, base: Path) -> None:
+        """Make the relative paths in a file's data absolute, in place.
 
-class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, but a field that is there twice is an error: one of the two would be lost."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            problem = f"{', '.join(twice)}: there more than once"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
-        return super().construct_mapping(node, deep)
+        Args:
+            data: what the file held, not checked yet.
+            base: the directory that they are relative to.
+        """
 
 
 def prefixes() -> list[Path]:
@@ -100,27 +106,75 @@ def share_dir() -> Path:
     raise ConfigError(message)
 
 
+def is_path(name: str) -> bool:
+    """Return whether a name is the path of a file, and not a name from a folder."""
+    return name.endswith((".yaml", ".yml")) or os.sep in name
+
+
+def anchored(name: str, base: Path) -> str:
+    """Return a path that means from anywhere what a relative one means in `base`; other names stay."""
+    if not is_path(name) or name.startswith(PACKAGE):
+        return name
+    return os.path.abspath(base / name)  # noqa: PTH100 - without following links
+
+
+def anchor_field(data: Any, field: str, base: Path) -> None:
+    """Make the path that a field of a file's data holds absolute, in place, if it holds one."""
+    if isinstance(data, dict) and isinstance(data.get(field), str):
+        data[field] = anchored(data[field], base)
+
+
 def find(name: str, folder: str) -> Path:
     """Return the file that `name` means: a path to a YAML file, or a name from `folder`.
 
     Args:
-        name: such as `dots` or `my/robot.yaml`.
+        name: such as `dots`, `my/robot.yaml` or `package://my_package/robots/mine.yaml`.
         folder: such as `config/robots`, below `share_dir()`.
 
     Raises:
         ConfigError: there is no such file; the message lists the names there are.
     """
-    if name.endswith((".yaml", ".yml")) or os.sep in name:
+    if name.startswith(PACKAGE):
+        return _installed(name)
+    if is_path(name):
         path = Path(name)
         if _is_file(path):
             return path
-        message = f"{name}: no such file"
+        what = "is a directory; name a .yaml file" if _is_directory(path) else "no such file"
+        message = f"{short(name, 300)}: {what}"
         raise ConfigError(message)
     path = share_dir() / folder / f"{name}.yaml"
     if _is_file(path):
         return path
     known = ", ".join(names(folder)) or "none"
-    message = f"'{name}' is not in {folder}: there are {known}; a path to a .yaml file works too"
+    message = f"'{short(name, 300)}' is not in {folder}: there are {known}; a path to a .yaml file works too"
+    raise ConfigError(message)
+
+
+def _installed(name: str) -> Path:
+    """Return the file of a package: below its share directory in ROS, or beside its Python modules.
+
+    Raises:
+        ConfigError: there is no such package or file.
+    """
+    package, _, place = name.removeprefix(PACKAGE).partition("/")
+    if not package.isidentifier() or not place:
+        message = f"{name}: write {PACKAGE}PACKAGE/FILE, such as {PACKAGE}my_package/arenas/lab.yaml"
+        raise ConfigError(message)
+    folders = [share for prefix in prefixes() if (share := prefix / "share" / package).is_dir()]
+    try:
+        module = find_spec(package)
+    except (ImportError, ValueError):
+        module = None
+    if module is not None:
+        folders += map(Path, module.submodule_search_locations or ())
+    for folder in folders:
+        if _is_file(folder / place):
+            return folder / place
+    if not folders:
+        message = f"{name}: there is no package '{package}'; install it, or source its setup script"
+    else:
+        message = f"{name}: no such file in {' or '.join(map(str, folders))}"
     raise ConfigError(message)
 
 
@@ -136,21 +190,6 @@ def load(path: Path, model: type[M]) -> M:
         ConfigError: it cannot be read, is not YAML, or does not fit `model`; every fault is listed.
     """
     return check(read(path), model, str(path))
-
-
-def read(path: Path) -> Any:
-    """Read a YAML file without checking what it holds."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"{path}: cannot be read: {error}"
-        raise ConfigError(message) from None
-    try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - derived from the safe one
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        # ValueError: what looks like a date or a number to YAML but is none, such as 2024-13-45.
-        message = f"{path}: not valid YAML: {error or 'nested too deeply'}"
-        raise ConfigError(message) from None
 
 
 def check(data: object, model: type[M], source: str) -> M:
@@ -170,19 +209,33 @@ def check(data: object, model: type[M], source: str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        places = [item["loc"] for item in error.errors()]
-        faults = [
-            _fault(dict(item))
-            for item in error.errors()
-            # What is wrong within a list is not counted: then the list seems too short as well.
-            if not (item["type"] == "too_short" and any(_within(place, item["loc"]) for place in places))
-        ]
-        raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults)) from None
+        faults = _faults(error)
+    except SwarmbedError:
+        raise
+    except FOREIGN as error:
+        # A model of a user's own checks its fields as it likes.
+        faults = [f"cannot be checked by {model.__module__}.{model.__qualname__}: {text_of(error)}"]
+    raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults)) from None
 
 
-def _within(place: tuple[int | str, ...], whole: tuple[int | str, ...]) -> bool:
-    """Return whether one place in a file is inside another."""
-    return len(place) > len(whole) and place[: len(whole)] == whole
+def _faults(error: ValidationError) -> list[str]:
+    """Return what pydantic found, each fault a sentence for the file's author."""
+    items = error.errors(include_url=False)
+    within = {item["loc"][:depth] for item in items for depth in range(len(item["loc"]))}
+    # What is wrong within a list is not counted: then the list seems too short as well.
+    kept = [item for item in items if not (item["type"] == "too_short" and item["loc"] in within)]
+    faults = [_fault(dict(item)) for item in kept[:MOST_FAULTS]]
+    if len(kept) > MOST_FAULTS:
+        faults.append(f"and {len(kept) - MOST_FAULTS:,} faults more")
+    return faults
+
+
+def _is_directory(path: Path) -> bool:
+    """Return whether there is such a directory."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def _is_file(path: Path) -> bool:
@@ -193,7 +246,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-# YAML's aliases make values of any size out of a few lines: only their beginning is ever written out.
+# Of long values only the beginning is written out.
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel = 3
 _SHORT.maxstring = _SHORT.maxother = 60
@@ -201,11 +254,9 @@ _SHORT.maxstring = _SHORT.maxother = 60
 
 def _fault(item: dict[str, Any]) -> str:
     """Return one fault that pydantic found as a sentence for the file's author."""
-    where = ".".join(str(part) for part in item["loc"]) or "(whole file)"
+    where = ".".join(short(part) for part in item["loc"]) or "(whole file)"
     if item["type"] == "extra_forbidden":
         return f"{where}: unknown field; remove it or correct its name"
     if item["type"] == "missing":
         return f"{where}: missing"
-    value = _SHORT.repr(item.get("input"))
-    shown = value if len(value) <= 60 else value[:57] + "..."
-    return f"{where}: {item['msg']}, found {shown}"
+    return f"{where}: {short(item['msg'], 300)}, found {short(_SHORT.repr(item.get('input')))}"

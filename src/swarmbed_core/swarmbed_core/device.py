@@ -220,15 +220,27 @@ class WatchedCameras(CamerasPart, Protocol):
         ...
 
 
-class ImagesPart(Protocol):
-    """The cameras' images, for whoever wants to look at them."""
+class ImageWatcher(Protocol):
+    """One of those who look at a robot's images."""
 
     def watch(self, cameras: Collection[str]) -> None:
-        """Say of which cameras images are wanted from now on; of others there need be none."""
+        """Say of which cameras this one wants images from now on; it gets no others."""
         ...
 
     def read(self) -> Sequence[ImageReading]:
-        """Return the images that were not handed out yet, oldest first."""
+        """Return the images that this one has not been handed yet, oldest first."""
+        ...
+
+    def close(self) -> None:
+        """Look no more."""
+        ...
+
+
+class ImagesPart(Protocol):
+    """The cameras' images; cameras that nobody watches need not take any."""
+
+    def watcher(self) -> ImageWatcher:
+        """Return a watcher of one's own: several take nothing from each other."""
         ...
 
 

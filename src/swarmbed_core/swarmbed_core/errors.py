@@ -6,9 +6,28 @@ What reaches a robot's loop from outside is not raised but refused and counted (
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+FOREIGN: tuple[type[BaseException], ...] = (Exception, SystemExit, GeneratorExit)
+"""What code of a user's may raise; Ctrl-C is not among them."""
+
 
 class SwarmbedError(Exception):
-    """Base of all errors of Swarmbed: catch it to catch them all."""
+    """Base of all errors of Swarmbed: catch it to catch them all.
+
+    Attributes:
+        status: exit status of a command that ends with it: 2 if the input has to be changed, 1 if not.
+    """
+
+    status: ClassVar[int] = 2
+
+
+def message_of(error: BaseException) -> str:
+    """Return what an error says, whatever its own `__str__` does."""
+    try:
+        return str(error)
+    except BaseException as fault:  # noqa: BLE001 - somebody else's code, and any of it may be wrong
+        return f"(its message cannot be shown: str() of it raises {type(fault).__name__})"
 
 
 class ConfigError(SwarmbedError):
@@ -25,3 +44,9 @@ class MarkerError(SwarmbedError):
 
 class MapError(SwarmbedError):
     """A collision map, or a question to one, that makes no sense."""
+
+
+def text_of(error: BaseException) -> str:
+    """Return an error's type and message, also where its `str` raises in turn."""
+    said = message_of(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -10,6 +10,7 @@ from swarmbed_core.onboard import Onboard
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from swarmbed_core.heading import Zones
     from swarmbed_core.markers import CarrierMarkers, MarkerMap
     from swarmbed_core.robot import Command, Senses
     from swarmbed_core.scene import Scene
@@ -21,12 +22,13 @@ class LocalRobot:
     """A `Robot` around an Onboard in this process.
 
     Attributes:
-        latest: what its program sensed last: recordings look at it, for `sense` hands out messages once.
+        latest: what its program sensed last: recordings show that.
     """
 
     def __init__(self, onboard: Onboard) -> None:
         """Wrap `onboard`, which somebody else steps."""
         self.onboard = onboard
+        self._ear = onboard.listen()
         self.latest: Senses | None = None
 
     @property
@@ -41,7 +43,7 @@ class LocalRobot:
 
     def sense(self) -> Senses:
         """Return what the robot knows now."""
-        self.latest = self.onboard.senses()
+        self.latest = self.onboard.senses(self._ear)
         return self.latest
 
     def act(self, command: Command) -> None:
@@ -58,6 +60,7 @@ class LocalSwarm:
         marker_map: MarkerMap | None = None,
         carrier_markers: CarrierMarkers | None = None,
         localised: Container[str] | None = None,
+        zones: Zones | None = None,
     ) -> None:
         """Give every robot of `world` an Onboard.
 
@@ -66,6 +69,7 @@ class LocalSwarm:
             marker_map: the wall markers that the robots localise by, if there are any.
             carrier_markers: what carriers look like; the DOTS carriers, if not given.
             localised: names of the robots that know the wall markers; all, if not given.
+            zones: the arena's, for robots without a zone sense that know their pose.
 
         Raises:
             ConfigError: the world's steps are too long for a robot's control.
@@ -73,6 +77,7 @@ class LocalSwarm:
         self.world = world
         self._marker_map = marker_map
         self._carrier_markers = carrier_markers
+        self._zones = zones
         self.robots = [
             self._robot(name, localised=localised is None or name in localised) for name in world.names
         ]
@@ -81,7 +86,8 @@ class LocalSwarm:
     def of_scene(cls, scene: Scene, world: World) -> Self:
         """Return the robots of a world that was made from a scene, placed as the scene has it."""
         localised = {placement.name: placement.pose for placement in scene.robots if placement.localised}
-        made = cls(world, scene.arena.markers() if localised else None, scene.markers, localised)
+        walls = scene.arena.markers() if localised else None
+        made = cls(world, walls, scene.markers, localised, scene.zones)
         for robot in made.robots:
             if robot.name in localised:
                 # Whoever put it there knows where; robots without cameras dead-reckon from there on.
@@ -114,7 +120,8 @@ class LocalSwarm:
         if rate * timestep > 1 + 1e-9:
             message = f"{name} is controlled at {rate:g} Hz, but the world steps at {1 / timestep:g} Hz"
             raise ConfigError(message)
-        return LocalRobot(Onboard(device, self._marker_map if localised else None, self._carrier_markers))
+        walls = self._marker_map if localised else None
+        return LocalRobot(Onboard(device, walls, self._carrier_markers, self._zones))
 
     def remove(self, name: str) -> None:
         """Step a robot's Onboard no more, whether or not the world still has the robot.

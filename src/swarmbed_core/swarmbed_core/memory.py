@@ -16,6 +16,7 @@ import numpy as np
 
 from swarmbed_core.arena import Arena
 from swarmbed_core.camera import SIGMA, CameraModel, cameras_of, see_markers_k
+from swarmbed_core.chance import PartStream, within
 from swarmbed_core.device import (
     CornerReading,
     Device,
@@ -409,14 +410,14 @@ class MemoryWorld:
         self._ticks = 0
         self._names = tuple(names)
         self._index = {name: i for i, name in enumerate(names)}
-        seeds = np.random.SeedSequence(seed).spawn(len(names) + 1)
+        seeds = np.random.SeedSequence(seed)
         self._bodies: list[_Body] = []
         self._devices: dict[str, Device] = {}
         self._lifters: list[tuple[_Body, LifterModel]] = []
         self._powers: list[_Power] = []
-        self._radios = self._make_radios(placements, seeds[-1])
-        for placement, robot_seed in zip(placements, seeds, strict=False):
-            self._add(placement, robot_seed)
+        self._radios = self._make_radios(placements, within(seeds, len(names)))
+        for number, placement in enumerate(placements):
+            self._add(placement, within(seeds, number))
         self._poses = np.array([body.pose for body in self._bodies]).reshape(-1, 3)
         self._discs = np.array(
             [[*body.pose[:2], body.spec.body.bounding_radius] for body in self._bodies]
@@ -503,9 +504,9 @@ class MemoryWorld:
             for radio in placement.spec.radios:
                 media.setdefault(radio, []).append(i)
         made = []
-        for (radio, members), child in zip(media.items(), seed.spawn(len(media)), strict=True):
-            names = [placements[i].name for i in members]
-            made.append((RadioModel(radio, np.random.default_rng(child), names), members))
+        for number, (radio, members) in enumerate(media.items()):
+            rng = np.random.default_rng(within(seed, number))
+            made.append((RadioModel(radio, rng, [placements[i].name for i in members]), members))
         return made
 
     def _port(self, radio: Radio, name: str) -> RadioPart:
@@ -515,10 +516,11 @@ class MemoryWorld:
     def _add(self, placement: Placement, seed: np.random.SeedSequence) -> None:
         """Make one robot's body and parts, each part with noise of its own."""
         spec = placement.spec
-        slip, gyro, compass, cameras, *rings = (
-            np.random.default_rng(child) for child in seed.spawn(4 + len(spec.ranges))
-        )
-        body = _Body(placement, self, slip)
+
+        def rng(part: int) -> np.random.Generator:
+            return np.random.default_rng(within(seed, part))
+
+        body = _Body(placement, self, rng(PartStream.WHEELS))
         self._bodies.append(body)
         lifter = None
         if spec.lifter is not None:
@@ -534,16 +536,20 @@ class MemoryWorld:
             clock=self,
             motors=body,
             lifter=lifter,
-            imu=None if spec.imu is None else _Imu(spec.imu, body, self, gyro),
+            imu=None if spec.imu is None else _Imu(spec.imu, body, self, rng(PartStream.IMU)),
             compass=None
             if spec.compass is None
-            else _Compass(VirtualCompass(self._as_noisy_as_wanted(spec.compass), compass), body, self),
+            else _Compass(
+                VirtualCompass(self._as_noisy_as_wanted(spec.compass), rng(PartStream.COMPASS)), body, self
+            ),
             zone=_ZoneSense(body, self.arena),
             ranges={
-                ring.name: _Ranges(ring, body, self, rng)
-                for ring, rng in zip(spec.ranges, rings, strict=True)
+                ring.name: _Ranges(ring, body, self, rng(PartStream.RINGS + k))
+                for k, ring in enumerate(spec.ranges)
             },
-            cameras=_Cameras(body, self, cameras) if spec.cameras and len(self.marker_ids) else None,
+            cameras=_Cameras(body, self, rng(PartStream.CAMERAS))
+            if spec.cameras and len(self.marker_ids)
+            else None,
             power=power,
             radios={radio.name: self._port(radio, placement.name) for radio in spec.radios},
             leds=None if spec.leds is None else _Leds(LedBar(spec.leds)),

@@ -23,6 +23,7 @@ from swarmbed_core.ekf import PoseFilter
 from swarmbed_core.ekf_kernel import Outcome
 from swarmbed_core.errors import PathError
 from swarmbed_core.geometry import between, compose, invert
+from swarmbed_core.heading import derived_heading, derived_zone
 from swarmbed_core.health import Health
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.leds import LedBar
@@ -43,10 +44,11 @@ from swarmbed_core.trajectory import Path
 from swarmbed_core.watchdog import Pace, Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from swarmbed_core.device import CornerReading, Device, ImuReading, RadioPacket, RangeReading
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.heading import Zones
     from swarmbed_core.markers import MarkerMap
     from swarmbed_core.spec import RangeRing
 
@@ -68,6 +70,8 @@ SLOWEST = 0.05
 """A sensor is silent after this many of its periods, each taken as at least so many seconds."""
 FUTURE = 0.05
 """A reading that is stamped this many seconds ahead has another clock."""
+STALE = 0.2
+"""Seconds after which a reading of wheels, inertial sensor, compass or distance sensors is too old to use."""
 HEARD_MAX = 1000
 """Packets kept for a program that does not read them."""
 ANCHOR_RATE = 5.0
@@ -81,10 +85,34 @@ SWITCH = (bool, np.bool_)
 """What a program may switch things with."""
 
 
+class Ear:
+    """What the radios heard, for one program or looker: nobody takes from the others."""
+
+    __slots__ = ("_heard",)
+
+    def __init__(self, radios: Iterable[str]) -> None:
+        """Hear nothing yet."""
+        self._heard: dict[str, list[RadioPacket]] = {radio: [] for radio in radios}
+
+    def add(self, radio: str, packets: Sequence[RadioPacket]) -> None:
+        """Keep what a radio heard, the newest `HEARD_MAX` packets."""
+        kept = self._heard.setdefault(radio, [])
+        kept.extend(packets)
+        if len(kept) > HEARD_MAX:
+            del kept[:-HEARD_MAX]
+
+    def take(self) -> dict[str, tuple[RadioPacket, ...]]:
+        """Return what was heard since the last call, by radio."""
+        heard = {radio: tuple(packets) for radio, packets in self._heard.items()}
+        for packets in self._heard.values():
+            packets.clear()
+        return heard
+
+
 class _Ring:
     """The newest sweep of one ring of distance sensors."""
 
-    __slots__ = ("angles", "distances", "mount_radius", "period", "points", "stamp")
+    __slots__ = ("angles", "distances", "mount_radius", "period", "points", "stamp", "taken")
 
     def __init__(self, ring: RangeRing) -> None:
         self.angles = np.array(ring.angles)
@@ -96,6 +124,7 @@ class _Ring:
     def forget(self, now: float) -> None:
         """Know of no return."""
         self.stamp = now
+        self.taken = math.nan
         self.distances = np.full(len(self.angles), math.nan)
         self.points.fill(math.nan)
 
@@ -140,7 +169,7 @@ class Onboard:
         marker_map: the wall markers that it localises by, if any.
         carrier_markers: what carriers look like to it; None where it cannot look for any.
         imu: what the inertial sensor said in the latest cycle.
-        on_image: is given each camera's detections as they come, if set.
+        on_image: called with each camera's detections as they come; add and remove functions at will.
     """
 
     def __init__(
@@ -148,6 +177,7 @@ class Onboard:
         device: Device,
         marker_map: MarkerMap | None = None,
         carrier_markers: CarrierMarkers | None = None,
+        zones: Zones | None = None,
     ) -> None:
         """Stand on the parts of one robot.
 
@@ -155,6 +185,7 @@ class Onboard:
             device: the parts.
             marker_map: the wall markers to localise by; without, the robot knows no `map`.
             carrier_markers: what carriers look like; the DOTS carriers, if not given.
+            zones: the arena's, for a robot that has no zone sense but knows its pose in `map`.
         """
         spec = device.spec
         self.device = device
@@ -176,14 +207,16 @@ class Onboard:
         self._still = np.zeros(self.motion.controller.kinematics.count)
         self._rings = {ring.name: _Ring(ring) for ring in spec.ranges}
         self._track = Track(spec.control.rate)
-        self._heard: dict[str, list[RadioPacket]] = {radio.name: [] for radio in spec.radios}
+        self._ears: list[Ear] = []
+        self._own_ear: Ear | None = None
         self._anchored: _Anchored | None = None
         self._anchor_pace = Pace(ANCHOR_RATE)
         self._path_frame = (0.0, 0.0, 0.0)
         self.marker_map = marker_map
         self.carrier_markers = carrier_markers
+        self._zones = zones
         self.imu: ImuReading | None = None
-        self.on_image: Callable[[CornerReading], None] | None = None
+        self.on_image: list[Callable[[CornerReading], object]] = []
 
         cameras = cameras_of(spec, device.calibrations)
         self._walls = None
@@ -236,14 +269,20 @@ class Onboard:
         if imu is not None:
             try:
                 self.imu = imu.read()
-                gyro = float(self.imu.gyro[2])
+                # Without a gyro the wheels tell how the body turns.
+                if self._is_current("imu", self.imu.stamp, now):
+                    gyro = float(self.imu.gyro[2])
             except Exception as error:
                 self._failed("imu", error)
         try:
             reading = motors.read()
-            self.filter.step(float(reading.stamp), reading.travel, gyro)
+            blind = not self._is_current("motors", reading.stamp, now)
+            if not blind:
+                self.filter.step(float(reading.stamp), reading.travel, gyro)
         except Exception as error:
             self._failed("motors", error)
+            blind = True
+        if blind:
             # Blind wheels must not turn.
             motion.ramp_down()
         x, y, yaw, *v_body = self.filter.odometry.numbers()
@@ -316,19 +355,26 @@ class Onboard:
         self._latest = now
         return True
 
-    def _is_from_the_future(self, part: str, stamp: float, now: float) -> bool:
-        """Return whether a reading claims to be of a time to come, and count it: it would hide all others."""
-        if stamp <= now + FUTURE:
-            return False
-        self.health.refuse(f"{part}.future", f"stamp {stamp} at {now}: a reading is of now or earlier")
-        return True
+    def _is_current(self, part: str, stamp: float, now: float, oldest: float = STALE) -> bool:
+        """Return whether a reading is of now or at most `oldest` seconds old; count it if it is not.
+
+        One from the future would hide all others; an old one is what a driver that hangs keeps returning.
+        """
+        if now - oldest <= stamp <= now + FUTURE:
+            return True
+        if stamp < now:
+            reason, expected = "stale", f"a reading at most {oldest} s old is expected: does the driver hang?"
+        else:
+            reason, expected = "future", "a reading is of now or earlier"
+        self.health.refuse(f"{part}.{reason}", f"stamp {stamp} at {now}: {expected}")
+        return False
 
     def _read_heading(self, now: float) -> None:
         compass, spec = self.device.compass, self.device.spec.compass
         if compass is None or spec is None:
             return
         reading = self._ask("compass", compass.read)
-        if reading is None:
+        if reading is None or not self._is_current("compass", reading.stamp, now):
             if self._heading is not None and now - self._heading_stamp > SILENCE * max(
                 1.0 / spec.rate, SLOWEST
             ):
@@ -338,8 +384,6 @@ class Onboard:
         heading = float(reading.heading)
         if not math.isfinite(heading):
             self.health.refuse("compass.not_finite", f"heading {heading} must be finite")
-            return
-        if self._is_from_the_future("compass", reading.stamp, now):
             return
         self._heading, self._heading_stamp = heading, now
         if self._heading_pace.due(now):
@@ -352,29 +396,28 @@ class Onboard:
         ring = self._rings.get(name)
         if ring is None:
             return
-        if sweep is None:
+        if sweep is None or not self._is_current(f"ranges.{name}", sweep.stamp, now):
             if now - ring.stamp > SILENCE * max(ring.period, SLOWEST):
                 self.health.refuse(f"ranges.{name}.silent", f"no sweep since {ring.stamp} s")
                 ring.forget(now)
             return
         distances = np.array(sweep.distances, np.float64)
-        if self._is_from_the_future(f"ranges.{name}", sweep.stamp, now):
-            return
         if distances.shape != ring.distances.shape:
             explanation = f"distances of shape {distances.shape}, {len(ring.distances)} sensors"
             self.health.refuse(f"ranges.{name}", explanation)
             return
-        ring.distances, ring.stamp = distances, now
+        ring.distances, ring.stamp, ring.taken = distances, now, sweep.stamp
         points_body_k(distances, ring.angles, ring.mount_radius, ring.points)
         if self.collision_map is not None:
-            self.collision_map.update(sweep.stamp, pose_odom, ring.points)
+            then = self._track.at(sweep.stamp) if sweep.stamp < now else None
+            self.collision_map.update(sweep.stamp, pose_odom if then is None else then, ring.points)
 
     def _look(self, reading: CornerReading, now: float) -> None:
         """Take what one camera saw."""
-        if self._is_from_the_future("cameras", reading.stamp, now):
+        if not self._is_current("cameras", reading.stamp, now, math.inf):
             return
-        if self.on_image is not None:
-            self.on_image(reading)
+        for look in tuple(self.on_image):
+            self._ask("cameras", look, reading)
         if self._walls is not None and reading.camera not in self._lifting:
             # The compass may choose between poses that fit; the filter's yaw may not, or a robot that
             # was carried away would never see that it was.
@@ -453,8 +496,8 @@ class Onboard:
 
     @property
     def heading(self) -> float | None:
-        """Return the newest heading of the compass."""
-        return self._heading
+        """Return the newest heading of the compass; without one, the yaw of a robot that knows its pose."""
+        return self._heading if self.device.compass is not None else derived_heading(self._pose_map)
 
     @property
     def lifter_height(self) -> float | None:
@@ -463,8 +506,15 @@ class Onboard:
 
     @property
     def zone(self) -> Zone:
-        """Return the zone that the zone sense tells."""
-        return (self.device.zone and self._ask("zone", self.device.zone.read)) or Zone.NEITHER
+        """Return the zone by the zone sense; without one, by the pose of a robot that knows it."""
+        if self.device.zone is not None:
+            return self._ask("zone", self.device.zone.read) or Zone.NEITHER
+        return Zone.NEITHER if self._zones is None else derived_zone(self._pose_map, self._zones)
+
+    @property
+    def _pose_map(self) -> FloatArray | None:
+        """Return where the robot is in `map`, if it knows."""
+        return self.filter.pose if self.filter.localised else None
 
     @property
     def drives_on(self) -> bool:
@@ -481,6 +531,14 @@ class Onboard:
         found = self._rings[ring]
         return found.stamp, found.points
 
+    def distances(self, ring: str) -> tuple[float, FloatArray]:
+        """Return when a ring's newest sweep was measured, and its distances from the sensors' faces.
+
+        The time is NaN while there is no sweep: before the first one, and when the ring has fallen silent.
+        """
+        found = self._rings[ring]
+        return found.taken, found.distances
+
     def halt(self) -> None:
         """Come to rest as fast as the robot may, and forget what was asked: whoever asked is gone."""
         self._anchored = None
@@ -488,17 +546,27 @@ class Onboard:
 
     # What programs see and do
 
-    def senses(self) -> Senses:
-        """Return all that the robot knows; what the radios heard is handed out once."""
+    def listen(self) -> Ear:
+        """Return an ear of one's own for `senses`: it hears what the radios hear from now on."""
+        ear = Ear(radio.name for radio in self.device.spec.radios)
+        self._ears.append(ear)
+        return ear
+
+    def senses(self, ear: Ear | None = None) -> Senses:
+        """Return all that the robot knows.
+
+        Args:
+            ear: of who asks, from `listen`: each packet is handed out once to each ear. All who have none of
+                their own share one.
+        """
         device, localised = self.device, self.filter.localised
         if self.collision_map is not None and self._latest is not None:
             # The newest sweep may be old, or the last there was: what it saw fades and falls behind.
             self.collision_map.move(self._latest, self.filter.odometry.pose)
         self._find_carriers()
-        self._listen()
-        heard = {name: tuple(packets) for name, packets in self._heard.items()}
-        for packets in self._heard.values():
-            packets.clear()
+        if ear is None:
+            ear = self._own_ear = self._own_ear or self.listen()
+        self._collect()
         points = [ring.points for ring in self._rings.values()]
         returns = np.concatenate(points) if len(points) > 1 else points[0] if points else None
         return Senses(
@@ -507,7 +575,7 @@ class Onboard:
             twist_body=self.filter.odometry.twist_body,
             pose_map=self.filter.pose if localised else None,
             pose_covariance=self.filter.covariance[:3, :3] if localised else None,
-            heading=self._heading,
+            heading=self.heading,
             zone=self.zone,
             ranges={name: ring.distances.copy() for name, ring in self._rings.items()},
             points_body=None if returns is None else returns[np.isfinite(returns[:, 0])],
@@ -516,7 +584,7 @@ class Onboard:
             underside=self._underside,
             lifter_height=self._lifter_height(),
             battery=None if self.battery is None else self.battery.state,
-            heard=heard,
+            heard=ear.take(),
             motion=self._motion_status(),
             refused=dict(self.health.counts),
         )
@@ -629,13 +697,12 @@ class Onboard:
             motion.outcome,
         )
 
-    def _listen(self) -> None:
-        """Collect what the radios heard, the newest `HEARD_MAX` of each."""
+    def _collect(self) -> None:
+        """Let all ears have what the radios heard."""
         for name, radio in self.device.radios.items():
-            packets = self._heard.setdefault(name, [])
-            packets.extend(self._ask(f"radios.{name}", radio.read) or ())
-            if len(packets) > HEARD_MAX:
-                del packets[:-HEARD_MAX]
+            packets = self._ask(f"radios.{name}", radio.read) or ()
+            for ear in self._ears:
+                ear.add(name, packets)
 
     def _switch_power(self, on: bool) -> None:
         """Take a heartbeat, or the end of them."""

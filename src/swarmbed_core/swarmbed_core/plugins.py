@@ -7,12 +7,13 @@ change here.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from swarmbed_core.errors import ConfigError
+from swarmbed_core.errors import FOREIGN, ConfigError, text_of
 
 WORLDS = "swarmbed.worlds"
 CONTROLLERS = "swarmbed.controllers"
@@ -27,11 +28,18 @@ def known(group: str) -> list[str]:
     return sorted({point.name for point in entry_points(group=group)})
 
 
+def look_in(directory: Path) -> None:
+    """Let `module:attribute` find modules in a directory, such as that of the scenario which names them."""
+    here = os.path.abspath(directory)  # noqa: PTH100 - without following links
+    if here not in sys.path:
+        sys.path.append(here)
+
+
 def find_plugin(group: str, name: str) -> Any:
     """Return what a package registered as `name`, or what `module:attribute` means.
 
-    The second form is for a program of one's own that is in no package: its file is in the current
-    directory, or elsewhere on Python's path.
+    The second form is for a program of one's own that is in no package: its file is beside the scenario that
+    names it, in the current directory, or elsewhere on Python's path.
 
     Raises:
         ConfigError: there is none, or it cannot be imported.
@@ -39,15 +47,13 @@ def find_plugin(group: str, name: str) -> Any:
     what = group.rpartition(".")[2].removesuffix("s")
     points = [point for point in entry_points(group=group) if point.name == name]
     if not points and ":" in name:
-        here = str(Path.cwd())
-        if here not in sys.path:
-            sys.path.append(here)
+        look_in(Path.cwd())
         points = [EntryPoint(name, name, group)]
     if not points:
         message = f"no {what} '{name}': there are {', '.join(known(group)) or 'none'}; module:Name works too"
         raise ConfigError(message)
     try:
         return points[0].load()
-    except (Exception, SystemExit) as error:
-        message = f"{what} '{name}' ({points[0].value}) cannot be imported: {type(error).__name__}: {error}"
+    except FOREIGN as error:
+        message = f"{what} '{name}' ({points[0].value}) cannot be imported: {text_of(error)}"
         raise ConfigError(message) from error

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from swarmbed_core.config import ConfigFile, Part
+from swarmbed_core.config import ConfigFile, Part, anchor_field
 from swarmbed_core.heading import Area
 from swarmbed_core.spec import Fraction, NotNegative, Positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 Coordinate = Annotated[float, Field(ge=-1000, le=1000)]
 Angle = Annotated[float, Field(ge=-2 * math.pi, le=2 * math.pi)]
@@ -274,11 +275,12 @@ class Frame(Part):
 
 
 class Scenario(ConfigFile):
-    """One experiment.
+    """One experiment. Relative paths in its file are relative to that file.
 
     Attributes:
         version: version of the format: 1.
         title: what it is, in a line; results and pictures show it.
+        name: name of its runs; the file's name without .yaml, if not given.
         world: the world's name: `mujoco`, `planar`, `gazebo`, or one of a package's.
         arena: a name from worlds, or a file.
         seed: seed of places and of all noise.
@@ -301,6 +303,7 @@ class Scenario(ConfigFile):
     FOLDER: ClassVar[str] = "config/scenarios"
 
     title: str
+    name: Annotated[str, Field(pattern=r"^[^/\x00]+$", max_length=200)] | None = None
     world: str = "mujoco"
     arena: str = "dots_arena"
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
@@ -316,3 +319,32 @@ class Scenario(ConfigFile):
     controller: Named
     radio: RadioConditions = RadioConditions()
     frame: Frame = Frame()
+
+    @classmethod
+    def anchor(cls, data: Any, base: Path) -> None:
+        """Make the paths of arena, robots and markers absolute, and those of files that programs are given.
+
+        Only a program knows which of its parameters are paths: those that lead to a YAML file are.
+        """
+        if not isinstance(data, dict):
+            return
+        for field in ("arena", "carrier_markers"):
+            anchor_field(data, field, base)
+        robots, frame = data.get("robots"), data.get("frame")
+        for group in robots if isinstance(robots, list) else ():
+            anchor_field(group, "kind", base)
+        programs = [data.get("controller")]
+        for some in frame.values() if isinstance(frame, dict) else ():
+            programs += some if isinstance(some, list) else []
+        for named in programs:
+            for field, value in named.items() if isinstance(named, dict) else ():
+                if field != "name" and isinstance(value, str) and names_file(value, base):
+                    anchor_field(named, field, base)
+
+
+def names_file(value: str, base: Path) -> bool:
+    """Return whether a parameter of a program is the path of a YAML file, from a directory on."""
+    try:
+        return value.endswith((".yaml", ".yml")) and (base / value).is_file()
+    except (OSError, ValueError):
+        return False

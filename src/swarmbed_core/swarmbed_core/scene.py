@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from swarmbed_core.arena import Arena
+from swarmbed_core.chance import Stream, stream
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.heading import Area, Zones
 from swarmbed_core.markers import CarrierMarkers
@@ -140,7 +141,7 @@ class _Placer:
             (spec.carrier for spec in self.specs if spec.carrier), RobotSpec.load("dots").carrier
         )
         # A stream of its own: the world's noise does not change with the number of things placed.
-        self.rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
+        self.rng = np.random.default_rng(stream(seed, Stream.SCENE))
         scene = Scene(scenario, self.arena, self.markers, (), (), scenario.obstacles)
         self.segments, self.pillars = scene.segments(), scene.pillars()
         self._discs = _Discs()

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from swarmbed_core.controller import CrowdSenses
     from swarmbed_core.device import Device
+    from swarmbed_core.feed import Reader
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scenario import Obstacle
     from swarmbed_core.scene import RobotPlacement
     from swarmbed_core.spec import RobotSpec
 
@@ -92,8 +94,8 @@ class TaskWorld(World, Protocol):
         """Return where the carriers are."""
         ...
 
-    def contacts(self) -> Sequence[Contact]:
-        """Return the contacts that began since the call before this one."""
+    def watch_contacts(self) -> Reader[Contact]:
+        """Return a reader of the contacts that begin from now on; there may be any number of readers."""
         ...
 
     def energy_wh(self) -> FloatArray:
@@ -134,6 +136,11 @@ class TaskWorld(World, Protocol):
 
     def remove_robot(self, name: str) -> None:
         """Take a robot out of the world, body and all; its parts return nothing new from now on."""
+        ...
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """Return what stands fast on the floor now: the scene's obstacles and boxes that were added."""
         ...
 
     def add_obstacle(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:

@@ -8,11 +8,11 @@ import pytest
 from swarmbed_core.arena import Arena
 from swarmbed_core.camera import cameras_of
 from swarmbed_core.control import Mode
-from swarmbed_core.device import CornerReading, MotorReading, RangeReading
+from swarmbed_core.device import CornerReading, MotorReading, RangeReading, Zone
 from swarmbed_core.errors import PathError
 from swarmbed_core.geometry import between
 from swarmbed_core.leds import pack
-from swarmbed_core.local import LocalSwarm
+from swarmbed_core.local import LocalRobot, LocalSwarm
 from swarmbed_core.markers import CarrierMarkers, CarrierPoseSolver, MarkerMap
 from swarmbed_core.memory import MemoryWorld, Placement
 from swarmbed_core.motion import Outcome
@@ -169,6 +169,21 @@ def test_lights_are_shown_in_the_contracts_byte_order():
     swarm = swarm_at()
     swarm.robots[0].act(Command(leds=[pack(255, 0, 0)] * 16))
     assert swarm.world.device("a").leds.bar.values[0] == 0x0000FF
+
+
+def test_two_who_listen_do_not_take_from_each_other():
+    places = [Placement(name, RobotSpec.load("epuck2"), (x, 0.0, 0.0)) for name, x in (("a", 0), ("b", 0.5))]
+    swarm = LocalSwarm(MemoryWorld(places, Arena.load("empty"), noise=False))
+    one, other = swarm.robots
+    radio = one.spec.radios[0].name
+    looker = LocalRobot(other.onboard)
+    for k in range(3):
+        one.act(Command(send={radio: bytes([k])}))
+        swarm.run(0.2)
+        assert [packet.payload for packet in other.sense().heard[radio]] == [bytes([k])]
+        assert other.sense().heard[radio] == ()
+    assert [packet.payload for packet in looker.sense().heard[radio]] == [b"\0", b"\1", b"\2"]
+    assert looker.sense().heard[radio] == ()
 
 
 def test_radios_are_heard_once():
@@ -507,6 +522,109 @@ def test_sensors_that_fall_silent_are_not_believed_for_ever(part):
     assert onboard.health.counts["compass.silent"] == 1
 
 
+class Hanging:
+    """A part of a robot whose driver hangs from some time on: it repeats its last reading."""
+
+    def __init__(self, part, world, since):
+        self.part, self.world, self.since = part, world, since
+        self.last = None
+
+    def __getattr__(self, name):
+        return getattr(self.part, name)
+
+    def read(self):
+        if self.last is None or self.world.time <= self.since:
+            self.last = self.part.read() or self.last
+        return self.last
+
+
+@pytest.mark.parametrize("ahead", [0.0, 1000.0], ids=["stuck", "of another clock"])
+def test_a_robot_whose_wheels_readings_are_stale_comes_to_rest(ahead):
+    swarm = swarm_at(arena="empty", noise=False)
+    robot, world = swarm.robots[0], swarm.world
+    onboard, inner = robot.onboard, world.device("a").motors
+    hanging = Hanging(inner, world, 1.0)
+    if ahead:
+        hanging.read = lambda: inner.read()._replace(stamp=world.time + ahead * (world.time > 1.0))
+    onboard.device = replace(onboard.device, motors=hanging)
+    for _ in range(10):
+        robot.act(Command(velocity_body=(0.3, 0.0, 0.0)))
+        swarm.run(0.1)
+    assert world.truth()[0, 3] == pytest.approx(0.3, abs=0.01)
+    for _ in range(5):
+        robot.act(Command(velocity_body=(0.3, 0.0, 0.0)))
+        swarm.run(0.1)
+    assert world.truth()[0, 3] == 0.0
+    reason = "motors.future" if ahead else "motors.stale"
+    assert robot.sense().refused[reason] >= 29
+    assert "driver" in onboard.health.latest[reason] or ahead
+    onboard.device = replace(onboard.device, motors=inner)
+    for _ in range(10):
+        robot.act(Command(velocity_body=(0.3, 0.0, 0.0)))
+        swarm.run(0.1)
+    assert world.truth()[0, 3] == pytest.approx(0.3, abs=0.01)
+    # What it rolled meanwhile is known.
+    assert robot.sense().pose_odom[0] == pytest.approx(world.truth()[0, 0], abs=0.02)
+
+
+def test_a_stale_gyro_is_replaced_by_the_wheels():
+    swarm = swarm_at(arena="empty", noise=False)
+    robot, world = swarm.robots[0], swarm.world
+    onboard = robot.onboard
+    onboard.device = replace(onboard.device, imu=Hanging(onboard.device.imu, world, 0.2))
+    for _ in range(20):
+        robot.act(Command(velocity_body=(0.0, 0.0, 0.5)))
+        swarm.run(0.1)
+    senses = robot.sense()
+    assert senses.refused["imu.stale"] == pytest.approx(160, abs=2)
+    assert senses.twist_body[2] == pytest.approx(0.5, abs=0.02)
+
+
+def test_sweeps_and_headings_that_are_repeated_are_not_believed_for_ever():
+    swarm = swarm_at((1.9, 0.0, 0.0), seed=1)
+    robot, world = swarm.robots[0], swarm.world
+    device = robot.onboard.device
+    robot.onboard.device = replace(
+        device,
+        compass=Hanging(device.compass, world, 1.0),
+        ranges={"tof": Hanging(device.ranges["tof"], world, 1.0)},
+    )
+    swarm.run(1.0)
+    assert np.isfinite(robot.sense().ranges["tof"]).any()
+    swarm.run(1.0)
+    senses = robot.sense()
+    assert not np.isfinite(senses.ranges["tof"]).any()
+    assert senses.heading is None
+    assert {"ranges.tof.stale", "ranges.tof.silent", "compass.stale", "compass.silent"} <= set(senses.refused)
+
+
+def test_a_late_sweep_is_of_where_the_robot_was():
+    swarm = swarm_at((1.0, 0.0, 0.0), noise=False)
+    robot, world = swarm.robots[0], swarm.world
+    onboard = robot.onboard
+    angles = np.array(onboard.device.spec.ranges[0].angles)
+    ahead = np.full(len(angles), math.inf)
+    # Something half a metre ahead of where the robot is at 2 s.
+    ahead[np.argmin(abs(angles))] = 0.5 - onboard.device.spec.ranges[0].mount_radius
+    sweeps = [RangeReading(2.0, ahead)]
+    late = type("Late", (), {"read": lambda _: sweeps.pop() if sweeps and world.time > 2.145 else None})()
+    onboard.device = replace(onboard.device, ranges={"tof": late})
+    for _ in range(20):
+        robot.act(Command(velocity_body=(1.0, 0.0, 0.0)))
+        swarm.run(0.1)
+    at = robot.sense().pose_odom[0]
+    for _ in range(16):
+        robot.act(Command(velocity_body=(1.0, 0.0, 0.0)))
+        swarm.run(0.01)
+    assert not sweeps
+    senses = robot.sense()
+    assert senses.pose_odom[0] - at == pytest.approx(0.16, abs=0.01)
+    cells = senses.collision_map.as_grid()
+    _row, column = np.unravel_index(np.argmax(cells), cells.shape)
+    there = (column + 0.5 - len(cells) / 2) * senses.collision_map.params.cell
+    assert there == pytest.approx(at + 0.5 - senses.pose_odom[0], abs=0.04)
+
+
 def test_a_small_step_back_of_the_clock_is_a_ramp_and_not_a_block():
     swarm = swarm_at(arena="empty", noise=False)
     onboard = swarm.robots[0].onboard
@@ -560,6 +678,24 @@ def test_a_path_that_was_not_driven_has_failed():
     steps(world, onboard, 400)
     assert onboard.senses().motion.outcome is Outcome.FAILED
     assert onboard.health.counts == {"motion.not_arrived": 1}
+
+
+def test_without_their_parts_zone_and_heading_come_from_the_pose():
+    world = MemoryWorld.of(["dots"], arena="dots_arena", noise=False)
+    device = replace(world.device("dots1"), zone=None, compass=None)
+    onboard = Onboard(device, zones=world.arena.zones)
+    steps(world, onboard, 1)
+    assert (onboard.zone, onboard.heading) == (Zone.NEITHER, None)
+    onboard.place((-1.0, 0.0, 2.0))
+    senses = onboard.senses()
+    assert senses.zone is Zone.SEARCH
+    assert senses.heading == pytest.approx(2.0)
+    # A part that is there is what counts, and without the arena's zones nobody knows.
+    onboard.device = replace(device, zone=type("Sense", (), {"read": lambda _: Zone.DROP})())
+    assert onboard.zone is Zone.DROP
+    unaware = Onboard(device)
+    unaware.place((-1.0, 0.0, 2.0))
+    assert unaware.zone is Zone.NEITHER
 
 
 def test_a_robot_cannot_be_placed_nowhere():
@@ -690,15 +826,15 @@ def test_who_wants_to_see_images_is_given_each_one():
     ]
     world, onboard = onboard_with(cameras=Fixed(shots))
     steps(world, onboard, 1)
-    seen = []
-    onboard.on_image = seen.append
+    seen, also = [], []
+    onboard.on_image += [seen.append, also.append]
     steps(world, onboard, 2)
     # But what claims to be of a time to come.
     assert [shot.camera for shot in seen] == ["cam0", "cam1"] * 2
     assert seen[0] is shots[0]
-    onboard.on_image = None
+    onboard.on_image.remove(seen.append)
     steps(world, onboard, 2)
-    assert len(seen) == 4
+    assert (len(seen), len(also)) == (4, 8)
 
 
 def test_who_looks_at_images_and_fails_is_counted_and_survived():
@@ -709,7 +845,11 @@ def test_who_looks_at_images_and_fails_is_counted_and_survived():
     def fails(_):
         raise ZeroDivisionError
 
-    onboard.on_image = fails
+    seen = []
+    onboard.on_image += [fails, seen.append]
     steps(world, onboard, 3)
     assert onboard.health.counts["cameras.failed"] == 3
+    # Neither other lookers nor the robot itself lose an image by it.
+    assert len(seen) == 3
+    assert "cam0" in onboard._images
     assert is_finite(onboard)

@@ -41,10 +41,27 @@ def test_a_module_in_the_current_directory_will_do(tmp_path, monkeypatch):
     assert plugins.find_plugin(plugins.CONTROLLERS, "program_right_here:NUMBER") == 7
 
 
-@pytest.mark.parametrize("source", ["1 / 0", "def broken(:", "raise SystemError('no')", "raise SystemExit"])
+def test_a_module_beside_the_file_that_names_it_will_do(tmp_path, monkeypatch):
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "program_beside.py").write_text("NUMBER = 8\n")
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    plugins.look_in(tmp_path / "beside")
+    assert plugins.find_plugin(plugins.CONTROLLERS, "program_beside:NUMBER") == 8
+
+
+MUTE = "class Mute(Exception):\n    def __str__(self):\n        raise OSError\nraise Mute"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["1 / 0", "def broken(:", "raise SystemError('no')", "raise SystemExit", "raise GeneratorExit", MUTE],
+)
 def test_a_module_that_raises_is_told(source, tmp_path):
     (tmp_path / "raises_at_import.py").write_text(source)
-    with pytest.raises(ConfigError, match=r"raises_at_import:Program.* cannot be imported: .*(Error|Exit)"):
+    with pytest.raises(
+        ConfigError, match=r"raises_at_import:Program.* cannot be imported: .*(Error|Exit|Mute)"
+    ):
         plugins.find_plugin(plugins.CONTROLLERS, "raises_at_import:Program")
     with pytest.raises(ConfigError, match="cannot be imported"):
         plugins.find_plugin(plugins.CONTROLLERS, "..where:Program")

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from swarmbed_core.config import check, find, read
+from swarmbed_core.config import check, find
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.safe_yaml import read
 from swarmbed_core.spec import BoxBody, DifferentialDrive, DiscBody, OmniDrive, RobotSpec
 
 from swarmbed_core import config

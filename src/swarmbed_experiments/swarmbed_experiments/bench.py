@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 from swarmbed_core.collision_map import CollisionMap
 from swarmbed_core.ekf_check import nees_study
 from swarmbed_core.kinematics import Kinematics
@@ -33,7 +34,7 @@ from swarmbed_core.trajectory import Path, Waypoint
 from swarmbed_core.trajectory_check import random_case
 
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.files import read_text, write_json, write_text
+from swarmbed_experiments.files import make_ready, read_text, write_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -325,9 +326,16 @@ def main(
         message = f"nothing to measure is called {', '.join(only)}: there are {known}"
         raise RunError(message)
     for file in (json_file, markdown_file):
-        if file is not None and not file.parent.is_dir():
+        if file is None:
+            continue
+        if not file.parent.is_dir():
             message = f"{file}: there is no directory {file.parent}"
             raise RunError(message)
+        if file.is_dir():
+            message = f"{file}: is a directory; name a file"
+            raise RunError(message)
+        # Better now than after an hour's work.
+        make_ready(file.parent, "choose another directory")
     page = ""
     if markdown_file is not None and markdown_file.exists():
         page = read_text(markdown_file)
@@ -373,8 +381,8 @@ def as_table(rows: Sequence[Row], width: int) -> Table:
     wide = width >= WIDE
     table = Table("what", "measured", "must hold", "", *(["about"] if wide else []), title="Benchmarks")
     for row in rows:
-        mark = {True: "[green]holds[/green]", False: "[red]MISSED[/red]", None: ""}[row.holds]
-        cells = [row.name, f"{row.value:.4g} {row.unit}", row.bound, mark]
+        mark = {True: Text("holds", "green"), False: Text("MISSED", "red"), None: Text()}[row.holds]
+        cells: list[str | Text] = [row.name, f"{row.value:.4g} {row.unit}", row.bound, mark]
         table.add_row(*cells, *([row.note] if wide else []))
     return table
 

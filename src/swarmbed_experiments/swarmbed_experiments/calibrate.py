@@ -29,7 +29,7 @@ from swarmbed_sim.mujoco_world import make
 from swarmbed_sim.render import Renderer
 
 from swarmbed_experiments.calibration_report import write_report
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import FailedError, RunError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -196,5 +196,5 @@ def _go(swarm: LocalSwarm, robot: LocalRobot, stop: Stop) -> None:
                 message = (
                     f"the robot does not get to ({x:.2f}, {y:.2f}): is the floor before the target free?"
                 )
-                raise RunError(message)
+                raise FailedError(message)
     swarm.run(REST)

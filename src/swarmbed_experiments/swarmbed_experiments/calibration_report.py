@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from swarmbed_core.calibration import INTRINSICS, MOUNTING, CalibrationResult
 from swarmbed_core.calibration_target import coverage
 
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import RunError, unwritable
 from swarmbed_experiments.files import write_text
 from swarmbed_experiments.plots import ALARM, DPI, GREY, INK, PALETTE
 
@@ -115,8 +115,7 @@ def draw_residuals(file: Path, result: CalibrationResult) -> None:
     try:
         figure.savefig(file, dpi=DPI)
     except OSError as error:
-        message = f"{file}: cannot be written ({error.strerror or error})"
-        raise RunError(message) from None
+        raise unwritable(file, error) from None
 
 
 def _draw_arrows(axes: Axes, result: CalibrationResult, pixels: FloatArray, residuals: FloatArray) -> None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
+import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
-from swarmbed_core.errors import SwarmbedError
+from swarmbed_core.errors import FOREIGN, SwarmbedError
 
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import FailedError, RunError, cause_of
 from swarmbed_experiments.files import RUNS, make_ready
 from swarmbed_experiments.new import Kind, write
+from swarmbed_experiments.streams import Console, guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 app = typer.Typer(
     name="swarmbed",
@@ -25,7 +31,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 DEFAULT = "intralogistics_cooperative"
-REJECTED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+FAILED = REJECTED = 1
+INTERRUPTED = 130
 
 ScenarioName = Annotated[
     str, typer.Argument(help="A name that [bold]swarmbed scenarios[/bold] lists, or a .yaml file.")
@@ -92,10 +99,13 @@ def run(
     """Run a scenario: robots with their whole on-board software in a simulated world.
 
     The run leaves scenario.yaml as it was run, summary.json, metrics.parquet,
-    recording.mcap and pictures in a directory of its own. Ctrl-C ends it early
-    and keeps what there is.
+    recording.mcap and pictures in a directory of its own. Ctrl-C or SIGTERM
+    ends it early and keeps what there is. A second one does not stop the
+    writing of the results, a third one ends the process at once. After a kill,
+    swarmbed mend makes the results of what is there.
 
-    Exit status: 0 accepted, 1 rejected or failed, 2 bad input, 130 interrupted.
+    Exit status: 0 accepted, 1 rejected, failed, or results that could not be
+    written, 2 bad input, 130 ended by Ctrl-C, 143 by SIGTERM.
 
     Examples:
       swarmbed run
@@ -106,7 +116,9 @@ def run(
 
       swarmbed run my/scenario.yaml --set controller.name=my_module:MyController
     """
-    from swarmbed_experiments import report
+    import threading
+
+    from swarmbed_experiments import leaving, report
     from swarmbed_experiments.runner import Run, warm_up
     from swarmbed_experiments.scenarios import load_scenario
 
@@ -114,6 +126,7 @@ def run(
         message = "--images are a part of the recording, which --no-record leaves out"
         raise typer.BadParameter(message, param_hint="--images")
     console = Console()
+    threads = set(threading.enumerate())
     times = as_speed(speed)
     case, source = load_scenario(scenario, sets or (), world=world, seed=seed)
     with console.status(
@@ -121,13 +134,32 @@ def run(
     ):
         warm_up(case, source)
         ready = Run(case, source)
-    with report.RunProgress(console, case.time_limit) as progress:
-        summary = ready.go(out, record=not no_record, images=images or (), speed=times, progress=progress)
-    ready.close()
+    try:
+        with report.RunProgress(console, case.time_limit) as progress:
+            summary = ready.go(
+                out,
+                record=not no_record,
+                images=images or (),
+                speed=times,
+                progress=progress,
+                terminate=True,
+            )
+    finally:
+        ready.close()
     console.print(report.result_table(summary))
     if ready.directory is not None:
         report.show_files(console, ready.directory)
-    raise typer.Exit({"accepted": 0, "interrupted": INTERRUPTED}.get(summary["verdict"], REJECTED))
+    for fault in ready.faults:
+        console.print(Text(f"lost: {fault}", style="yellow"), soft_wrap=True)
+    status = 0 if summary["verdict"] == "accepted" and not ready.faults else REJECTED
+    if summary["verdict"] == "interrupted":
+        status = ready.interrupts.status
+    left = leaving.left_since(threads)
+    if left:
+        names = ", ".join(thread.name for thread in left)
+        console.print(Text(f"threads that a program left running are ended: {names}"), soft_wrap=True)
+        leaving.end_now(status)
+    raise typer.Exit(status)
 
 
 @app.command()
@@ -218,7 +250,7 @@ def up(
         console.print(report.result_table(summary))
         report.show_files(console, plan.directory)
     if problem:
-        raise RunError(problem)
+        raise FailedError(problem)
     verdict = summary["verdict"] if summary_file.is_file() else "interrupted"
     raise typer.Exit(INTERRUPTED if interrupted else {"accepted": 0}.get(verdict, REJECTED))
 
@@ -304,6 +336,8 @@ def study(
     Each cell of a study is a sweep in runs/. A study that was stopped continues where it was when
     the same command is given again.
 
+    Exit status: 0 made, 1 failed, 2 bad input, 130 interrupted.
+
     Examples:
       swarmbed study convoy
 
@@ -327,6 +361,8 @@ def plot(
 ) -> None:
     """Draw the pictures of a run again from its files.
 
+    Exit status: 0 drawn, 1 failed, 2 bad input.
+
     Example:
       swarmbed plot runs/intralogistics_cooperative-20260101-120000-1
     """
@@ -338,8 +374,37 @@ def plot(
 
 
 @app.command()
+def mend(
+    place: Annotated[
+        Path, typer.Argument(metavar="RUN|FILE.mcap", help="The directory of a run, or one recording.")
+    ],
+) -> None:
+    """Mend what a killed process left: recordings that nobody can open, a run without results.
+
+    A kill costs the last few seconds. The run's summary gets the verdict
+    "killed"; its metrics are lost, but for the last row of the time series.
+    What is whole stays as it is, and so does what a process still writes.
+
+    Exit status: 0 all is whole, 2 it cannot be mended.
+
+    Examples:
+      swarmbed mend runs/intralogistics_cooperative-20260101-120000-1
+
+      swarmbed mend runs/recording-20260101-120000.mcap
+    """
+    from swarmbed_experiments.mending import mend as mend_what_is_there
+
+    console = Console()
+    for line in mend_what_is_there(place) or [f"{place}: there is nothing to mend"]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
 def scenarios() -> None:
-    """List the scenarios in config/scenarios."""
+    """List the scenarios in config/scenarios.
+
+    Exit status: 0 listed, 1 failed, 2 one of the files is wrong.
+    """
     from swarmbed_experiments import report
 
     Console().print(report.scenario_table())
@@ -353,9 +418,10 @@ def check(
 ) -> None:
     """Check scenarios without running them: fields, names, places, and whether all of it can be made.
 
-    Every fault is told with its file and field.
+    Every fault is reported with its file and field.
 
-    Exit status: 0 they are right, 2 they are not.
+    Exit status: 0 they are right, 1 a world cannot be made on this machine,
+    2 a file is wrong.
 
     Examples:
       swarmbed check my/scenario.yaml
@@ -367,10 +433,12 @@ def check(
 
     console = Console()
     faults = []
+    kind: type[RunError] = FailedError
     for file in files:
         try:
             ready = Run(*load_scenario(file))
         except SwarmbedError as error:
+            kind = RunError if error.status == RunError.status else kind
             faults.append("\n".join(_of_file(file, line) for line in str(error).splitlines()))
         else:
             ready.close()
@@ -378,7 +446,7 @@ def check(
             what = f"{len(scene.robots)} robots, {len(scene.carriers)} carriers, {scene.scenario.arena}"
             console.print(f"{file}: right ({what})", markup=False, highlight=False, soft_wrap=True)
     if faults:
-        raise RunError("\n".join(faults))
+        raise kind("\n".join(faults))
 
 
 def _of_file(file: str, fault: str) -> str:
@@ -401,6 +469,8 @@ def tree(
     """Show a controller's behaviour tree.
 
     Parameters that are not set are those of the first scenario with it.
+
+    Exit status: 0 shown, 1 failed, 2 bad input.
 
     Examples:
       swarmbed tree cooperative
@@ -450,7 +520,7 @@ def calibrate(
     and the odometry, and compared with what they truly were. Leaves a YAML file
     for each camera, pictures of the residuals, and report.html.
 
-    Exit status: 0 all found, 1 a camera failed, 2 bad input.
+    Exit status: 0 all found, 1 a camera failed, 2 bad input, 130 interrupted.
 
     Examples:
       swarmbed calibrate
@@ -498,7 +568,7 @@ def markers(
     Of a carrier come four sheets for each id, one for each side, and the map
     under it, which is the same for all carriers.
 
-    Exit status: 0 written, 2 bad input.
+    Exit status: 0 written, 1 failed, 2 bad input.
 
     Examples:
       swarmbed markers
@@ -547,7 +617,7 @@ def sdf(
     Nothing drives the robots then: swarmbed run SCENARIO --world gazebo makes
     its own file and drives them. Those in worlds/ are made by this command.
 
-    Exit status: 0 written, 2 bad input.
+    Exit status: 0 written, 1 failed, 2 bad input.
 
     Examples:
       swarmbed sdf
@@ -580,7 +650,11 @@ def bench(
         bool, typer.Option("--gazebo", help="Measure Gazebo too, beside the other worlds.")
     ] = False,
 ) -> None:
-    """Measure this machine: the benchmark table, each row beside the number that must hold."""
+    """Measure this machine: the benchmark table, each row beside the number that must hold.
+
+    Exit status: 0 measured, whatever the numbers, 1 failed, 2 bad input,
+    130 interrupted.
+    """
     from swarmbed_experiments import bench as benchmarks
 
     benchmarks.main(
@@ -590,7 +664,10 @@ def bench(
 
 @app.command()
 def robots() -> None:
-    """List the kinds of robot in config/robots."""
+    """List the kinds of robot in config/robots.
+
+    Exit status: 0 listed, 1 failed, 2 one of the files is wrong.
+    """
     from rich.table import Table
     from swarmbed_core.config import names
     from swarmbed_core.spec import RobotSpec
@@ -665,10 +742,47 @@ def new(
 
 
 def main() -> None:
-    """Run the command; errors of ours are one message and exit status 2, Ctrl-C is 130."""
+    """Run the command and exit with its status, whatever it raises and wherever its output goes."""
+    output = guard()
+    # A title may be in any language; a picture without its letters is no fault.
+    warnings.filterwarnings("ignore", "Glyph .* missing from")
+    status = _status_of(app)
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    # That a reader such as `head` has gone is no failure.
+    if output is not None and output.error is not None and output.error.errno != errno.EPIPE:
+        _complain(f"standard output cannot be written ({output.error.strerror})")
+        status = status or FAILED
+    sys.exit(status)
+
+
+def _status_of(command: Callable[[], object]) -> int:
+    """Run a command; return its exit status, with a message if it raises."""
     try:
-        app()
+        command()
+    except SystemExit as error:
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        _complain(str(error.code))
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except SwarmbedError as error:
-        console = Console(stderr=True, soft_wrap=True)
-        console.print(Text.assemble(("swarmbed: ", "red"), str(error)))
-        sys.exit(BAD_INPUT)
+        _complain(str(error))
+        return error.status
+    except MemoryError:
+        _complain("out of memory; fewer robots or fewer workers need less")
+    except OSError as error:
+        _complain(f"{error.filename or 'input or output'}: {error.strerror or error}")
+    except FOREIGN as error:
+        if os.environ.get("SWARMBED_TRACEBACK"):
+            raise
+        what = f"a defect of swarmbed or of a program of yours: {cause_of(error)}"
+        _complain(f"{what}; SWARMBED_TRACEBACK=1 shows the traceback")
+    else:
+        return 0
+    return FAILED
+
+
+def _complain(message: str) -> None:
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(Text.assemble(("swarmbed: ", "red"), message))

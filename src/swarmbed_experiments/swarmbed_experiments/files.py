@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import FULL, FailedError, RunError, unwritable
 
 RUNS = Path("runs")
 """Where results go that nobody asked to be elsewhere, in the current directory."""
@@ -35,8 +35,9 @@ def new_directory(out: Path, name: str, seed: int) -> Path:
             message = f"{directory}: a file is in the way; choose another --out"
             raise RunError(message) from None
         except OSError as error:
+            kind = FailedError if error.errno in FULL else RunError
             message = f"{directory}: cannot be made ({error.strerror}); choose another --out"
-            raise RunError(message) from None
+            raise kind(message) from None
         return directory
     message = f"{out}: too many runs called {stem} are there already"
     raise RunError(message)
@@ -66,8 +67,7 @@ def write_text(file: Path, text: str) -> None:
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        message = f"{file}: cannot be written ({error.strerror})"
-        raise RunError(message) from None
+        raise unwritable(file, error) from None
 
 
 def read_text(file: Path) -> str:
@@ -83,13 +83,33 @@ def read_text(file: Path) -> str:
         raise RunError(message) from None
 
 
+def replace_text(file: Path, text: str) -> None:
+    """Write a text file aside and put it in its place: nobody ever finds half of it.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    aside = file.with_name(f".new-{file.name}")
+    write_text(aside, text)
+    try:
+        aside.replace(file)
+    except OSError as error:
+        message = f"{file}: cannot be written ({error.strerror})"
+        raise RunError(message) from None
+
+
 def write_json(file: Path, data: object) -> None:
     """Write `data` as JSON that people can read, its floats with six digits.
 
     Raises:
         RunError: it cannot be written.
     """
-    write_text(file, json.dumps(_rounded(data), indent=2) + "\n")
+    write_text(file, as_json(data))
+
+
+def as_json(data: object) -> str:
+    """Return `data` as JSON that people can read, its floats with six digits."""
+    return json.dumps(_rounded(data), indent=2) + "\n"
 
 
 def read_json(file: Path) -> Any:
@@ -100,7 +120,7 @@ def read_json(file: Path) -> Any:
     """
     try:
         return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         message = f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})"
         raise RunError(message) from None
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from swarmbed_core.calibration_target import CalibrationTarget
 from swarmbed_core.codes import MODULES, modules
-from swarmbed_core.config import check, find, names, read
+from swarmbed_core.config import check, find, names
 from swarmbed_core.errors import ConfigError, MarkerError
 from swarmbed_core.markers import DICTIONARY_SIZE, CarrierMarkers, Marker, MarkerMap
+from swarmbed_core.safe_yaml import read
 
 from swarmbed_experiments.sheets import (
     BAND,

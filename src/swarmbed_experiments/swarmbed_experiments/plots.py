@@ -21,7 +21,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from swarmbed_core.geometry import rotate
 from swarmbed_core.scenario import BoxObstacle
 
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -299,8 +299,7 @@ def save(figure: Figure, file: Path) -> None:
     try:
         figure.savefig(file, dpi=DPI, bbox_inches="tight", pad_inches=0.15)
     except OSError as error:
-        message = f"{file}: cannot be written ({error.strerror or error})"
-        raise RunError(message) from None
+        raise unwritable(file, error) from None
 
 
 def _title(summary: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from swarmbed_core.spec import RobotSpec
 
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import new_directory, write_text
-from swarmbed_experiments.scenarios import load_scenario, make_plan, to_yaml
+from swarmbed_experiments.scenarios import load_scenario, make_plan, name_of, to_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,9 +142,10 @@ def make_processes(
     if found.scene.crowd:
         message = f"{source}: robots: a crowd has no programs of its own; `swarmbed run` runs it"
         raise RunError(message)
-    directory = new_directory(out, Path(source).stem, case.seed).resolve()
+    name = name_of(case, source)
+    directory = new_directory(out, name, case.seed).resolve()
     file = directory / "scenario.yaml"
-    write_text(file, to_yaml(case))
+    write_text(file, to_yaml(case.model_copy(update={"name": name})))
     options = () if isolate is None else ("--robot-domains", str(isolate + 1))
     world_process = Process(
         WORLD,
@@ -153,7 +154,7 @@ def make_processes(
         (
             str(file),
             "--name",
-            Path(source).stem,
+            name,
             "--directory",
             str(directory),
             "--out",

@@ -6,6 +6,7 @@ import contextlib
 import math
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from rich.progress import (
     BarColumn,
     Progress,
@@ -106,7 +107,7 @@ def result_table(summary: Mapping[str, Any]) -> Table:
     table.add_row("computed in", f"{summary['wall_seconds']:.2f} s{speed}")
     for key, (text, unit) in METRICS.items():
         value = metrics.get(key)
-        if value is None or not math.isfinite(value):
+        if not isinstance(value, int | float | np.number) or not math.isfinite(value):
             continue
         shown = f"{value:d}" if isinstance(value, int) else f"{value:.3g}"
         if key == "carriers_retrieved":

@@ -1,7 +1,8 @@
 """One run of a scenario: the loop of world, Onboards, controllers and experimental frame, and what it leaves.
 
 Everything in the loop goes by the world's clock; pacing only sleeps. A run leaves a directory with the
-scenario as it was run, its summary, its time series, its track and its recording.
+scenario as it was run, its summary, its time series, its track and its recording. Each of these is written by
+itself: what cannot be is named among the summary's `faults`, and costs none of the others.
 """
 
 from __future__ import annotations
@@ -13,25 +14,33 @@ import time
 import traceback
 import zlib
 from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 from zipfile import BadZipFile
 
 import numpy as np
 from numba.core.event import install_timer
+from swarmbed_core.chance import Stream, stream
 from swarmbed_core.controller import TICK_RATE
-from swarmbed_core.errors import ConfigError
+from swarmbed_core.errors import ConfigError, SwarmbedError, message_of
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.scene import make_scene
 
-from swarmbed_experiments.errors import RunError, cause_of, make
-from swarmbed_experiments.files import new_directory, read_json, write_json, write_text
+from swarmbed_experiments.errors import RunError, cause_of, make, unwritable
+from swarmbed_experiments.files import as_json, new_directory, read_json, replace_text, write_text
 from swarmbed_experiments.frame import Event, Look, Setting, Stand
-from swarmbed_experiments.scenarios import load_scenario, make_plan, to_yaml
+from swarmbed_experiments.hang import attend
+from swarmbed_experiments.interrupts import Interrupts
+from swarmbed_experiments.journal import NAME as JOURNAL
+from swarmbed_experiments.journal import Journal
+from swarmbed_experiments.plain import column, plain, text_of
+from swarmbed_experiments.rehearsal import is_world_ours, tame
+from swarmbed_experiments.scenarios import load_scenario, make_plan, name_of, pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
     from swarmbed_core.controller import Controller, CrowdControllerType, CrowdProgram
@@ -53,8 +62,15 @@ FEW = 100
 """Robots that are tracked at every tick; of more, the track has one pose a second ..."""
 POSES = 1_000_000
 """... and of long runs with more poses than these."""
+KEPT = 2.0
+"""Seconds of this machine after which what was found since is put on the disk, lest a kill loses it ..."""
+COST = 0.005
+"""... and the share of a run's time that this may take."""
+FAULTS = 50
+"""Faults that a summary lists."""
+NUMBERS = frozenset({type(None), bool, int, float})
 
-Verdict = Literal["accepted", "rejected", "failed", "interrupted"]
+Verdict = Literal["accepted", "rejected", "failed", "interrupted", "killed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,21 +109,23 @@ class Track:
             "robots": self.robots,
             "carriers": self.carriers,
             "deeds": self.deeds,
-            "events": [[event.time, event.kind, event.who, event.text] for event in self.events],
+            "events": events_as_lists(self.events),
         }
         try:
-            np.savez_compressed(
-                file,
-                texts=np.array(json.dumps(texts)),
-                times=self.times,
-                poses=self.poses.astype(np.float32),
-                doing=self.doing.astype(np.int16),
-                carrier_poses=self.carrier_poses.astype(np.float32),
-                carried_by=self.carried_by.astype(np.int32),
-            )
+            np.savez_compressed(file, texts=np.array(json.dumps(texts)), **self.arrays())
         except OSError as error:
-            message = f"{file}: cannot be written ({error.strerror or error})"
-            raise RunError(message) from None
+            raise unwritable(file, error) from None
+
+    def arrays(self) -> dict[str, Any]:
+        """Return its arrays as they are written."""
+        few = len(self.deeds) < 2**15
+        return {
+            "times": self.times,
+            "poses": self.poses.astype(np.float32),
+            "doing": self.doing.astype(np.int16 if few else np.int32),
+            "carrier_poses": self.carrier_poses.astype(np.float32),
+            "carried_by": self.carried_by.astype(np.int32),
+        }
 
     @classmethod
     def load(cls, file: Path) -> Track:
@@ -118,21 +136,30 @@ class Track:
         """
         try:
             with np.load(file, allow_pickle=False) as data:
-                texts = json.loads(str(data["texts"]))
-                return cls(
-                    robots=tuple(texts["robots"]),
-                    carriers=tuple(texts["carriers"]),
-                    times=data["times"],
-                    poses=data["poses"].astype(np.float64),
-                    doing=data["doing"].astype(np.int64),
-                    deeds=tuple(texts["deeds"]),
-                    carrier_poses=data["carrier_poses"].astype(np.float64),
-                    carried_by=data["carried_by"].astype(np.int64),
-                    events=tuple(Event(*item) for item in texts["events"]),
-                )
+                return cls.of(json.loads(str(data["texts"])), data)
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error) as error:
             message = f"{file}: cannot be read as a run's track ({error})"
             raise RunError(message) from None
+
+    @classmethod
+    def of(cls, texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Track:
+        """Return the track of what is in its file."""
+        return cls(
+            robots=tuple(texts["robots"]),
+            carriers=tuple(texts["carriers"]),
+            times=arrays["times"],
+            poses=arrays["poses"].astype(np.float64),
+            doing=arrays["doing"].astype(np.int64),
+            deeds=tuple(texts["deeds"]),
+            carrier_poses=arrays["carrier_poses"].astype(np.float64),
+            carried_by=arrays["carried_by"].astype(np.int64),
+            events=tuple(Event(*item) for item in texts["events"]),
+        )
+
+
+def events_as_lists(events: Sequence[Event]) -> list[list[Any]]:
+    """Return events as JSON has them."""
+    return [[event.time, event.kind, event.who, event.text] for event in events]
 
 
 class _Tracker:
@@ -153,28 +180,43 @@ class _Tracker:
     def add(self, look: Look) -> None:
         """Add a sample."""
         deeds = self._deeds
-        self._times.append(look.time)
+        if look.doing or self._doing:
+            said = look.doing or ("",) * len(self.robots)
+            while len(self._doing) < len(self._times):
+                # A crowd that says for the first time what it does.
+                self._doing.append([deeds.setdefault("", len(deeds))] * len(self.robots))
+            self._doing.append([deeds.setdefault(deed, len(deeds)) for deed in said])
         self._poses.append(look.robots[:, :3].copy())
-        if look.doing:
-            self._doing.append([deeds.setdefault(deed, len(deeds)) for deed in look.doing])
         if self.carriers:
             self._carrier_poses.append(look.carriers.poses.copy())
             self._carried_by.append(look.carriers.carried_by.copy())
+        self._times.append(look.time)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Return how many samples and deeds there are."""
+        return len(self._times), len(self._deeds)
 
     def track(self, events: Sequence[Event]) -> Track:
         """Return what was collected."""
-        samples, robots, carriers = len(self._times), len(self.robots), len(self.carriers)
-        doing = np.array(self._doing, dtype=np.int64)
+        track = self.since((0, 0), sorted(events, key=lambda event: event.time))
+        return track if track.deeds else replace(track, deeds=("",))
+
+    def since(self, size: tuple[int, int], events: Sequence[Event]) -> Track:
+        """Return what was collected since it was of that size; its deeds are the new ones."""
+        first, end = size[0], len(self._times)
+        samples, robots, carriers = end - first, len(self.robots), len(self.carriers)
+        doing = np.array(self._doing[first:end], dtype=np.int64)
         return Track(
             robots=self.robots,
             carriers=self.carriers,
-            times=np.array(self._times),
-            poses=np.array(self._poses).reshape(samples, robots, 3),
+            times=np.array(self._times[first:]),
+            poses=np.array(self._poses[first:end]).reshape(samples, robots, 3),
             doing=doing if doing.size else np.zeros((samples, robots), dtype=np.int64),
-            deeds=tuple(self._deeds) or ("",),
-            carrier_poses=np.array(self._carrier_poses).reshape(samples, carriers, 3),
-            carried_by=np.array(self._carried_by, dtype=np.int64).reshape(samples, carriers),
-            events=tuple(sorted(events, key=lambda event: event.time)),
+            deeds=tuple(itertools.islice(self._deeds, size[1], None)),
+            carrier_poses=np.array(self._carrier_poses[first:end]).reshape(samples, carriers, 3),
+            carried_by=np.array(self._carried_by[first:end], dtype=np.int64).reshape(samples, carriers),
+            events=tuple(events),
         )
 
 
@@ -200,6 +242,8 @@ class Run:
         now: what is being computed, for the message if it raises.
         standing: how it stands, as the first acceptor has it.
         directory: where the results are, if they are written.
+        interrupts: the signals that have arrived.
+        faults: what was lost of the results, and why.
     """
 
     def __init__(self, scenario: Scenario, source: str = "scenario", *, remote: bool = False) -> None:
@@ -207,7 +251,7 @@ class Run:
 
         Args:
             scenario: what to run.
-            source: its file, for messages; the run is named after it.
+            source: its file, for messages; the run is named after it if the scenario has no name.
             remote: whether the robots' programs run elsewhere; their place is then taken by `Remote`.
 
         Raises:
@@ -215,16 +259,27 @@ class Run:
         """
         plan = make_plan(scenario, source)
         self.scenario = scenario
-        self.name = Path(source).stem
+        self.source = source
+        self.name = name_of(scenario, source)
         self.scene = plan.scene
         self.now = f"world {scenario.world}"
+        attend(self)
         self.standing = ""
         self.directory: Path | None = None
-        self.world: TaskWorld = make(self.now, plan.make_world, plan.scene, _stream(scenario.seed, 1))
+        self.interrupts = Interrupts()
+        self.faults: list[str] = []
+        self.world: TaskWorld = make(
+            self.now, plan.make_world, plan.scene, stream(scenario.seed, Stream.WORLD)
+        )
+        self._contacts = self.world.watch_contacts()
         self.controllers: list[Controller] = []
         self._crowd: tuple[Crowd, CrowdProgram] | None = None
         self.swarm: LocalSwarm | None = None
         self._recorder: Recorder | None = None
+        self._journal: Journal | None = None
+        self._kept = (0, 0), 0, 0
+        self._due = 0.0
+        self._summary: dict[str, Any] | None = None
         self._cpu: float | None = None
         if plan.scene.crowd and remote:
             message = f"{plan.source}: robots: a crowd has no programs of its own; leave out crowd"
@@ -235,10 +290,10 @@ class Run:
             self._make_robots(plan, remote=remote)
         self.robots: Sequence[LocalRobot] = () if self.swarm is None else self.swarm.robots
         self.setting = Setting(plan.scene, self.world, self.robots)
-        streams = _stream(scenario.seed, 3).spawn(len(plan.generators))
+        streams = stream(scenario.seed, Stream.GENERATORS).spawn(len(plan.generators))
         self.generators: list[Generator] = [
-            make(f"generator {made.__name__}", made, parameters, self.setting, np.random.default_rng(stream))
-            for (made, parameters), stream in zip(plan.generators, streams, strict=True)
+            make(f"generator {made.__name__}", made, parameters, self.setting, np.random.default_rng(source))
+            for (made, parameters), source in zip(plan.generators, streams, strict=True)
         ]
         self.transducers: list[Transducer] = [
             make(f"transducer {made.__name__}", made, parameters, self.setting)
@@ -251,7 +306,7 @@ class Run:
         names = [placement.name for placement in plan.scene.robots]
         carriers = [placement.name for placement in plan.scene.carriers]
         self._tracker = _Tracker(names, carriers, scenario.time_limit)
-        self._rows: list[dict[str, float]] = []
+        self._rows: list[dict[str, Any]] = []
         self._steps = round(1.0 / (TICK_RATE * self.world.timestep))
         self._labels = [f"{name}: controller {scenario.controller.name}" for name in names]
         self._world_label = f"world {scenario.world}"
@@ -265,9 +320,10 @@ class Run:
             message = f"{plan.source}: world {self.scenario.world} drives no crowds; planar does"
             raise ConfigError(message)
         crowd: Crowd = crowd_of()
-        rng = np.random.default_rng(_stream(self.scenario.seed, 2))
+        who = self.now = f"crowd: controller {self.scenario.controller.name}"
+        rng = np.random.default_rng(stream(self.scenario.seed, Stream.PROGRAMS))
         maker = cast("CrowdControllerType", plan.controller)
-        self._crowd = crowd, maker.crowd(crowd.spec, plan.parameters, crowd.count, rng)
+        self._crowd = crowd, make(who, maker.crowd, crowd.spec, plan.parameters, crowd.count, rng)
 
     def _make_robots(self, plan: Plan, *, remote: bool) -> None:
         """Give each robot an Onboard and a program."""
@@ -276,9 +332,9 @@ class Run:
         if remote:
             self.controllers = [Remote() for _ in self.swarm.robots]
             return
-        streams = _stream(self.scenario.seed, 2).spawn(len(scene.robots))
-        for robot, stream in zip(self.swarm.robots, streams, strict=True):
-            rng = np.random.default_rng(stream)
+        streams = stream(self.scenario.seed, Stream.PROGRAMS).spawn(len(scene.robots))
+        for robot, source in zip(self.swarm.robots, streams, strict=True):
+            rng = np.random.default_rng(source)
             who = f"{robot.name}: controller {self.scenario.controller.name}"
             self.controllers.append(make(who, plan.controller, robot, plan.parameters, rng))
 
@@ -290,7 +346,7 @@ class Run:
     @property
     def track(self) -> Track:
         """Return where everything was up to now."""
-        return self._tracker.track(self.setting.events)
+        return self._tracker.track(self._events())
 
     def go(
         self,
@@ -300,6 +356,7 @@ class Run:
         images: Sequence[str] = (),
         speed: float | None = None,
         progress: Callable[[Run], None] | None = None,
+        terminate: bool = False,
     ) -> dict[str, Any]:
         """Run to the end and return the summary.
 
@@ -309,9 +366,10 @@ class Run:
             images: the cameras whose images it holds, such as `dots1/cam0`.
             speed: times real time, None for as fast as it goes.
             progress: called after each tick.
+            terminate: whether SIGTERM ends the run as Ctrl-C does: `self.interrupts` says which it was.
 
         Raises:
-            RunError: the results cannot be written, or there is no such camera.
+            RunError: the directory cannot be written, or there is no such camera.
         """
         from swarmbed_experiments.recording import watch
 
@@ -323,49 +381,60 @@ class Run:
         started, worked = time.perf_counter(), time.process_time()
         compiling = contextlib.ExitStack()
         compiler = compiling.enter_context(install_timer("numba:compiler_lock", lambda _: None))
-        try:
-            verdict, reason = self._loop(speed, progress)
-        except KeyboardInterrupt:
-            verdict, reason = "interrupted", f"stopped by Ctrl-C after {self.time:.1f} s"
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever happens, what was recorded is kept
-            verdict, reason = "failed", f"{self.now}: {cause_of(error)}"
-            failure = "".join(traceback.format_exception(error))
-        compiling.close()
-        # What is compiled, or loaded from the cache, at its first use says nothing about the run.
-        compiled = compiler.duration if compiler.done else 0.0
-        wall = time.perf_counter() - started - compiled
-        self._cpu = time.process_time() - worked - compiled
-        return self.finish(verdict, reason, wall, failure)
+        self.interrupts = Interrupts(terminate=terminate)
+        with self.interrupts as signals:
+            try:
+                verdict, reason = self._loop(speed, progress)
+            except BaseException as error:  # noqa: BLE001 - whatever happens, what was recorded is kept
+                signals.held = True
+                verdict, reason, failure = self._ended_by(error)
+            signals.held = signals.writing = True
+            compiling.close()
+            # What is compiled, or loaded from the cache, at its first use says nothing about the run.
+            compiled = compiler.duration if compiler.done else 0.0
+            wall = time.perf_counter() - started - compiled
+            self._cpu = time.process_time() - worked - compiled
+            return self.finish(verdict, reason, wall, failure)
 
     def begin(self, directory: Path | None, *, record: bool = True, images: Sequence[Watched] = ()) -> None:
-        """Get ready for what the run leaves: a directory that is there, or nothing."""
+        """Get ready for what the run leaves: a directory that is there, or nothing.
+
+        Raises:
+            RunError: it cannot be written.
+        """
         self.directory = directory
-        self._recorder = self._open_recorder(images) if record else None
+        if directory is None:
+            return
+        pack(self.scenario, self.source, directory)
+        self._recorder = self._open_recorder(directory, images) if record else None
+        tracked = {"robots_named": self._tracker.robots, "carriers_named": self._tracker.carriers}
+        self._journal = Journal(directory / JOURNAL, {**self._about(), **tracked})
+        self._due = time.perf_counter() + KEPT
 
     def finish(
         self, verdict: Verdict, reason: str, wall: float, failure: str | None = None
     ) -> dict[str, Any]:
-        """Write what the run leaves, and return its summary.
+        """Write what the run leaves, and return its summary; what cannot be written is among its faults.
 
         Args:
             verdict: what became of it.
             reason: why.
             wall: seconds of this machine that it took.
             failure: a traceback, if it failed.
-
-        Raises:
-            RunError: the results cannot be written.
         """
-        if self._recorder is not None:
-            self._recorder.close()
-        summary = self._summary(verdict, reason, wall)
+        self._attempt("recording.mcap", self._close_recorder)
+        summary = self._summary = self._sum_up(verdict, reason, wall)
         if self.directory is not None:
             self._write(self.directory, summary, failure)
         return summary
 
     def close(self) -> None:
         """Give back what the world holds."""
-        self.world.close()
+        self._attempt(f"{self._world_label}: close()", self.world.close)
+        if self._summary is not None and self.faults:
+            self._summary["faults"] = self.faults
+            if self.directory is not None:
+                self._attempt("summary.json", self._write_summary)
 
     # The loop
 
@@ -375,21 +444,76 @@ class Run:
         for tick in itertools.count(1):
             decided = self.take(self.tick())
             if progress is not None:
-                progress(self)
+                self.now = "progress"
+                try:
+                    progress(self)
+                except OSError:
+                    # Nobody looks on any more: no reason to stop.
+                    progress = None
             if decided is not None:
                 return decided
+            if self.interrupts.received is not None:
+                raise KeyboardInterrupt
             if speed is not None:
                 ahead = started + tick / (TICK_RATE * speed) - time.perf_counter()
                 if ahead > 0:
                     time.sleep(ahead)
         raise AssertionError
 
+    def _ended_by(self, error: BaseException) -> tuple[Verdict, str, str | None]:
+        """Return verdict, reason and traceback of a run that something ended."""
+        signals = self.interrupts
+        if signals.received is not None or (isinstance(error, KeyboardInterrupt) and signals.possible):
+            return "interrupted", f"stopped by {signals.name} after {self.time:.1f} s", None
+        return "failed", f"{self.now}: {cause_of(error)}", "".join(traceback.format_exception(error))
+
     def take(self, look: Look) -> tuple[Verdict, str] | None:
         """Record a tick and judge it; return verdict and reason once the acceptors have decided."""
         if self._recorder is not None:
-            self.now = "recording"
-            self._recorder.tick(look.time, self.robots, self.controllers)
+            self._record(self._recorder, look)
+        if self._journal is not None and time.perf_counter() > self._due:
+            self._keep(self._journal)
         return self._judge(look)
+
+    def _record(self, recorder: Recorder, look: Look) -> None:
+        """Record a tick; a recording that cannot go on ends, and the run does not."""
+        self.now = "recording"
+        signals = self.interrupts
+        held, signals.held = signals.held, True
+        try:
+            recorder.tick(look.time, self.robots, self.controllers)
+        except Exception as error:  # noqa: BLE001 - it also looks at users' trees
+            self._note("recording.mcap", error)
+            self._attempt("recording.mcap", self._close_recorder)
+        finally:
+            signals.held = held
+
+    def _keep(self, journal: Journal) -> None:
+        """Put on the disk what was found since the last time."""
+        signals = self.interrupts
+        held, signals.held = signals.held, True
+        started = time.perf_counter()
+        try:
+            size, rows, events = self._kept
+            track = self._tracker.since(size, self._events(events))
+            texts = {
+                "deeds": track.deeds,
+                "events": events_as_lists(track.events),
+                "rows": self._rows[rows:],
+            }
+            journal.add(track.arrays(), texts)
+            self._kept = self._tracker.size, len(self._rows), len(self.setting.events)
+            if self._recorder is not None:
+                self._recorder.flush()
+        except Exception as error:  # noqa: BLE001 - the run can do without
+            self._note("what a kill would leave", error)
+            self._journal = None
+            with contextlib.suppress(OSError):
+                journal.close(remove=True)
+        finally:
+            signals.held = held
+        now = time.perf_counter()
+        self._due = now + max(KEPT, (now - started) / COST)
 
     def tick(self) -> Look:
         """Let a tenth of a second pass: world and Onboards, controllers, generators, transducers."""
@@ -443,7 +567,7 @@ class Run:
             doing.append(said)
         if self._crowd is not None:
             doing = self._crowd_doing(self._crowd[1], dead)
-        return Look(world.time, world.truth(), world.carriers(), world.contacts(), doing)
+        return Look(world.time, world.truth(), world.carriers(), self._contacts.read(), doing)
 
     def _crowd_doing(self, program: CrowdProgram, dead: set[str]) -> list[str]:
         """Return what the robots of a crowd do, if their program says."""
@@ -458,12 +582,26 @@ class Run:
         """Keep what belongs into track and time series, when it is time."""
         tick = round(look.time * TICK_RATE)
         if tick % self._tracker.every == 0:
+            signals = self.interrupts
+            held, signals.held = signals.held, True
             self._tracker.add(look)
+            signals.held = held
         if tick % round(ROW_PERIOD * TICK_RATE) == 0:
-            row = {"time": look.time}
+            row: dict[str, Any] = {"time": look.time}
             for transducer in self.transducers:
-                row.update(transducer.row())
+                self._enter(row, transducer)
             self._rows.append(row)
+
+    def _enter(self, row: dict[str, Any], transducer: Transducer) -> None:
+        """Add the numbers of a transducer to a row."""
+        self.now = f"transducer {type(transducer).__name__}"
+        found = transducer.row()
+        usual = type(found) is dict and row.keys().isdisjoint(found)
+        if usual and all(type(value) in NUMBERS for value in found.values()):
+            row.update(found)
+            return
+        made = self._plain(f"{self.now}: row()", found, finite=False)
+        row.update({self._free(row, self.now, key): value for key, value in made.items()})
 
     def _judge(self, look: Look) -> tuple[Verdict, str] | None:
         """Return verdict and reason once the acceptors have decided.
@@ -491,22 +629,93 @@ class Run:
 
     # What it leaves
 
-    def _open_recorder(self, images: Sequence[Watched]) -> Recorder | None:
-        if self.directory is None:
-            return None
+    def _open_recorder(self, directory: Path, images: Sequence[Watched]) -> Recorder:
         from swarmbed_experiments.recording import Recorder
 
-        return Recorder(self.directory / "recording.mcap", self.scene, self.world, self.robots, images)
+        return Recorder(directory / "recording.mcap", self.scene, self.world, self.robots, images)
 
-    def _summary(self, verdict: Verdict, reason: str, wall: float) -> dict[str, Any]:
+    def _close_recorder(self) -> None:
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.close()
+
+    def _attempt(self, what: str, call: Callable[[], object]) -> bool:
+        """Do something that may fail by itself; return whether it did not."""
+        try:
+            call()
+        except BaseException as error:
+            # While signals are held, it is a program that raises this.
+            if isinstance(error, KeyboardInterrupt) and not self.interrupts.held:
+                raise
+            self._note(what, error)
+            return False
+        return True
+
+    def _note(self, what: str, fault: BaseException | str) -> None:
+        """Note what was lost, and why; what goes wrong again and again is noted once."""
+        if isinstance(fault, BaseException):
+            # Errors of ours name the file.
+            fault = message_of(fault) if isinstance(fault, SwarmbedError) else cause_of(fault)
+        text = text_of(fault if what in fault else f"{what}: {fault}")
+        if text not in self.faults and len(self.faults) < FAULTS:
+            self.faults.append(text)
+
+    def _plain(self, what: str, found: object, *, finite: bool = True) -> dict[str, Any]:
+        """Return a mapping that a program returned in plain types, and note what of it has none."""
+        made, faults = plain(found, finite=finite)
+        for fault in faults:
+            self._note(what, fault)
+        if isinstance(made, dict):
+            return made
+        if not faults:
+            self._note(what, f"returned {type(found).__name__}; a mapping of names and values is right")
+        return {}
+
+    def _free(self, taken: Mapping[str, Any], who: str, key: str) -> str:
+        """Return a name that is not taken: `key`, or after it whose it is."""
+        if key not in taken:
+            return key
+        whose = f"{who.rpartition(' ')[2]}.{key}"
+        names = itertools.chain([whose], (f"{whose}.{k}" for k in itertools.count(2)))
+        return next(name for name in names if name not in taken)
+
+    def _events(self, first: int = 0) -> list[Event]:
+        """Return the events from one on as files can hold them."""
+        made = []
+        for event in self.setting.events[first:]:
+            try:
+                time_, texts = float(event.time), (str(event.kind), str(event.who), str(event.text))
+            except Exception as error:  # noqa: BLE001 - frame parts may have put there anything
+                self._note("an event", error)
+                continue
+            made.append(Event(time_, *map(text_of, texts)))
+        return made
+
+    def _metrics(self) -> dict[str, Any]:
+        """Return the metrics of all parts that have any; each that raises is named."""
         metrics: dict[str, Any] = {}
-        for transducer in self.transducers:
-            metrics.update(transducer.metrics())
-        for acceptor in self.acceptors:
-            metrics.update(acceptor.metrics())
-        if self._crowd is not None:
-            told = getattr(self._crowd[1], "metrics", None)
-            metrics.update(told() if told is not None else {})
+        asked: list[tuple[str, Any]] = [
+            *((f"transducer {type(part).__name__}", part) for part in self.transducers),
+            *((f"acceptor {type(part).__name__}", part) for part in self.acceptors),
+        ]
+        if self._crowd is not None and getattr(self._crowd[1], "metrics", None) is not None:
+            asked.append((f"controller {self.scenario.controller.name}", self._crowd[1]))
+        for who, part in asked:
+            for key, value in self._metrics_of(f"{who}: metrics()", part).items():
+                metrics[self._free(metrics, who, key)] = value
+        return metrics
+
+    def _metrics_of(self, who: str, part: Any) -> dict[str, Any]:
+        """Return what one part of a run, or a crowd's program, measured."""
+        found: list[object] = []
+
+        def ask() -> None:
+            found.append(part.metrics())
+
+        return self._plain(who, found[0]) if self._attempt(who, ask) else {}
+
+    def _about(self) -> dict[str, Any]:
+        """Return what a summary says of what is run."""
         return {
             "scenario": self.name,
             "title": self.scenario.title,
@@ -514,13 +723,21 @@ class Run:
             "controller": self.scenario.controller.name,
             "robots": len(self.scene.robots),
             "seed": self.scenario.seed,
+        }
+
+    def _sum_up(self, verdict: Verdict, reason: str, wall: float) -> dict[str, Any]:
+        metrics = self._metrics()
+        faults = {"faults": self.faults} if self.faults else {}
+        return {
+            **self._about(),
             "verdict": verdict,
-            "reason": reason,
+            "reason": text_of(reason),
             "sim_seconds": self.time,
             "wall_seconds": wall,
             "cpu_seconds": self._cpu,
             "real_time_factor": self.time / wall if wall > 0 else None,
             "refused": self._refused(),
+            **faults,
             "metrics": metrics,
         }
 
@@ -533,19 +750,31 @@ class Run:
         return {reason: counts[reason] for reason in sorted(counts) if reason.startswith("command.")}
 
     def _write(self, directory: Path, summary: dict[str, Any], failure: str | None) -> None:
-        """Write everything but the recording, the summary first."""
-        write_json(directory / "summary.json", summary)
-        write_text(directory / "scenario.yaml", to_yaml(self.scenario))
+        """Write everything but the recording, the summary first; each by itself."""
+        self._attempt("summary.json", self._write_summary)
         if failure is not None:
-            write_text(directory / "failure.txt", failure)
-        write_rows(directory / "metrics.parquet", self._rows)
-        track = self.track
-        track.save(directory / "track.npz")
-        draw(directory, self.scene, track, summary)
+            self._attempt("failure.txt", lambda: write_text(directory / "failure.txt", text_of(failure)))
+        rows, track = directory / "metrics.parquet", self.track
+        kept = self._attempt(rows.name, lambda: write_rows(rows, self._rows))
+        kept &= self._attempt("track.npz", lambda: track.save(directory / "track.npz"))
+        for file, picture in pictures(directory, self.scene, track, summary):
+            self._attempt(file.name, picture)
+        if self.faults and summary.get("faults") is not self.faults:
+            summary["faults"] = self.faults
+        if self.faults:
+            self._attempt("summary.json", self._write_summary)
+        journal, self._journal = self._journal, None
+        if journal is not None:
+            # What could not be written may be tried again: `swarmbed mend`.
+            self._attempt(JOURNAL, lambda: journal.close(remove=kept))
+
+    def _write_summary(self) -> None:
+        if self.directory is not None and self._summary is not None:
+            replace_text(self.directory / "summary.json", as_json(self._summary))
 
 
-def write_rows(file: Path, rows: Sequence[Mapping[str, float]]) -> None:
-    """Write rows with the same columns as a Parquet file.
+def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows of plain values as a Parquet file; what a row does not have is null.
 
     Raises:
         RunError: it cannot be written.
@@ -553,29 +782,31 @@ def write_rows(file: Path, rows: Sequence[Mapping[str, float]]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    names = dict.fromkeys(key for row in rows for key in row)
+    columns = {text_of(str(name)): column([row.get(name) for row in rows]) for name in names}
     try:
-        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), file)
+        # pyarrow itself takes no name that the locale cannot spell.
+        with file.open("wb") as stream:
+            pq.write_table(pa.table(columns), stream)
     except OSError as error:
-        message = f"{file}: cannot be written ({error.strerror or error})"
-        raise RunError(message) from None
+        raise unwritable(file, error) from None
 
 
-def draw(directory: Path, scene: Scene, track: Track, summary: Mapping[str, Any]) -> list[Path]:
-    """Draw a run's pictures into its directory and return their files.
-
-    Raises:
-        RunError: they cannot be written.
-    """
+def pictures(
+    directory: Path, scene: Scene, track: Track, summary: Mapping[str, Any]
+) -> list[tuple[Path, Callable[[], None]]]:
+    """Return the files of a run's pictures, and what draws each."""
     from swarmbed_experiments import plots
 
     if not len(track.times):
         return []
-    files = [directory / "tracks.png"]
-    plots.draw_tracks(files[0], scene, track, summary)
+    drawn = {"tracks.png": plots.draw_tracks}
     if not scene.crowd or any(track.deeds):
-        files.append(directory / "timeline.png")
-        plots.draw_timeline(files[1], scene, track, summary)
-    return files
+        drawn["timeline.png"] = plots.draw_timeline
+    return [
+        (directory / name, partial(draw, directory / name, scene, track, summary))
+        for name, draw in drawn.items()
+    ]
 
 
 def redraw(directory: Path) -> list[Path]:
@@ -596,19 +827,26 @@ def redraw(directory: Path) -> list[Path]:
     if (track.robots, track.carriers) != (robots, carriers):
         message = f"{directory}: scenario.yaml and track.npz are not of the same run"
         raise RunError(message)
-    return draw(directory, scene, track, summary)
+    drawn = pictures(directory, scene, track, summary)
+    for _, draw in drawn:
+        draw()
+    return [file for file, _ in drawn]
 
 
 def warm_up(scenario: Scenario, source: str, seconds: float = 1.0, *, remote: bool = False) -> None:
-    """Run a scenario's beginning for nothing, so that everything is compiled, or loaded from the cache."""
-    run = Run(scenario, source, remote=remote)
-    # What raises here will raise in the run, which tells of it and keeps what was recorded.
-    with contextlib.suppress(Exception, SystemExit):
-        for _ in range(round(min(seconds, scenario.time_limit) * TICK_RATE)):
-            run.tick()
+    """Run a scenario's beginning for nothing, so that everything is compiled, or loaded from the cache.
+
+    Programs that are not ours are left out: what they remember would leak into the run.
+    """
+    if not is_world_ours(scenario):
+        return
+    run = Run(tame(scenario), source, remote=remote)
+    with Interrupts() as signals:
+        try:
+            for _ in range(round(min(seconds, scenario.time_limit) * TICK_RATE)):
+                run.tick()
+        except BaseException as error:
+            # What raises here will raise in the run, which tells of it and keeps what was recorded.
+            if isinstance(error, KeyboardInterrupt) and signals.possible:
+                raise
     run.close()
-
-
-def _stream(seed: int, part: int) -> np.random.SeedSequence:
-    """Return the source of chance of one part of a run; `swarmbed_core.scene` has part 0."""
-    return np.random.SeedSequence(seed, spawn_key=(part,))

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import yaml
 from swarmbed_core.arena import Arena
-from swarmbed_core.config import check, find, names, read
+from swarmbed_core.config import check, find, names
 from swarmbed_core.controller import ControllerType, find_controller
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.imaging import Imaging
 from swarmbed_core.local import LocalSwarm
+from swarmbed_core.markers import CarrierMarkers, MarkerMap
 from swarmbed_core.memory import MemoryWorld
-from swarmbed_core.plugins import ACCEPTORS, GENERATORS, TRANSDUCERS, WORLDS, find_plugin
-from swarmbed_core.scenario import Scenario
+from swarmbed_core.plugins import ACCEPTORS, GENERATORS, TRANSDUCERS, WORLDS, find_plugin, look_in
+from swarmbed_core.safe_yaml import MOST_DEPTH, parse, read, short
+from swarmbed_core.scenario import Scenario, names_file
 from swarmbed_core.scene import Scene, make_scene
 from swarmbed_core.spec import RobotSpec
 
-from swarmbed_experiments.errors import make
+from swarmbed_experiments.errors import RunError, make
+from swarmbed_experiments.files import replace_text, write_text
 from swarmbed_experiments.frame import find_part
 
 if TYPE_CHECKING:
@@ -28,6 +35,9 @@ if TYPE_CHECKING:
     from swarmbed_core.config import Part
     from swarmbed_core.scenario import Named
 
+FILES = "files"
+"""The directory beside a packed scenario that holds the files which it names."""
+
 
 def load_scenario(
     name: str, sets: Sequence[str] = (), *, world: str | None = None, seed: int | None = None
@@ -36,7 +46,8 @@ def load_scenario(
 
     Args:
         name: from config/scenarios, or a path to a .yaml file.
-        sets: changes such as `robots.0.count=7`; the value is YAML.
+        sets: changes such as `robots.0.count=7`; the value is YAML. Paths in them are relative to the current
+            directory, those in the file to the file.
         world: instead of the file's.
         seed: instead of the file's.
 
@@ -45,12 +56,19 @@ def load_scenario(
     """
     path = find(name, Scenario.FOLDER)
     data = read(path)
+    Scenario.anchor(data, path.parent)
     for item in sets:
         apply_set(data, item)
+    Scenario.anchor(data, Path.cwd())
     for field, value in (("world", world), ("seed", seed)):
         if value is not None and isinstance(data, dict):
             data[field] = value
     return check(data, Scenario, str(path)), str(path)
+
+
+def name_of(scenario: Scenario, source: str) -> str:
+    """Return what the runs of a scenario are called."""
+    return scenario.name or Path(source).stem
 
 
 def apply_set(data: Any, change: str) -> None:
@@ -65,23 +83,23 @@ def apply_set(data: Any, change: str) -> None:
     """
     where, equals, text = change.partition("=")
     keys = where.strip().split(".")
-    if not equals or not all(keys):
-        message = f"--set {change}: write field=value, such as robots.0.count=7"
+    shown = short(change, 120)
+    if not equals or not all(keys) or len(keys) > MOST_DEPTH:
+        message = f"--set {shown}: write field=value, such as robots.0.count=7"
         raise ConfigError(message)
     try:
-        value = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError):
-        # ValueError: what looks like a date or a number to YAML but is none, such as 2024-13-45.
-        message = f"--set {change}: '{text}' is not a YAML value; put texts with special characters in quotes"
+        value = parse(text, f"--set {shown}")
+    except ConfigError as error:
+        message = f"{error}; put texts with special characters in quotes"
         raise ConfigError(message) from None
     here = data
     for i, key in enumerate(keys):
         last = i == len(keys) - 1
         at = ".".join(keys[:i]) or "the scenario"
         if isinstance(here, list):
-            if not key.isdecimal() or int(key) >= len(here):
-                what = f"{at} is a list of {len(here)}, the first of them 0"
-                message = f"--set {change}: {what}; '{key}' is none of them"
+            if not key.isdecimal() or len(key) > 9 or int(key) >= len(here):
+                what = f"{short(at)} is a list of {len(here)}, the first of them 0"
+                message = f"--set {shown}: {what}; '{short(key)}' is none of them"
                 raise ConfigError(message)
             step: Any = int(key)
         elif isinstance(here, dict):
@@ -89,7 +107,7 @@ def apply_set(data: Any, change: str) -> None:
             if not last:
                 here.setdefault(key, {})
         else:
-            message = f"--set {change}: {at} is {here!r} and has no field '{key}'"
+            message = f"--set {shown}: {short(at)} is {short(repr(here))} and has no field '{short(key)}'"
             raise ConfigError(message)
         if last:
             here[step] = value
@@ -127,7 +145,88 @@ def root_of(controller: str, sets: Sequence[str], kind: str) -> Behaviour:
 
 def to_yaml(scenario: Scenario) -> str:
     """Return a scenario as the text of a file that gives the same scenario again."""
-    data = scenario.model_dump(mode="json", exclude_none=True)
+    return _as_text(scenario.model_dump(mode="json", exclude_none=True))
+
+
+def pack(scenario: Scenario, source: str, directory: Path) -> None:
+    """Write a scenario and copies of all files that it names, so that both can go anywhere together.
+
+    Args:
+        scenario: as it is run.
+        source: its file, after which it is named.
+        directory: gets scenario.yaml and files/.
+
+    Raises:
+        ConfigError: a file is gone since the scenario was checked.
+        RunError: the files cannot be written.
+    """
+    copies = _Copies(directory)
+    arena = find(scenario.arena, Arena.FOLDER)
+    packed: dict[str, Any] = {
+        "name": name_of(scenario, source),
+        "arena": copies.add(arena, "worlds", _with_its_markers(arena, copies)),
+        "carrier_markers": copies.add(find(scenario.carrier_markers, CarrierMarkers.FOLDER), "markermaps"),
+    }
+    data = scenario.model_copy(update=packed).model_dump(mode="json", exclude_none=True)
+    for group in data["robots"]:
+        group["kind"] = copies.add(find(group["kind"], RobotSpec.FOLDER), "robots")
+    for named in (data["controller"], *(part for parts in data["frame"].values() for part in parts)):
+        for field, value in named.items():
+            if field != "name" and isinstance(value, str) and names_file(value, Path()):
+                named[field] = copies.add(Path(value), "parameters")
+    if scenario.vision == "pixels":
+        from swarmbed_sim.pixels import IMAGING
+
+        # For the record: scenarios do not choose it.
+        copies.add(find(IMAGING, Imaging.FOLDER), "imaging")
+    replace_text(directory / "scenario.yaml", _as_text(data))
+
+
+class _Copies:
+    """Copies of files in a directory, one of each."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._made: dict[Path, str] = {}
+
+    def add(self, file: Path, folder: str, text: str | None = None) -> str:
+        """Copy a file, or write `text` in its place; return the path from the scenario's file on."""
+        known = Path(os.path.realpath(file))
+        if known in self._made:
+            return self._made[known]
+        taken = set(self._made.values())
+        number, name = 1, f"{FILES}/{folder}/{file.stem}.yaml"
+        while name in taken:
+            number += 1
+            name = f"{FILES}/{folder}/{file.stem}_{number}.yaml"
+        self._made[known] = name
+        copy = self._directory / name
+        try:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if text is None:
+                shutil.copyfile(file, copy)
+        except OSError as error:
+            message = f"{copy}: cannot be written ({error.strerror or error})"
+            raise RunError(message) from None
+        if text is not None:
+            write_text(copy, text)
+        return name
+
+
+def _with_its_markers(arena: Path, copies: _Copies) -> str | None:
+    """Return an arena's file that names a copy of its marker map, None if it has none."""
+    data = read(arena)
+    Arena.anchor(data, arena.parent)
+    name = data.get("marker_map") if isinstance(data, dict) else None
+    if name is None:
+        return None
+    copy = copies.add(find(name, MarkerMap.FOLDER), "markermaps")
+    # Both are in folders of files/.
+    data["marker_map"] = f"../{Path(copy).relative_to(FILES)}"
+    return _as_text(data)
+
+
+def _as_text(data: Any) -> str:
     return yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=100)
 
 
@@ -171,6 +270,7 @@ def make_plan(scenario: Scenario, source: str) -> Plan:
             for i, one in enumerate(named)
         )
 
+    look_in(Path(source).parent)
     named, frame = scenario.controller, scenario.frame
     world = ask("world", lambda: find_plugin(WORLDS, scenario.world))
     found = ask("controller", lambda: find_controller(named.name, named.parameters, source))

@@ -23,7 +23,7 @@ from matplotlib.path import Path as Outline
 from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import RunError, unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -507,8 +507,7 @@ def write_pdf(pages: Sequence[Page], file: Path, title: str) -> None:
                     pdf.savefig(figure_of(page))
             part.replace(file)
     except OSError as error:
-        message = f"{file}: cannot be written ({error.strerror or error})"
-        raise RunError(message) from None
+        raise unwritable(file, error) from None
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)

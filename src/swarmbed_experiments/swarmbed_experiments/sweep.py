@@ -4,28 +4,23 @@ Each run becomes one file in `parts/` as soon as it is done, written aside and r
 is stopped, even by a power cut, has lost nothing but what was under way: the same command continues it. What
 makes a sweep the same is the scenario, but for its seed, and all code and configuration that runs depend on:
 change any of it, and the sweep starts anew in another directory; a directory that was asked for by name and
-holds runs of something else is refused.
+holds runs of something else is refused (`swarmbed_experiments.identity`).
+
+Runs happen in processes of their own (`swarmbed_experiments.workers`, or `cluster` for Dask). A run that dies
+or takes too long is a failed one; as that may be the machine's fault, the same command repeats it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
-import multiprocessing
-import os
-import re
-import signal
-import threading
+import random
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
-from multiprocessing import resource_tracker
+from concurrent.futures import as_completed
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from rich.console import Console
@@ -38,35 +33,37 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
-from swarmbed_core.config import share_dir
-from swarmbed_core.errors import ConfigError, SwarmbedError
+from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 
+from swarmbed_experiments import cluster
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.files import RUNS, read_json, write_json, write_text
+from swarmbed_experiments.files import RUNS, write_json, write_text
+from swarmbed_experiments.hang import Limits
+from swarmbed_experiments.identity import (
+    Inputs,
+    differences,
+    digest_of,
+    identity_of,
+    is_identity,
+    listed,
+    our_inputs,
+)
+from swarmbed_experiments.rehearsal import Case, rehearsal_by, tame, warm
+from swarmbed_experiments.workers import JobError, Lost, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
+    from swarmbed_experiments.cluster import Outcome
+
 SEEDS = 2**32
 CONFIDENCE = 0.95
 PERCENTILES = (5, 25, 50, 75, 95)
-PACKAGES = ("swarmbed_core", "swarmbed_sim", "swarmbed_gazebo", "swarmbed_behaviours", "swarmbed_experiments")
-"""What a run is computed by ..."""
-DEPENDENCIES = ("numpy", "numba", "mujoco", "ruckig", "scipy", "py_trees", "xdevs")
-"""... and with."""
-ONE_THREAD = dict.fromkeys(
-    ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
-)
-"""Every worker has one core to itself."""
 SETTLED = frozenset({"robots", "carriers"})
 """Numbers of a run that the scenario says."""
 IDENTITY, NEW_IDENTITY = "identity.json", "identity.new"
 """What a sweep is of; the first file in its directory."""
-ADDRESS = r"(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s/:]+):\d+"
-"""What a scheduler's address looks like."""
-DASK_TIMEOUT = "10s"
-"""How long a scheduler may take to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +83,11 @@ class Task:
 
 def run_task(task: Task) -> dict[str, Any]:
     """Run a scenario with one seed and return its row; a run that cannot start is a failed one."""
-    # A worker pays for this once.
     from swarmbed_experiments.runner import Run
 
+    # For programs that do not use the generator that they are given.
+    random.seed(task.seed)
+    np.random.seed(task.seed)  # noqa: NPY002 - they use this one
     scenario = Scenario.model_validate_json(task.scenario).model_copy(update={"seed": task.seed})
     try:
         run = Run(scenario, task.source)
@@ -148,6 +147,8 @@ def sweep(
     console: Console | None = None,
     table: bool = True,
     job: Callable[[Task], dict[str, Any]] | None = None,
+    limits: Limits | None = None,
+    crew: Workers | None = None,
 ) -> Result:
     """Run a scenario with many seeds, or go on with that.
 
@@ -163,73 +164,114 @@ def sweep(
         console: for progress and results.
         table: whether the results are printed.
         job: what is done for each task, `run_task` if not given.
+        limits: how long a tick and a run may take.
+        crew: workers of several sweeps, which start once; own ones, if not given.
 
     Raises:
         ConfigError: something in the scenario is wrong.
-        RunError: results cannot be written, workers die, or there is no cluster at the address.
+        RunError: results cannot be written, a program hangs in its first second, nobody answers at the
+            address, or the cluster there has other programs.
         KeyboardInterrupt: somebody pressed Ctrl-C; what was done by then is kept and summed up.
     """
     from swarmbed_experiments.scenarios import load_scenario
 
     console = console or Console(quiet=True)
+    limits = limits or Limits()
     if first_seed + seeds > SEEDS:
         message = f"{seeds} seeds from {first_seed} on: the last seed that there is is {SEEDS - 1}"
         raise ConfigError(message)
     scenario, source = load_scenario(name, sets, world=world, seed=first_seed)
-    if job is None:
-        with console.status(
-            "getting ready: the first run after an update compiles its hot loops for half a minute"
-        ):
-            _get_ready(scenario, source)
-    parts = Parts.open(out, scenario, source)
-    wanted = range(first_seed, first_seed + seeds)
-    rows = {seed: row for seed in wanted if (row := parts.read(seed)) is not None}
-    text = scenario.model_dump_json()
-    tasks = [Task(text, source, seed) for seed in wanted if seed not in rows]
-    if rows:
-        console.print(f"{len(rows)} of {seeds} runs are done already, in {parts.directory}", soft_wrap=True)
-    started = time.perf_counter()
-    lost: list[str] = []
-    interrupted = False
-    with _progress(console, total=seeds, done=len(rows)) as advance:
-        try:
-            with contextlib.closing(_work(job or run_task, tasks, workers, dask)) as outcomes:
-                for seed, found in outcomes:
-                    if isinstance(found, BaseException):
-                        lost.append(f"seed {seed}: {type(found).__name__}: {found}")
-                    elif found["verdict"] != "interrupted":
-                        parts.write(seed, found)
-                        rows[seed] = found
-                        advance(rows.values())
-        except KeyboardInterrupt:
-            interrupted = True
+    with contextlib.ExitStack() as stack:
+        if crew is None:
+            crew = stack.enter_context(Workers(workers))
+        inputs = our_inputs()
+        if job is None:
+            with console.status(
+                "getting ready: the first run after an update compiles its hot loops for half a minute"
+            ):
+                inputs = _get_ready(crew, scenario, source, limits, here=dask is None)
+        identity = identity_of(scenario, inputs)
+        parts = Parts.open(out, scenario, source, identity)
+        wanted = range(first_seed, first_seed + seeds)
+        rows = {seed: row for seed in wanted if (row := parts.read(seed)) is not None}
+        text = scenario.model_dump_json()
+        tasks = [Task(text, source, seed) for seed in wanted if seed not in rows]
+        if rows:
+            done = f"{len(rows)} of {seeds} runs are done already, in {parts.directory}"
+            console.print(done, soft_wrap=True)
+        started = time.perf_counter()
+        errors: list[str] = []
+        lost = 0
+        interrupted = False
+        with _progress(console, total=seeds, done=len(rows)) as advance:
+            try:
+                work = job or run_task
+                if dask is None:
+                    outcomes = _work(crew, work, tasks, fresh=inputs.modules, limits=limits)
+                else:
+                    about = None if job else (scenario, source, inputs)
+                    outcomes = cluster.work(dask, work, tasks, identity, about, limits)
+                with contextlib.closing(outcomes):
+                    for seed, found in outcomes:
+                        if isinstance(found, Exception):
+                            errors.append(f"seed {seed}: {_text(found)}")
+                            continue
+                        if isinstance(found, Lost):
+                            lost += 1
+                            row = {"seed": seed, "verdict": "failed", "reason": found.reason}
+                        else:
+                            row = found
+                        if row["verdict"] != "interrupted":
+                            parts.write(seed, row, lost=isinstance(found, Lost))
+                            rows[seed] = row
+                            advance(rows.values())
+            except KeyboardInterrupt:
+                interrupted = True
     # Read back, so that the rows of a sweep that was continued are those of one that was not.
-    kept = [row for seed in wanted if seed in rows and (row := parts.read(seed)) is not None]
+    kept = [row for seed in wanted if seed in rows and (row := parts.read(seed, lost=True)) is not None]
     result = _conclude(parts.directory, scenario, source, kept, seeds)
     if table:
         _tell(console, result, len(tasks) - (seeds - len(kept)), time.perf_counter() - started)
+    if lost:
+        text = f"{lost} runs died or took too long; the same command does them again"
+        console.print(text, highlight=False, soft_wrap=True)
     left = seeds - len(kept)
-    if interrupted or lost:
+    if interrupted or errors:
         where = f"{len(kept)} of {seeds} runs are kept in {parts.directory}"
         message = f"{where}; the same command does the other {left}"
         if interrupted:
             console.print(message, soft_wrap=True)
             raise KeyboardInterrupt
-        message = f"{len(lost)} runs were lost with their workers, such as {lost[0]}; {message}"
+        message = f"{len(errors)} runs were lost, such as {errors[0]}; {message}"
         raise RunError(message)
     return result
 
 
-def _get_ready(scenario: Scenario, source: str) -> None:
-    """Check a scenario and compile what it needs, once for all workers."""
-    from swarmbed_experiments.runner import warm_up
+def _text(error: Exception) -> str:
+    """Return an error for people; that of a job says itself what it is."""
+    return str(error) if isinstance(error, JobError | RunError) else f"{type(error).__name__}: {error}"
 
-    try:
-        warm_up(scenario, source)
-    except SwarmbedError:
-        raise
-    except Exception:  # noqa: BLE001, S110 - the runs will tell what is wrong, each in its row
-        pass
+
+def _get_ready(crew: Workers, scenario: Scenario, source: str, limits: Limits, *, here: bool) -> Inputs:
+    """Check a scenario, compile what it needs, and return what its runs depend on.
+
+    Args:
+        crew: who does it.
+        scenario: what is run later.
+        source: its file, for messages.
+        limits: of a tick.
+        here: whether the crew does the runs, too.
+
+    Raises:
+        ConfigError: something in the scenario is wrong.
+        RunError: a program hangs, or ends its process before anything moves.
+    """
+    case = Case(scenario.model_dump_json(), source)
+    # What is compiled now does not count as a run.
+    found = rehearsal_by(crew, case, Limits(limits.tick))
+    if here:
+        crew.load(warm, replace(case, programs=not found.modules or tame(scenario) != scenario))
+    return found
 
 
 class Parts:
@@ -241,15 +283,13 @@ class Parts:
         self._parts = directory / "parts"
 
     @classmethod
-    def open(cls, out: Path | None, scenario: Scenario, source: str) -> Parts:
+    def open(cls, out: Path | None, scenario: Scenario, source: str, identity: Mapping[str, Any]) -> Parts:
         """Make or find the directory of a sweep.
 
         Raises:
             RunError: it cannot be made, or holds something else.
         """
-        identity = identity_of(scenario)
-        short = hashlib.sha256("".join(identity.values()).encode()).hexdigest()[:8]
-        directory = RUNS / f"sweep-{Path(source).stem}-{short}" if out is None else out
+        directory = RUNS / f"sweep-{Path(source).stem}-{digest_of(identity)}" if out is None else out
         parts = cls(directory)
         about = directory / IDENTITY
         try:
@@ -260,12 +300,12 @@ class Parts:
             raise RunError(message) from None
         if not strangers:
             aside = directory / NEW_IDENTITY
-            write_json(aside, identity)
+            write_text(aside, json.dumps(identity, indent=1) + "\n")
             aside.replace(about)
         elif IDENTITY not in strangers:
             message = f"{directory} is no sweep's: {strangers[0]} is in it; give --out one of its own"
             raise RunError(message)
-        _compare(directory, read_json(about), identity)
+        _compare(directory, _json(about), identity)
         from swarmbed_experiments.scenarios import to_yaml
 
         write_text(directory / "scenario.yaml", to_yaml(scenario))
@@ -276,182 +316,84 @@ class Parts:
             raise RunError(message) from None
         return parts
 
-    def read(self, seed: int) -> dict[str, Any] | None:
-        """Return the row of a run, None if it is not done."""
-        try:
-            row = json.loads(self._file(seed).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return row if isinstance(row, dict) and row.get("seed") == seed and "verdict" in row else None
+    def read(self, seed: int, *, lost: bool = False) -> dict[str, Any] | None:
+        """Return the row of a run, None if it is not done.
 
-    def write(self, seed: int, row: Mapping[str, Any]) -> None:
-        """Keep the row of a run: from now on it is done, whatever happens.
+        Args:
+            seed: of the run.
+            lost: whether a run that died or took too long is one, too.
+        """
+        row = _json(self._file(seed))
+        if isinstance(row, dict) and row.get("seed") == seed and "verdict" in row:
+            return row
+        return _json(self._lost(seed)) if lost else None
+
+    def write(self, seed: int, row: Mapping[str, Any], *, lost: bool = False) -> None:
+        """Keep the row of a run: from now on it is done, whatever happens, unless it was lost.
 
         Raises:
             RunError: it cannot be written.
         """
-        file = self._file(seed)
+        file = self._lost(seed) if lost else self._file(seed)
         aside = file.with_suffix(".new")
         write_text(aside, json.dumps({"seed": seed, **row}))
         aside.replace(file)
+        if not lost:
+            self._lost(seed).unlink(missing_ok=True)
+
+    def _lost(self, seed: int) -> Path:
+        return self._parts / f"{seed}.lost.json"
 
     def _file(self, seed: int) -> Path:
         return self._parts / f"{seed}.json"
 
 
-def identity_of(scenario: Scenario) -> dict[str, str]:
-    """Return digests of all that the runs of a sweep depend on, but for their seeds."""
-    settings = json.dumps(scenario.model_dump(mode="json", exclude={"seed"}))
-    programs = hashlib.sha256()
-    for package in DEPENDENCIES:
-        with contextlib.suppress(PackageNotFoundError):
-            programs.update(f"{package} {version(package)}".encode())
-    for file in files_of(scenario):
-        programs.update(file.name.encode() + b"\0" + file.read_bytes())
-    return {"settings": hashlib.sha256(settings.encode()).hexdigest(), "programs": programs.hexdigest()}
+def _json(file: Path) -> Any:
+    """Return what a file holds, None if it is not there or damaged."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
-def _compare(directory: Path, found: Any, identity: Mapping[str, str]) -> None:
+def _compare(directory: Path, found: Any, identity: Mapping[str, Any]) -> None:
     """Refuse a directory that holds runs of something else.
 
     Raises:
         RunError: it does, and what is different.
     """
-    about = found if isinstance(found, dict) else {}
-    if about.get("settings") != identity["settings"]:
-        what = "of another scenario or other settings"
-    elif about.get("programs") != identity["programs"]:
-        what = "by earlier programs or other versions of packages"
-    else:
-        return
-    message = f"{directory} holds runs {what}, which cannot be summed up with these; choose another --out"
-    raise RunError(message)
-
-
-def files_of(scenario: Scenario) -> list[Path]:
-    """Return our code and configuration, and the files of a controller and a DEVS model of somebody's own."""
-    folders = [Path(spec.origin).parent for name in PACKAGES if (spec := find_spec(name)) and spec.origin]
-    files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
-    for folder in (share_dir() / "config", share_dir() / "worlds"):
-        files += [file for file in sorted(folder.rglob("*.yaml")) if file.parent.name != "scenarios"]
-    controller = scenario.controller
-    for named in (controller.name, str(controller.parameters.get("model", ""))):
-        module, colon, _ = named.partition(":")
-        own = find_spec(module) if colon else None
-        if own is not None and own.origin is not None:
-            files.append(Path(own.origin))
-    return files
+    if not is_identity(found):
+        what = "damaged, or of an earlier version of Swarmbed: nobody can tell what its runs are of"
+        message = f"{directory / IDENTITY}: {what}; choose another --out, or delete the directory"
+        raise RunError(message)
+    different = differences(found, identity)
+    if different:
+        message = f"{directory} holds runs of something else: {listed(different)}; choose another --out"
+        raise RunError(message)
 
 
 # The work
 
 
-Outcome = tuple[int, "dict[str, Any] | BaseException"]
-
-
 def _work(
-    job: Callable[[Task], dict[str, Any]], tasks: Sequence[Task], workers: int | None, dask: str | None
+    crew: Workers,
+    job: Callable[[Task], dict[str, Any]],
+    tasks: Sequence[Task],
+    *,
+    fresh: bool,
+    limits: Limits,
 ) -> Generator[Outcome, None, None]:
-    """Do all tasks; give each seed's row, or the error that its worker died of, as they come."""
-    if tasks:
-        yield from _work_here(job, tasks, workers) if dask is None else _work_there(job, tasks, dask)
-
-
-def _work_here(
-    job: Callable[[Task], dict[str, Any]], tasks: Sequence[Task], workers: int | None
-) -> Generator[Outcome, None, None]:
-    """Do all tasks in processes of this machine."""
-    count = min(workers or cores(), len(tasks))
-    others = set(multiprocessing.active_children())
-    with _environment(ONE_THREAD):
-        pool = ProcessPoolExecutor(
-            count, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare_worker
-        )
-        try:
-            # Workers start with the first tasks.
-            with _interrupts_later():
-                futures = {pool.submit(job, task): task.seed for task in tasks}
-            for future in as_completed(list(futures)):
-                fault = future.exception()
-                yield futures.pop(future), future.result() if fault is None else fault
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            if futures:
-                for process in set(multiprocessing.active_children()) - others:
-                    process.terminate()
-            pool.shutdown(wait=True)
-
-
-@contextlib.contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """Hold Ctrl-C back: workers that start meanwhile never see it, not even while they import."""
-    # When it starts, it lets interrupts through.
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Do all tasks; give each seed's row, or what came instead, as they come."""
+    futures = {crew.submit(job, task, fresh=fresh, limits=limits): task.seed for task in tasks}
     try:
-        yield
+        for future in as_completed(list(futures)):
+            fault = future.exception()
+            seed = futures.pop(future)
+            # Crew's futures raise nothing else.
+            yield seed, future.result() if fault is None else cast("Exception", fault)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _work_there(
-    job: Callable[[Task], dict[str, Any]], tasks: Sequence[Task], address: str
-) -> Generator[Outcome, None, None]:
-    """Do all tasks on a Dask cluster."""
-    import distributed
-
-    if re.fullmatch(ADDRESS, address) is None:
-        # Dask tries such addresses for half a minute, and ends with a traceback.
-        message = f"--dask {address}: not an address; tcp://HOST:8786 is usual"
-        raise RunError(message)
-    try:
-        client = distributed.Client(address, timeout=DASK_TIMEOUT, set_as_default=False)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError, TypeError) as error:
-        message = f"--dask {address}: no Dask scheduler answers there ({error}); tcp://HOST:8786 is usual"
-        raise RunError(message) from None
-    with client:
-        futures = {client.submit(job, task, pure=False): task.seed for task in tasks}
-        try:
-            for future in distributed.as_completed(list(futures), loop=client.loop):  # type: ignore[no-untyped-call]
-                fault = future.exception()
-                yield futures.pop(future), future.result() if fault is None else fault
-        finally:
-            if futures:
-                client.cancel(list(futures))  # type: ignore[no-untyped-call]
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextlib.contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Change environment variables for the processes that are started meanwhile."""
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _prepare_worker() -> None:
-    """Leave Ctrl-C to the sweep, and end with it, however it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
+        if futures:
+            crew.drop()
 
 
 # The results
@@ -567,7 +509,8 @@ def _write_table(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
             values[:] = [float(value) if isinstance(value, int) else value for value in values]
     aside = file.with_suffix(".new")
     try:
-        pq.write_table(pa.table(columns), aside)
+        with aside.open("wb") as stream:
+            pq.write_table(pa.table(columns), stream)
         aside.replace(file)
     except OSError as error:
         message = f"{file}: cannot be written ({error.strerror or error})"

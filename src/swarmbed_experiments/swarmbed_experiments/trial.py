@@ -166,6 +166,8 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
     summary = stage.summary if isinstance(stage, RunStage) else None
     if summary is None:
         return REJECTED
+    for fault in summary.get("faults", ()):
+        node.get_logger().error(fault)
     where = stage.made.directory if isinstance(stage, RunStage) else None
     node.get_logger().info(f"{summary['verdict']}: {summary['reason']} ({where})")
     return STATUS.get(summary["verdict"], REJECTED)

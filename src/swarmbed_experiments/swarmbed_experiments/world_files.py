@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swarmbed_core.scene import make_scene
-from swarmbed_gazebo.errors import GazeboError
 from swarmbed_gazebo.looks import FOLDER, Pictures, write_pictures
 from swarmbed_gazebo.picture import take_picture
 from swarmbed_gazebo.sdf import GAZEBO11, HARMONIC, world_text
 
+from swarmbed_experiments.errors import RunError, unwritable
 from swarmbed_experiments.scenarios import load_scenario
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def write_world(
 
     Raises:
         ConfigError: the scenario is not what it should be.
-        GazeboError: the file cannot be written, or the picture cannot be drawn.
+        RunError: the file cannot be written.
+        GazeboError: the picture cannot be drawn.
     """
     case, source = load_scenario(scenario, sets, seed=seed)
     scene = make_scene(case)
@@ -53,7 +54,7 @@ def write_world(
     file = Path(f"{Path(source).stem}.sdf") if file is None else file
     if file.suffix not in ENDINGS:
         message = f"--world-file {file}: its name has to end in {' or '.join(ENDINGS)}"
-        raise GazeboError(message)
+        raise RunError(message)
     folder = file.parent / FOLDER
     scripts = "" if harmonic else FOLDER
     text = world_text(scene, "", HARMONIC if harmonic else GAZEBO11, Pictures(scripts, FOLDER))
@@ -61,8 +62,7 @@ def write_world(
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        message = f"{file}: cannot be written ({error.strerror or error})"
-        raise GazeboError(message) from None
+        raise unwritable(file, error) from None
     said += [f"{file}: {len(scene.robots)} robots, {len(scene.carriers)} carriers; {folder} has its pictures"]
     classic = "" if harmonic else f"(cd {file.parent} && gazebo {file.name}) for Gazebo 11, "
     return [*said, f"open it: {classic}gz sim {file}"]

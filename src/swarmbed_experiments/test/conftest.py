@@ -3,6 +3,7 @@
 Scenarios name it `fake_world:make`; its controllers are `fake_controllers:...`.
 """
 
+import signal
 import sys
 import types
 
@@ -48,7 +49,10 @@ class FakeWorld(MemoryWorld):
             self.carried_by,
         )
 
-    def contacts(self):
+    def watch_contacts(self):
+        return types.SimpleNamespace(read=self._touches)
+
+    def _touches(self):
         touched, self.touched = self.touched, []
         return touched
 
@@ -130,7 +134,7 @@ class Drives:
             message = "by hand"
             raise ZeroDivisionError(message)
         if self.parameters.interrupts_at is not None and now >= self.parameters.interrupts_at - 1e-9:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         self.robot.act(Command(velocity_body=(self.parameters.speed, 0.0, self.turn)))
 
     @classmethod

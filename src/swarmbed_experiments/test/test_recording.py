@@ -391,6 +391,9 @@ class Pictures:
         self.watched = set()
         self.pending = []
 
+    def watcher(self):
+        return self
+
     def watch(self, cameras):
         self.watched = set(cameras)
 

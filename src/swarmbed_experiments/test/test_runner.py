@@ -1,23 +1,29 @@
 """The loop: what is ticked when, how it ends, and what it leaves whatever happens."""
 
+import contextlib
 import json
 import math
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import threading
+import types
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from swarmbed_core.config import check
+from swarmbed_core.config import check, share_dir
+from swarmbed_core.controller import NoParameters
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.frame import Event
-from swarmbed_experiments.runner import Run, Track, redraw, warm_up
+from swarmbed_experiments.frame import Event, Judgement, Look, Stand
+from swarmbed_experiments.runner import Run, Track, _Tracker, redraw, warm_up
 from swarmbed_experiments.scenarios import load_scenario
 
 
@@ -48,10 +54,16 @@ def test_what_a_run_leaves(scenario_data, tmp_path):
     assert directory.name.startswith("t-")
     assert directory.name.endswith("-1")
     assert {file.name for file in directory.iterdir()} == {
-        "scenario.yaml", "summary.json", "metrics.parquet", "track.npz", "tracks.png", "timeline.png"
+        "scenario.yaml", "files", "summary.json", "metrics.parquet", "track.npz", "tracks.png", "timeline.png"
     }  # fmt: skip
     assert json.loads((directory / "summary.json").read_text())["verdict"] == summary["verdict"]
-    assert Scenario.load(str(directory / "scenario.yaml")) == run.scenario
+    packed = Scenario.load(str(directory / "scenario.yaml"))
+    files = directory / "files"
+    assert packed.arena == str(files / "worlds" / "dots_arena.yaml")
+    named = {"name": "t", "arena": packed.arena, "carrier_markers": packed.carrier_markers}
+    kind = {"kind": str(files / "robots" / "dots.yaml")}
+    robots = tuple(group.model_copy(update=kind) for group in run.scenario.robots)
+    assert packed == run.scenario.model_copy(update={**named, "robots": robots})
     table = pq.read_table(directory / "metrics.parquet")
     assert table["time"].to_pylist() == pytest.approx([0.5, 1.0, 1.5, 2.0])
     assert {"carriers_retrieved", "distance_per_robot", "collisions", "energy_wh"} <= set(table.column_names)
@@ -160,8 +172,288 @@ def test_ctrl_c_writes_the_summary_of_what_was_run(scenario_data, tmp_path):
     run = run_of(scenario_data, controller=controller)
     summary = run.go(tmp_path, record=False)
     assert summary["verdict"] == "interrupted"
-    assert "1.0 s" in summary["reason"]
+    assert "Ctrl-C after 1.0 s" in summary["reason"]
+    assert run.interrupts.status == 130
     assert (run.directory / "summary.json").exists()
+    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+
+
+def test_sigterm_ends_a_run_likewise_where_it_is_asked_for(scenario_data, tmp_path):
+    def end(run):
+        if run.time > 0.95:
+            signal.raise_signal(signal.SIGTERM)
+
+    run = run_of(scenario_data)
+    summary = run.go(tmp_path, record=False, progress=end, terminate=True)
+    assert (summary["verdict"], summary["reason"]) == ("interrupted", "stopped by SIGTERM after 1.0 s")
+    assert run.interrupts.status == 143
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert len(run.track.times) == 10
+
+
+def test_an_interrupt_that_a_program_raises_itself_is_its_failure(scenario_data, tmp_path):
+    def end(_):
+        raise KeyboardInterrupt
+
+    summary = run_of(scenario_data).go(tmp_path, record=False, progress=end)
+    assert (summary["verdict"], summary["reason"][:28]) == ("failed", "progress: KeyboardInterrupt:")
+
+
+def test_an_interrupt_that_a_program_swallows_ends_the_run_all_the_same(scenario_data):
+    def end(run):
+        if run.time > 0.45:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+
+    summary = run_of(scenario_data).go(progress=end)
+    assert (summary["verdict"], summary["sim_seconds"]) == ("interrupted", pytest.approx(0.5))
+
+
+class Odd:
+    """A transducer that returns what no file holds, beside what files hold."""
+
+    Parameters = NoParameters
+
+    def __init__(self, parameters, setting):  # noqa: ARG002 - as all are made
+        self.setting, self.time = setting, 0.0
+
+    def tick(self, look):
+        self.time = look.time
+        if round(look.time * 10) == 5:
+            self.setting.tell(np.float32(look.time), np.str_("odd"), 7, {"any": "thing"})
+            self.setting.events.append(Event(None, "no", "time", "at all"))
+
+    def row(self):
+        row = {"mixed": 1 if self.time < 1 else "one", "array": np.arange(2), "gap": math.nan, "time": "mine"}
+        return row if self.time < 1.2 else {**row, "new": np.float32(0.5), "nested": {"a": [1, {2}]}}
+
+    def metrics(self):
+        return {
+            "scalar": np.float32(0.5),
+            "array": np.eye(2),
+            "set": {2, 1},
+            "nothing": math.nan,
+            "seed": "mine",
+            "verdict": np.int64(3),
+            "lock": threading.Lock(),
+            7: "seven",
+        }
+
+
+class Mute(Exception):  # noqa: N818 - a user's
+    def __str__(self):
+        raise RuntimeError
+
+
+class Raises(Odd):
+    """A transducer whose metrics are an error that cannot even be told."""
+
+    def row(self):
+        return None
+
+    def metrics(self):
+        raise Mute
+
+
+class Exits(Odd):
+    """An acceptor that judges, and then leaves."""
+
+    def judge(self, look, *, over):
+        return Judgement(Stand.ACCEPTED if over else Stand.OPEN, f"half \ud800 at {look.time:.1f} s")
+
+    def metrics(self):
+        raise GeneratorExit
+
+
+class Listed(Odd):
+    """A transducer of the same names as another, and one that returns no mapping."""
+
+    def row(self):
+        return {"mixed": 5}
+
+    def metrics(self):
+        return ["no", "mapping"]
+
+
+@pytest.fixture
+def odd(monkeypatch):
+    """Let scenarios name what is above."""
+    module = types.ModuleType("odd_parts")
+    module.Odd, module.Raises, module.Exits, module.Listed = Odd, Raises, Exits, Listed
+    monkeypatch.setitem(sys.modules, "odd_parts", module)
+
+
+@pytest.mark.usefixtures("odd")
+def test_what_can_be_written_is_and_what_cannot_is_named(scenario_data, tmp_path):
+    names = ("travel", "odd_parts:Raises", "odd_parts:Odd", "odd_parts:Listed", "odd_parts:Odd")
+    frame = {
+        "transducers": [{"name": name} for name in names],
+        "acceptors": [{"name": "odd_parts:Exits"}],
+    }
+    run = run_of(scenario_data, frame=frame)
+    summary = run.go(tmp_path)
+    assert summary["verdict"] == "accepted"
+    written = json.loads((run.directory / "summary.json").read_text())
+    assert written["faults"] == summary["faults"] == run.faults
+    assert summary["reason"] == "half ? at 2.0 s"
+    metrics = summary["metrics"]
+    assert metrics["distance_per_robot"] > 0
+    assert metrics["scalar"] == 0.5
+    assert metrics["array"] == [[1, 0], [0, 1]]
+    assert (metrics["set"], metrics["nothing"], metrics["lock"], metrics["7"]) == (
+        [1, 2],
+        None,
+        None,
+        "seven",
+    )
+    assert (metrics["seed"], metrics["verdict"], metrics["Odd.seed"]) == ("mine", 3, "mine")
+    assert (written["seed"], written["verdict"]) == (1, "accepted")
+    named = "\n".join(run.faults)
+    for fault in (
+        "transducer Odd: metrics(): lock is of type lock",
+        "transducer Raises: metrics(): Mute: (its message cannot be shown: ",
+        "transducer Raises: row(): returned NoneType",
+        "transducer Listed: metrics(): returned list",
+        "acceptor Exits: metrics(): GeneratorExit",
+        "an event: TypeError",
+    ):
+        assert fault in named
+    rows = pq.read_table(run.directory / "metrics.parquet").to_pylist()
+    assert [row["time"] for row in rows] == pytest.approx([0.5, 1.0, 1.5, 2.0])
+    assert [row["mixed"] for row in rows] == ["1", '"one"', '"one"', '"one"']
+    assert rows[0]["Listed.mixed"] == 5
+    assert (rows[0]["array"], rows[0]["Odd.time"]) == ([0, 1], "mine")
+    assert [row["new"] for row in rows] == [None, None, 0.5, 0.5]
+    assert rows[3]["nested"] == '{"a": [1, [2]]}'
+    assert math.isnan(rows[0]["gap"])
+    event = Track.load(run.directory / "track.npz").events[0]
+    assert (event.kind, event.who, event.text) == ("odd", "7", "{'any': 'thing'}")
+    assert (run.directory / "timeline.png").exists()
+    assert not (run.directory / "unfinished.journal").exists()
+
+
+@pytest.mark.usefixtures("odd")
+def test_metrics_of_crowds_and_controllers_are_mended_alike(scenario_data, monkeypatch):
+    robots = [{"count": 3, "crowd": True, "place": {"zone": "drop"}}]
+    made = type(run_of(scenario_data, world="fake_world:make_crowd", robots=robots)._crowd[1])
+    monkeypatch.setattr(made, "metrics", lambda _: {"a": np.int8(3), "b": object()}, raising=False)
+    summary = run_of(scenario_data, world="fake_world:make_crowd", robots=robots).go()
+    assert (summary["metrics"]["a"], summary["metrics"]["b"]) == (3, None)
+    assert "controller fake_controllers:Drives: metrics(): b is of type object" in summary["faults"][0]
+
+
+@pytest.mark.parametrize("broken", ["metrics.parquet", "track.npz", "tracks.png", "recording.mcap"])
+def test_a_file_that_cannot_be_written_costs_no_other(scenario_data, tmp_path, monkeypatch, broken):
+    begin = Run.begin
+
+    def obstructed(run, directory, **options):
+        begin(run, directory, **options)
+        if broken == "recording.mcap":
+            monkeypatch.setattr(run._recorder, "tick", lambda *_: 1 / 0)
+        else:
+            (directory / broken).mkdir()
+
+    monkeypatch.setattr(Run, "begin", obstructed)
+    run = run_of(scenario_data, time_limit=0.5)
+    summary = run.go(tmp_path)
+    assert (summary["verdict"], summary["sim_seconds"]) == ("accepted", pytest.approx(0.5))
+    (fault,) = json.loads((run.directory / "summary.json").read_text())["faults"]
+    assert broken in fault
+    files = {"metrics.parquet", "track.npz", "tracks.png", "timeline.png", "recording.mcap"}
+    assert all((run.directory / name).is_file() for name in files - {broken} | {"summary.json"})
+    # What is in no other file is kept.
+    kept = broken in {"metrics.parquet", "track.npz"}
+    assert (run.directory / "unfinished.journal").exists() is kept
+
+
+@pytest.mark.parametrize("raised", [GeneratorExit, KeyboardInterrupt, Mute, SystemExit(3)])
+def test_whatever_a_program_raises_is_its_failure(scenario_data, tmp_path, monkeypatch, raised):
+    def tick(_):
+        raise raised
+
+    drives = sys.modules["fake_controllers"].Drives
+    monkeypatch.setattr(drives, "tick", tick)
+    scenario = check(scenario_data, Scenario, "t.yaml")
+    warm_up(scenario, "t.yaml")
+    run = Run(scenario, "t.yaml")
+    summary = run.go(tmp_path, record=False)
+    name = getattr(raised, "__name__", type(raised).__name__)
+    assert (summary["verdict"], run.faults) == ("failed", [])
+    assert summary["reason"].startswith(f"dots1: controller fake_controllers:Drives: {name}: ")
+    assert name in (run.directory / "failure.txt").read_text()
+
+
+def test_a_world_that_cannot_be_closed_is_named_and_costs_nothing(scenario_data, tmp_path):
+    run = run_of(scenario_data, time_limit=0.5)
+    run.world.close = lambda: 1 / 0
+    run.go(tmp_path, record=False)
+    run.close()
+    (fault,) = json.loads((run.directory / "summary.json").read_text())["faults"]
+    assert fault.startswith("world fake_world:make: close(): ZeroDivisionError")
+
+
+def test_any_number_of_different_deeds_is_tracked(tmp_path):
+    count = 2**15 + 2
+    track = Track(
+        robots=("a",),
+        carriers=(),
+        times=np.arange(count) / 10,
+        poses=np.zeros((count, 1, 3)),
+        doing=np.arange(count)[:, None],
+        deeds=tuple(map(str, range(count))),
+        carrier_poses=np.zeros((count, 0, 3)),
+        carried_by=np.zeros((count, 0), dtype=np.int64),
+        events=(),
+    )
+    track.save(tmp_path / "track.npz")
+    assert (Track.load(tmp_path / "track.npz").doing == track.doing).all()
+
+
+def test_a_crowd_that_says_late_what_it_does_is_tracked():
+    tracker = _Tracker(("a", "b"), (), 1.0)
+    for k, doing in enumerate([(), ("x", "y"), (), ("x", "x")]):
+        tracker.add(Look(k / 10, np.zeros((2, 6)), None, (), doing))
+    track = tracker.track(())
+    assert [[track.deeds[deed] for deed in row] for row in track.doing] == [
+        ["", ""], ["x", "y"], ["", ""], ["x", "x"]
+    ]  # fmt: skip
+
+
+def test_a_run_is_drawn_again_from_anywhere_whatever_became_of_its_files(
+    scenario_data, tmp_path, monkeypatch
+):
+    """By paths relative to the scenario, on another machine, where arenas and robots are gone or others."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    share = share_dir()
+    for kind, name in (
+        ("worlds", "dots_arena"),
+        ("config/robots", "dots"),
+        ("config/markermaps", "dots_arena"),
+    ):
+        text = (share / kind / f"{name}.yaml").read_text()
+        text = text.replace("marker_map: dots_arena", "marker_map: sub/walls.yaml")
+        target = mine / {"worlds": "lab.yaml", "config/robots": "dots.yaml"}.get(kind, "sub/walls.yaml")
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(text)
+    robots = [{"kind": "dots.yaml", "count": 2, "place": {"zone": "drop"}}]
+    data = {**scenario_data, "arena": "lab.yaml", "robots": robots, "time_limit": 0.5}
+    (mine / "case.yaml").write_text(yaml.safe_dump(data))
+    monkeypatch.chdir(tmp_path)
+    run = Run(*load_scenario("mine/case.yaml"))
+    run.go(Path("out"), record=False)
+    assert run.directory.name.startswith("case-")
+    away = tmp_path / "away"
+    run.directory.rename(away)
+    shutil.rmtree(mine)
+    monkeypatch.chdir("/")
+    pictures = redraw(away)
+    assert [file.name for file in pictures] == ["tracks.png", "timeline.png"]
+    again, source = load_scenario(str(away / "scenario.yaml"))
+    rerun = Run(again, source)
+    assert rerun.name == "case"
+    rerun.go()
+    assert (rerun.track.poses == run.track.poses).all()
 
 
 def test_a_run_that_fails_at_once_has_no_picture_but_a_summary(scenario_data, tmp_path):

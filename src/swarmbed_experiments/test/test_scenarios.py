@@ -4,11 +4,20 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from swarmbed_core.config import check, names
+from swarmbed_core.arena import Arena
+from swarmbed_core.config import check, names, share_dir
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
-from swarmbed_experiments.scenarios import apply_set, load_scenario, make_plan, root_of, to_yaml
+from swarmbed_experiments.scenarios import (
+    apply_set,
+    load_scenario,
+    make_plan,
+    name_of,
+    pack,
+    root_of,
+    to_yaml,
+)
 
 
 @pytest.fixture
@@ -53,7 +62,7 @@ def test_a_change_makes_what_is_missing(file):
         ("robots.x.count=3", "robots is a list of 1"),
         ("robots.-1.count=3", "robots is a list of 1"),
         ("title.x=3", "title is 'a test' and has no field 'x'"),
-        ("title=[", "is not a YAML value"),
+        ("title=[", "not valid YAML"),
         ("robots.0.count=many", "robots.0.count: Input should be a valid integer"),
         ("time_limit=-1", "time_limit: Input should be greater than 0"),
         ("nonsense=1", "nonsense: unknown field"),
@@ -66,7 +75,7 @@ def test_a_change_that_cannot_be(file, change, message):
     assert message in str(raised.value)
 
 
-@given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4), st.integers())
+@given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4), st.integers(-(2**63), 2**64 - 1))
 def test_what_was_set_is_there(keys, value):
     data = {}
     apply_set(data, f"{'.'.join(keys)}={value}")
@@ -119,6 +128,82 @@ def test_what_is_run_can_be_run_again(file):
     for name in [*names(Scenario.FOLDER), file()]:
         scenario, source = load_scenario(name)
         assert check(yaml.safe_load(to_yaml(scenario)), Scenario, source) == scenario
+
+
+def test_paths_in_a_file_are_relative_to_it_and_those_set_to_the_current_directory(
+    tmp_path, scenario_data, monkeypatch
+):
+    mine, here = tmp_path / "mine", tmp_path / "here"
+    for folder in (mine, here):
+        folder.mkdir()
+        (folder / "lab.yaml").write_text("version: 1\ntitle: lab\nsize: [5, 5]\nmarker_map: sub/walls.yaml\n")
+    (mine / "path.yaml").touch()
+    frame = {**scenario_data["frame"], "generators": [{"name": "radio_loss", "share": 0.1}]}
+    controller = {"name": "follow_path", "path": "path.yaml", "other": "gone.yaml"}
+    robots = [{"kind": "../mine/robot.yaml", "place": {"zone": "drop"}, "count": 1}]
+    data = {**scenario_data, "arena": "lab.yaml", "robots": robots, "controller": controller, "frame": frame}
+    (mine / "s.yaml").write_text(yaml.safe_dump(data))
+    monkeypatch.chdir(here)
+    scenario, _ = load_scenario("../mine/s.yaml")
+    assert scenario == Scenario.load("../mine/s.yaml")
+    assert scenario.arena == str(mine / "lab.yaml")
+    assert scenario.robots[0].kind == str(mine / "robot.yaml")
+    assert scenario.controller.parameters == {"path": str(mine / "path.yaml"), "other": "gone.yaml"}
+    assert scenario.carrier_markers == "dots_carrier"
+    assert Arena.load(scenario.arena).marker_map == str(mine / "sub" / "walls.yaml")
+    assert load_scenario("../mine/s.yaml", ["arena=lab.yaml"])[0].arena == str(here / "lab.yaml")
+
+
+def test_a_scenario_and_its_files_come_from_an_installed_package(tmp_path, scenario_data, monkeypatch):
+    package = tmp_path / "their_lab"
+    (package / "scenarios").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "lab.yaml").write_text("version: 1\ntitle: lab\nsize: [5, 5]\n")
+    places = [{"count": 1, "place": {"zone": "anywhere"}}]
+    data = {**scenario_data, "arena": "package://their_lab/lab.yaml", "robots": places, "carriers": []}
+    (package / "scenarios" / "s.yaml").write_text(yaml.safe_dump(data))
+    monkeypatch.syspath_prepend(tmp_path)
+    plan = make_plan(*load_scenario("package://their_lab/scenarios/s.yaml"))
+    assert plan.scene.arena.size == (5, 5)
+    pack(plan.scenario, plan.source, tmp_path)
+    assert yaml.safe_load((tmp_path / "scenario.yaml").read_text())["arena"] == "files/worlds/lab.yaml"
+
+
+@pytest.mark.parametrize("name", ["path_following", "epuck2_50", "transport", "convoy"])
+def test_a_packed_scenario_is_the_same_with_its_own_files(name, tmp_path):
+    scenario, source = load_scenario(name)
+    pack(scenario, source, tmp_path)
+    packed, copy = load_scenario(str(tmp_path / "scenario.yaml"))
+    before, after = make_plan(scenario, source), make_plan(packed, copy)
+    assert (name_of(packed, copy), name_of(scenario, source)) == (name, name)
+    assert after.scene.robots == before.scene.robots
+    assert after.parameters == before.parameters
+    for field in ("size", "walls", "zones", "floor"):
+        assert getattr(after.scene.arena, field) == getattr(before.scene.arena, field)
+    assert after.scene.arena.markers() == before.scene.arena.markers()
+    # A packed one packs into the same.
+    (tmp_path / "again").mkdir()
+    pack(packed, copy, tmp_path / "again")
+    assert (tmp_path / "again" / "scenario.yaml").read_text() == (tmp_path / "scenario.yaml").read_text()
+
+
+def test_files_of_one_name_do_not_take_each_others_place(tmp_path, scenario_data):
+    text = (share_dir() / "config" / "robots" / "dots.yaml").read_text()
+    robots = []
+    for k, folder in enumerate(("a", "b", "a")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "dots.yaml").write_text(f"# {folder}\n{text}")
+        robots.append(
+            {"kind": f"{folder}/dots.yaml", "name": f"r{k}_", "count": 1, "place": {"zone": "drop"}}
+        )
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump({**scenario_data, "robots": robots}))
+    (tmp_path / "out").mkdir()
+    pack(*load_scenario(str(tmp_path / "s.yaml")), tmp_path / "out")
+    kinds = [
+        group["kind"] for group in yaml.safe_load((tmp_path / "out" / "scenario.yaml").read_text())["robots"]
+    ]
+    assert kinds == ["files/robots/dots.yaml", "files/robots/dots_2.yaml", "files/robots/dots.yaml"]
+    assert (tmp_path / "out" / kinds[1]).read_text().startswith("# b")
 
 
 @pytest.mark.parametrize("name", names(Scenario.FOLDER))

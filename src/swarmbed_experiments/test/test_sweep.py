@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -21,11 +20,11 @@ from scipy.stats import binom
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.hang import Limits
+from swarmbed_experiments.identity import Inputs
 from swarmbed_experiments.sweep import (
     Task,
     aggregate,
-    files_of,
-    identity_of,
     run_task,
     statistics,
     sweep,
@@ -68,12 +67,8 @@ def slow(task):
 
 def deadly(task):
     if task.seed == 3:
-        time.sleep(0.5)
         os._exit(3)
     return quick(task)
-
-def far(task):
-    return {"seed": task.seed, "verdict": "accepted", "completion_seconds": 1.0, "worker": os.getpid()}
 """
 
 
@@ -84,9 +79,8 @@ def case(tmp_path, monkeypatch):
     file.write_text(SCENARIO)
     (tmp_path / "sweep_jobs.py").write_text(JOBS)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     # Somebody may edit the sources between two sweeps of a test.
-    monkeypatch.setattr(sweeps, "files_of", lambda _: [file])
+    monkeypatch.setattr(sweeps, "our_inputs", lambda: Inputs({}, {}))
     note = tmp_path / "note"
     monkeypatch.setenv("SWEPT", str(note))
     sys.modules.pop("sweep_jobs", None)
@@ -105,7 +99,7 @@ def case(tmp_path, monkeypatch):
 def inline(monkeypatch):
     """Do the jobs in this process: for tests of what is made of them."""
 
-    def work(job, tasks, workers, dask):  # noqa: ARG001
+    def work(crew, job, tasks, **_):  # noqa: ARG001
         for task in tasks:
             yield task.seed, job(task)
 
@@ -190,20 +184,28 @@ def test_the_directory_that_was_asked_for_holds_the_files_itself(case):
 def test_a_directory_of_other_settings_is_refused(case):
     sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick)
     before = (case.out / "scenario.yaml").read_text()
-    with pytest.raises(RunError, match=r"runs of another scenario or other settings.*choose another --out"):
+    with pytest.raises(
+        RunError, match=r"holds runs of something else: setting time_limit 5\.0 is now 6\.0; choose another"
+    ):
         sweep(case.name, seeds=2, workers=1, out=case.out, job=case.jobs.quick, sets=["time_limit=6"])
     assert (case.out / "scenario.yaml").read_text() == before
     assert len(case.done()) == 1
 
 
 @pytest.mark.usefixtures("inline")
-def test_a_directory_of_earlier_programs_is_refused(case, tmp_path, monkeypatch):
-    program = tmp_path / "program.py"
-    program.write_text("speed = 1\n")
-    monkeypatch.setattr(sweeps, "files_of", lambda _: [program])
+def test_a_directory_of_earlier_programs_is_refused(case, monkeypatch):
     sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick)
-    program.write_text("speed = 2\n")
-    with pytest.raises(RunError, match=r"holds runs by earlier programs.*choose another --out"):
+    monkeypatch.setattr(sweeps, "our_inputs", lambda: Inputs({"program.py": "2"}, {}))
+    with pytest.raises(RunError, match=r"file program\.py is new; choose another --out"):
+        sweep(case.name, seeds=2, workers=1, out=case.out, job=case.jobs.quick)
+
+
+@pytest.mark.usefixtures("inline")
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"settings": "1", "programs": "2"}', '{"version": 2}'])
+def test_a_directory_whose_identity_is_damaged_is_refused(case, text):
+    sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick)
+    (case.out / "identity.json").write_text(text)
+    with pytest.raises(RunError, match=r"identity\.json: damaged, or of an earlier version.*or delete"):
         sweep(case.name, seeds=2, workers=1, out=case.out, job=case.jobs.quick)
 
 
@@ -233,39 +235,14 @@ def test_a_file_in_the_way_is_told(case, tmp_path, out):
         sweep(case.name, seeds=1, workers=1, out=tmp_path / out, job=case.jobs.quick)
 
 
-def test_identity_is_of_all_but_the_seed(tmp_path, monkeypatch):
-    data = yaml.safe_load(SCENARIO)
-    files = files_of(Scenario.model_validate(data))
-    names = {file.name for file in files}
-    assert {
-        "onboard.py",
-        "planar_world.py",
-        "reference.py",
-        "board.py",
-        "dots.yaml",
-        "dots_arena.yaml",
-    } <= names
-    assert "intralogistics.yaml" not in names
-    monkeypatch.setattr(sweeps, "files_of", lambda scenario: files_of(scenario)[len(files) :])
-    same = [identity_of(Scenario.model_validate({**data, "seed": seed})) for seed in (1, 2)]
-    assert same[0] == same[1]
-    (tmp_path / "my_program.py").write_text("class Mine: pass\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    for speed, named in enumerate(
-        ({"name": "my_program:Mine"}, {"name": "devs", "model": "my_program:Mine"})
-    ):
-        mine = Scenario.model_validate({**data, "controller": named})
-        before = identity_of(mine)
-        (tmp_path / "my_program.py").write_text(f"class Mine: speed = {speed}\n")
-        assert identity_of(mine) != before != same[0]
-
-
 def test_a_killed_sweep_goes_on_and_leaves_no_worker(case, tmp_path):
     script = tmp_path / "killed.py"
     script.write_text(
-        "from pathlib import Path\nimport sweep_jobs\nfrom swarmbed_experiments import sweep as sweeps\n"
+        "import sys\nfrom pathlib import Path\nimport sweep_jobs\n"
+        "from swarmbed_experiments import sweep as sweeps\n"
         "if __name__ == '__main__':\n"
-        f"    sweeps.files_of = lambda _: [Path({case.name!r})]\n"
+        f"    sys.path.insert(0, {str(tmp_path)!r})\n"
+        "    sweeps.our_inputs = lambda: sweeps.Inputs({}, {})\n"
         f"    out = Path({str(case.out)!r})\n"
         f"    sweeps.sweep({case.name!r}, seeds=6, workers=2, out=out, job=sweep_jobs.slow)\n"
     )
@@ -280,11 +257,11 @@ def test_a_killed_sweep_goes_on_and_leaves_no_worker(case, tmp_path):
     assert [row["seed"] for row in result.rows] == [1, 2, 3, 4, 5, 6]
 
 
-def started(case, tmp_path, workers_begin=""):
-    """Start a sweep in a process of its own."""
+def started(case, tmp_path, begin=""):
+    """Start a sweep in a process of its own; what its workers' server shall do first can be given."""
+    (tmp_path / "sitecustomize.py").write_text(begin)
     script = tmp_path / "stopped.py"
     script.write_text(
-        f"if __name__ == '__mp_main__':\n    {workers_begin or 'pass'}\n"
         "from pathlib import Path\nfrom rich.console import Console\nimport sweep_jobs\n"
         "from swarmbed_experiments.sweep import sweep\n"
         "if __name__ == '__main__':\n"
@@ -323,9 +300,14 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(case, tmp_path):
     assert json.loads(found.read_text())["runs"] == 3
 
 
-def test_ctrl_c_is_quiet_while_workers_start(case, tmp_path):
+def test_ctrl_c_is_quiet_while_workers_start(case, tmp_path, monkeypatch):
     there = tmp_path / "begun"
-    process = started(case, tmp_path, f"import time; open({str(there)!r}, 'w').close(); time.sleep(3)")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    begin = (
+        "import sys, time\nif sys.argv[:1] == ['-c']:\n"
+        f"    open({str(there)!r}, 'w').close(); time.sleep(3)\n"
+    )
+    process = started(case, tmp_path, begin)
     wait_for(there.exists)
     stopped(process)
 
@@ -345,42 +327,28 @@ def is_alive(process):
     return True
 
 
-def test_a_worker_that_dies_is_told_and_the_rest_is_kept(case):
-    with pytest.raises(
-        RunError, match=r"lost with their workers, such as seed \d: BrokenProcessPool.*same c"
-    ):
-        sweep(case.name, seeds=3, workers=1, out=case.out, job=case.jobs.deadly)
-    result = sweep(case.name, seeds=3, workers=1, out=case.out, job=case.jobs.quick)
-    assert result.aggregates["runs"] == 3
-    assert [int(seed) for seed, *_ in case.done()] == [1, 2, 3]
+def test_a_run_that_dies_fails_alone_and_is_repeated_by_the_same_command(case):
+    console = Console(record=True, width=200, file=io.StringIO())
+    result = sweep(case.name, seeds=4, workers=1, out=case.out, job=case.jobs.deadly, console=console)
+    assert [(row["seed"], row["verdict"]) for row in result.rows] == [
+        (1, "accepted"), (2, "accepted"), (3, "failed"), (4, "accepted"),
+    ]  # fmt: skip
+    assert result.rows[2]["reason"] == "its process exited with status 3, 2 times"
+    assert result.aggregates["verdicts"] == {"accepted": 3, "failed": 1}
+    assert "1 runs died or took too long; the same command does them again" in console.export_text()
+    again = sweep(case.name, seeds=4, workers=1, out=case.out, job=case.jobs.quick)
+    assert again.aggregates["verdicts"] == {"accepted": 4}
+    assert [int(seed) for seed, *_ in case.done()] == [1, 2, 4, 3]
+    assert not list(case.out.glob("parts/*lost*"))
 
 
-def test_a_dask_cluster_does_the_same_jobs(case, tmp_path):
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
-    ) as cluster:
-        there = sweep(case.name, seeds=8, dask=cluster.scheduler_address, out=case.out, job=case.jobs.far)
-    workers = {row.pop("worker") for row in there.rows}
-    assert 1 <= len(workers) <= 2
-    assert os.getpid() not in workers
-    here = sweep(case.name, seeds=8, workers=2, out=tmp_path / "here", job=case.jobs.far)
-    for row in here.rows:
-        row.pop("worker")
-    assert here.rows == there.rows
-
-
-def test_an_address_without_a_scheduler_is_told(case, monkeypatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(sweeps, "DASK_TIMEOUT", "200ms")
-    with pytest.raises(RunError, match=r"--dask tcp://127.0.0.1:1: no Dask scheduler answers there"):
-        sweep(case.name, seeds=1, dask="tcp://127.0.0.1:1", out=case.out, job=case.jobs.quick)
-
-
-@pytest.mark.parametrize("address", ["here", "http://x", "", "tcp://host"])
-def test_what_is_no_address_is_told_at_once(case, address):
-    with pytest.raises(RunError, match="not an address"):
-        sweep(case.name, seeds=1, dask=address, out=case.out, job=case.jobs.quick)
+def test_a_run_that_takes_too_long_is_a_failed_one(case):
+    result = sweep(
+        case.name, seeds=4, first_seed=3, workers=2, out=case.out, job=case.jobs.slow,
+        limits=Limits(run=1.0),
+    )  # fmt: skip
+    assert [row["verdict"] for row in result.rows] == ["accepted", "failed", "failed", "failed"]
+    assert result.rows[1]["reason"].startswith("the run was not over after 1 s")
 
 
 @pytest.mark.usefixtures("inline")

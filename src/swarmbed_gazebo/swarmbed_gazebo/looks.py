@@ -15,7 +15,7 @@ import cv2
 from swarmbed_core.codes import MODULES
 from swarmbed_sim.looks import MARGIN, SHEET, code_picture, printed, underside_picture
 
-from swarmbed_gazebo.errors import GazeboError
+from swarmbed_gazebo.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +131,7 @@ def write_pictures(scene: Scene, folder: Path) -> None:
     """Write the pictures of a scene, and how OGRE shows all pictures that are in the folder.
 
     Raises:
-        GazeboError: they cannot be written.
+        OutputError: they cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def write_pictures(scene: Scene, folder: Path) -> None:
         (folder / MATERIALS).write_text(materials_text(names), encoding="utf-8")
     except OSError as error:
         message = f"{folder}: the pictures of the markers cannot be written ({error.strerror or error})"
-        raise GazeboError(message) from None
+        raise OutputError(message) from None
 
 
 def material_name(picture: str) -> str:

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from swarmbed_sim.stage import View
 
-from swarmbed_gazebo.errors import GazeboError
+from swarmbed_gazebo.errors import OutputError
 from swarmbed_gazebo.sdf import GAZEBO11
 from swarmbed_gazebo.world import GazeboPhysics
 
@@ -36,7 +36,8 @@ def take_picture(scene: Scene, file: Path) -> None:
     """Write a picture of a scene as it is at the start.
 
     Raises:
-        GazeboError: there is no Gazebo 11, it cannot draw, or the file cannot be written.
+        GazeboError: there is no Gazebo 11, it cannot draw.
+        OutputError: the file cannot be written.
     """
     drawn = scene.scenario.model_copy(update={"vision": "pixels"})
     physics = GazeboPhysics(dataclasses.replace(scene, scenario=drawn), kind=GAZEBO11)
@@ -52,7 +53,7 @@ def take_picture(scene: Scene, file: Path) -> None:
     if not written:
         right = "a name that ends in .png, in a directory that is there, is right"
         message = f"{file}: the picture cannot be written; {right}"
-        raise GazeboError(message)
+        raise OutputError(message)
 
 
 def _view(scene: Scene) -> View:

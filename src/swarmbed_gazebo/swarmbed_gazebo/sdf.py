@@ -131,7 +131,8 @@ class _Builder:
         self.scene = scene
         self.simulator = simulator
         self.pictures = pictures
-        name = "swarmbed" if simulator == GAZEBO11 else "swarmbed::Shell"
+        # Gazebo 11 warns of two children of a world that have the same name: its physics is `swarmbed`.
+        name = "session" if simulator == GAZEBO11 else "swarmbed::Shell"
         self.plugin = ET.Element("plugin", name=name, filename=PLUGINS[simulator])
         self.socket = socket
         _add(self.plugin, "socket", socket)

@@ -11,11 +11,11 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from swarmbed_gazebo.core import SharedCore
 from swarmbed_gazebo.display import Display
-from swarmbed_gazebo.errors import GazeboError
+from swarmbed_gazebo.errors import CrashError, GazeboError
 from swarmbed_gazebo.place import find
 from swarmbed_gazebo.sdf import GAZEBO11
 
@@ -31,6 +31,10 @@ END: Final = 5.0
 LOOK: Final = 0.1
 TRIES: Final = 3
 """Starts that are tried if another program takes the port in between."""
+CRASHES: Final = frozenset(
+    {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP}
+)
+"""Signals of which a program dies by itself, and that nobody sends it."""
 LAST_WORDS: Final = 4
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 CHATTER = re.compile(
@@ -62,6 +66,7 @@ class Server:
             draws: whether it is to draw images, if it is one that can: Gazebo 11.
 
         Raises:
+            CrashError: it crashes.
             GazeboError: it does not start.
         """
         self._folder = tempfile.TemporaryDirectory(prefix="swarmbed-gazebo-")
@@ -124,7 +129,7 @@ class Server:
             if self._process is not None and self._process.poll() is not None:
                 if again and "address already in use" in self._said().lower():
                     return None
-                raise GazeboError(self._how_it_ended("did not start"))
+                self._give_up("did not start")
             if FATAL.search(said := self._said()):
                 # It would go on with an empty world.
                 message = f"{self._program} does not take the world; it says: {said}"
@@ -138,7 +143,8 @@ class Server:
         """Return the answer to a request.
 
         Raises:
-            GazeboError: the server has died.
+            CrashError: the server has crashed.
+            GazeboError: it has ended, or does not answer.
         """
         line = self._line
         if line is None:
@@ -155,15 +161,23 @@ class Server:
             if self._process is not None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(END)
-            raise GazeboError(self._how_it_ended("is gone")) from None
+            self._give_up("is gone")
 
-    def _how_it_ended(self, what: str) -> str:
+    def _give_up(self, what: str) -> NoReturn:
+        """Say how the program ended.
+
+        Raises:
+            CrashError: it has crashed.
+            GazeboError: it has ended otherwise.
+        """
         status = None if self._process is None else self._process.poll()
         how = "its line is cut" if status is None else f"exit status {status}"
         if status is not None and status < 0:
             with contextlib.suppress(ValueError):
                 how = signal.Signals(-status).name
-        return f"{self._program} {what} ({how}); its last words: {self._said()}"
+        kind = CrashError if status is not None and -status in CRASHES else GazeboError
+        message = f"{self._program} {what} ({how}); its last words: {self._said()}"
+        raise kind(message) from None
 
     def _said(self) -> str:
         """Return the last lines of its log that matter, without colours."""

@@ -19,6 +19,7 @@ things that touched in the steps their numbers and how fast they closed in.
 
 from __future__ import annotations
 
+import logging
 import math
 import struct
 from pathlib import Path
@@ -29,7 +30,7 @@ from swarmbed_sim.mujoco_stage import MujocoStage
 from swarmbed_sim.sim_world import SimWorld
 from swarmbed_sim.solid import Solids, begins_k, lift_force
 
-from swarmbed_gazebo.errors import GazeboError
+from swarmbed_gazebo.errors import CrashError, GazeboError
 from swarmbed_gazebo.looks import FOLDER, Pictures, write_pictures
 from swarmbed_gazebo.sdf import GAZEBO11, HARMONIC, SUBSTEP, box_text, robot_text, things_of, world_text
 from swarmbed_gazebo.server import Server
@@ -45,7 +46,10 @@ if TYPE_CHECKING:
     from swarmbed_sim.solid import StandingBox
     from swarmbed_sim.stage import Stage
 
+LOGGER: Final = logging.getLogger("swarmbed_gazebo")
 TIMESTEP: Final = 0.01
+STARTS: Final = 3
+"""Starts that are tried if the simulator crashes before its world stands, as it may on a busy machine."""
 SUBSTEPS: Final = round(TIMESTEP / SUBSTEP)
 _STEP, _MOVE_ROBOT, _MOVE_CARRIERS, _COME, _GO, _RAYS, _LIGHTS = 1, 2, 3, 4, 5, 6, 7
 _CONSTANTS: Final = 8
@@ -75,6 +79,7 @@ class GazeboPhysics(Solids):
             kind: which simulator; any, if none is said.
 
         Raises:
+            CrashError: Gazebo crashes each time that it is started.
             GazeboError: there is no Gazebo, or it does not start.
         """
         super().__init__(scene, TIMESTEP)
@@ -89,10 +94,32 @@ class GazeboPhysics(Solids):
         for row, robot in enumerate(scene.robots):
             self._introduce(row, robot.spec)
         self._lay_out()
-        self._server = Server(self._file, seed, kind, draws=scene.scenario.vision == "pixels")
-        # Nothing moves, but all is told: where it is put it stays.
-        for row, robot in enumerate(scene.robots):
-            self.move_robot(row, robot.pose)
+        self._server = self._start(seed, kind)
+
+    def _start(self, seed: int, kind: str) -> Server:
+        """Start a server whose world stands; one that crashes before it does is started again.
+
+        Raises:
+            CrashError: it crashes each time.
+            GazeboError: there is no Gazebo, or it does not start.
+        """
+        for left in range(STARTS - 1, -1, -1):
+            try:
+                server = Server(self._file, seed, kind, draws=self._scene.scenario.vision == "pixels")
+                try:
+                    # Nothing moves yet, but the first answers show the state of the world.
+                    for row, robot in enumerate(self._scene.robots):
+                        self._take(server.ask(_MOVE.pack(_MOVE_ROBOT, row, *robot.pose)))
+                except BaseException:
+                    server.close()
+                    raise
+            except CrashError as error:
+                if not left:
+                    raise
+                LOGGER.warning("%s: starting it again (%d of %d starts)", error, STARTS - left + 1, STARTS)
+            else:
+                return server
+        raise AssertionError
 
     def _file(self, socket: str, simulator: str) -> str:
         """Return the world file of a server that listens there; only one that draws needs pictures."""

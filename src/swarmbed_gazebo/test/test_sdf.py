@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
-from swarmbed_gazebo.sdf import HARMONIC, things_of, world_text
+from swarmbed_gazebo.sdf import GAZEBO11, HARMONIC, things_of, world_text
 
 from swarmbed_sim import solid
 
@@ -93,6 +93,15 @@ def test_the_plugin_knows_all_that_can_touch_by_number():
         model, begin = there[thing.findtext("model")], thing.findtext("collisions") or ""
         collisions = [part.get("name") for part in model.iter("collision")]
         assert any(name.startswith(begin) for name in collisions), names[number]
+
+
+@pytest.mark.parametrize("simulator", [GAZEBO11, HARMONIC])
+def test_no_two_children_of_the_world_have_one_name(simulator):
+    """Gazebo 11 warns of them, whatever they are."""
+    world = ET.fromstring(world_text(scene_of(), "a/socket", simulator)).find("world")
+    names = [child.get("name") for child in world if child.get("name")]
+    assert len(names) > 3
+    assert sorted(set(names)) == sorted(names)
 
 
 def test_gz_sim_gets_its_models_one_after_the_other():

@@ -11,9 +11,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rclpy.action import ActionServer, CancelResponse
-from rclpy.clock import Clock, ClockType
-from rclpy.task import Future
 from swarmbed_core.control import Mode
 from swarmbed_core.errors import PathError
 from swarmbed_core.geometry import between
@@ -23,151 +20,100 @@ from swarmbed_core.watchdog import Pace
 
 from swarmbed_interfaces.action import FollowPath, Lift
 from swarmbed_robot import wire
+from swarmbed_robot.action_server import FAREWELL
+from swarmbed_robot.errors import RobotError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rclpy.action.server import ServerGoalHandle
-    from rclpy.callback_groups import CallbackGroup
-    from rclpy.node import Node
-
+    from swarmbed_robot.action_server import Goal
     from swarmbed_robot.api import RobotApi
 
 FEEDBACK_RATE = 10.0
 """How often a goal's progress is told, in Hz."""
 LIFT_PATIENCE = 2.0
 """A lifter that has not arrived after this many times its travel time is stuck."""
-SETTLING = 2.0
-"""Seconds that goals are given to end when their robot goes."""
-FAREWELL = 1.0
-"""Seconds, from the last result on, that those who sent goals are given to read how they ended."""
 TURN = 0.01
 RESTING = 0.01
 """Metres or radians a second below which a cancelled robot has come to rest."""
 
 
 @dataclass
-class _Goal:
+class _Work:
     """A goal that is being worked on."""
 
-    handle: ServerGoalHandle
-    done: Future
+    handle: Goal
     number: int
     since: float
     cancelled: bool = False
 
 
-class _OwnClock:
-    """A node with a clock of its own: an executor complains where the timers of many servers share one."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._clock = Clock(clock_type=ClockType.ROS_TIME)
-
-    def get_clock(self) -> Clock:
-        """Return the clock."""
-        return self._clock
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._node, name)
-
-
 class _Server:
-    """What both actions share: one goal at a time, a newer one replaces it.
+    """What both actions share: one goal at a time, a newer one replaces it."""
 
-    Attributes:
-        told: when the last result went out, on this machine's clock; minus infinity before the first.
-    """
-
-    def __init__(self, api: RobotApi, kind: Any, topic: str, group: CallbackGroup) -> None:
+    def __init__(self, api: RobotApi, kind: Any, topic: str) -> None:
         self._api = api
-        self._kind = kind
-        self._goal: _Goal | None = None
-        self._results: dict[bytes, Future] = {}
-        self._working = 0
-        self.told = -math.inf
+        self._goal: _Work | None = None
         self._feedback = Pace(FEEDBACK_RATE)
-        self._server = ActionServer(
-            _OwnClock(api.node),
-            kind,
-            f"/{api.name}/{topic}",
-            self._execute,
-            callback_group=group,
-            handle_accepted_callback=self._accepted,
-            cancel_callback=self._cancel,
-        )
+        self._offered = api.actions.offer(api.node, kind, f"/{api.name}/{topic}", self)
 
-    async def _execute(self, handle: ServerGoalHandle) -> Any:
-        """Return a goal's result when there is one."""
-        result = await self._results.pop(bytes(handle.goal_id.uuid))
-        # What follows, up to who asked for it, the executor does in the same turn.
-        self._working -= 1
-        self.told = time.monotonic()
-        return result
-
-    @property
-    def settled(self) -> bool:
-        """Return whether all goals that were taken have ended and told their results."""
-        return self._working == 0
-
-    def _begin(self, handle: ServerGoalHandle, number: int) -> _Goal:
-        goal = _Goal(handle, Future(), number, self._now())
-        self._results[bytes(handle.goal_id.uuid)] = goal.done
-        self._working += 1
-        handle.execute()
-        return goal
+    def _begin(self, handle: Goal, number: int) -> _Work:
+        return _Work(handle, number, self._now())
 
     def _now(self) -> float:
         return float(self._api.onboard.device.clock.time)
 
-    def _accepted(self, handle: ServerGoalHandle) -> None:
+    def accepted(self, goal: Goal) -> None:
+        """Begin with a goal."""
         raise NotImplementedError
 
-    def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
-        goal = self._goal
-        if goal is None or goal.handle.goal_id != handle.goal_id:
-            return CancelResponse.REJECT
-        goal.cancelled = True
-        return CancelResponse.ACCEPT
+    def cancel(self, goal: Goal) -> bool:
+        """Return whether that is the goal that is being worked on; it ends at rest."""
+        if self._goal is None or self._goal.handle is not goal:
+            return False
+        self._goal.cancelled = True
+        return True
 
-    def close(self) -> None:
-        """Take the action away."""
-        self._server.destroy()
+    @property
+    def told(self) -> float:
+        """Return when a goal's result went out last, on this machine's clock."""
+        return self._offered.told
 
 
 class PathServer(_Server):
     """`follow_path`."""
 
-    def __init__(self, api: RobotApi, group: CallbackGroup) -> None:
+    def __init__(self, api: RobotApi) -> None:
         """Offer it."""
-        super().__init__(api, FollowPath, "follow_path", group)
+        super().__init__(api, FollowPath, "follow_path")
 
-    def _accepted(self, handle: ServerGoalHandle) -> None:
+    def accepted(self, goal: Goal) -> None:
         """Follow a path from now on; one that cannot be followed changes nothing."""
-        api, request = self._api, handle.request
+        api, request = self._api, goal.request
         motion = api.onboard.motion
         frame = request.header.frame_id.removeprefix(f"{api.name}_")
         try:
+            api.check_free("follow_path")
             path = wire.path_of(frame, request.waypoints, request.max_speed, request.max_acceleration)
             before = self._goal
             api.onboard.follow(path)
-        except (wire.WireError, PathError) as error:
+        except (wire.WireError, PathError, RobotError) as error:
             api.refuse("follow_path", str(error))
-            goal = self._begin(handle, -1)
-            self._finish(goal, FollowPath.Result.REFUSED, str(error))
+            self._finish(self._begin(goal, -1), FollowPath.Result.REFUSED, str(error))
             return
         if before is not None:
             self._finish(before, FollowPath.Result.REPLACED, "another path took its place")
         api.taken_over()
-        self._goal = self._begin(handle, motion.paths)
+        self._goal = self._begin(goal, motion.paths)
 
-    def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
-        goal, answer = self._goal, super()._cancel(handle)
+    def cancel(self, goal: Goal) -> bool:
+        """Brake, if that is the goal that the robot follows."""
+        work, accepted = self._goal, super().cancel(goal)
         motion = self._api.onboard.motion
-        drives = goal is not None and motion.paths == goal.number and motion.outcome is Outcome.RUNNING
-        if answer is CancelResponse.ACCEPT and drives:
+        drives = work is not None and motion.paths == work.number and motion.outcome is Outcome.RUNNING
+        if accepted and drives:
             self._api.onboard.act(Command(cancel=True))
-        return answer
+        return accepted
 
     def leave(self) -> None:
         """End what is being worked on: the robot is taken away."""
@@ -219,11 +165,11 @@ class PathServer(_Server):
         point.vx, point.vy, point.omega = c * vx + s * vy, c * vy - s * vx, omega
         return made
 
-    def _end(self, goal: _Goal, outcome: int, said: str) -> None:
+    def _end(self, goal: _Work, outcome: int, said: str) -> None:
         self._goal = None
         self._finish(goal, outcome, said)
 
-    def _finish(self, goal: _Goal, outcome: int, said: str) -> None:
+    def _finish(self, goal: _Work, outcome: int, said: str) -> None:
         """Give a goal its result."""
         onboard = self._api.onboard
         x, y, yaw, *_ = onboard.filter.odometry.numbers()
@@ -234,27 +180,33 @@ class PathServer(_Server):
             outcome=outcome, message=said, position_error=float(off), yaw_error=float(turned)
         )
         if outcome == FollowPath.Result.SUCCEEDED:
-            goal.handle.succeed()
+            goal.handle.succeed(result)
         elif outcome == FollowPath.Result.CANCELLED and goal.handle.is_cancel_requested:
-            goal.handle.canceled()
+            goal.handle.canceled(result)
         else:
-            goal.handle.abort()
-        goal.done.set_result(result)
+            goal.handle.abort(result)
 
 
 class LiftServer(_Server):
     """`lift`: the lifter as an action, which says when the platform is there."""
 
-    def __init__(self, api: RobotApi, group: CallbackGroup) -> None:
+    def __init__(self, api: RobotApi) -> None:
         """Offer it."""
-        super().__init__(api, Lift, "lift", group)
+        super().__init__(api, Lift, "lift")
 
-    def _accepted(self, handle: ServerGoalHandle) -> None:
+    def accepted(self, goal: Goal) -> None:
+        """Raise or lower the platform from now on."""
+        try:
+            self._api.check_free("lift")
+        except RobotError as error:
+            self._api.refuse("lift", str(error))
+            self._finish(self._begin(goal, 0), str(error))
+            return
         before, self._goal = self._goal, None
         if before is not None:
             self._finish(before, "another goal took its place")
-        self._api.onboard.act(Command(lift=bool(handle.request.raised)))
-        self._goal = self._begin(handle, 0)
+        self._api.onboard.act(Command(lift=bool(goal.request.raised)))
+        self._goal = self._begin(goal, 0)
 
     def cycle(self, now: float) -> None:
         """Tell how high the platform is, and end the goal when it is there."""
@@ -283,34 +235,29 @@ class LiftServer(_Server):
         height = self._api.onboard.lifter_height
         return math.nan if height is None else float(height)
 
-    def _end(self, goal: _Goal, said: str) -> None:
+    def _end(self, goal: _Work, said: str) -> None:
         self._goal = None
         self._finish(goal, said)
 
-    def _finish(self, goal: _Goal, said: str) -> None:
+    def _finish(self, goal: _Work, said: str) -> None:
         result = Lift.Result(success=not said, message=said, height=self._height())
         if not said:
-            goal.handle.succeed()
+            goal.handle.succeed(result)
         elif goal.handle.is_cancel_requested:
-            goal.handle.canceled()
+            goal.handle.canceled(result)
         else:
-            goal.handle.abort()
-        goal.done.set_result(result)
+            goal.handle.abort(result)
 
 
 def see_off(apis: Sequence[RobotApi], once: Callable[[float], object]) -> None:
-    """End the goals of robots that go, let those who sent them hear of it, and take the APIs away.
+    """Take APIs away whose process ends, when clients have had time to read how their goals ended.
 
     Args:
-        apis: that have been told to leave, or are now.
+        apis: of the robots.
         once: waits for something to do for so many seconds at most, and does it.
     """
     for api in apis:
         api.leave()
-    end = time.monotonic() + SETTLING
-    while not all(api.settled for api in apis) and time.monotonic() < end:
-        once(TURN)
-    # Whoever hears that a server is gone before it has read the answer forgets that.
     end = max((api.told for api in apis), default=-math.inf) + FAREWELL
     while (left := end - time.monotonic()) > 0:
         once(min(left, TURN))

@@ -12,14 +12,15 @@ from __future__ import annotations
 import math
 import struct
 import time
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import OccupancyGrid
-from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import BatteryState, Imu, PointCloud2
 from std_msgs.msg import Bool, Float32, Float64, Int32MultiArray, String
 from swarmbed_core.device import Zone
@@ -29,12 +30,14 @@ from swarmbed_core.watchdog import Pace, Watchdog
 from dots_interfaces.msg import TagArray
 from swarmbed_interfaces import msg
 from swarmbed_robot import qos, wire
+from swarmbed_robot.action_server import ActionServers
 from swarmbed_robot.actions import LiftServer, PathServer
 from swarmbed_robot.cdr import LITTLE_ENDIAN
 from swarmbed_robot.description import describe, model_of
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.eyes import TAG_STAMP, Eyes
 from swarmbed_robot.images import IMAGE_ENCODING, Images
+from swarmbed_robot.laser import Laser
 from swarmbed_robot.options import Option
 from swarmbed_robot.place import BODY, ROOT, Place
 from swarmbed_robot.templates import (
@@ -58,7 +61,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     Option("senses_rate", 10.0, "messages of a program's senses a second, on `senses`", 0.1, 100.0),
-    Option("scan_rate", 50.0, "most messages a second on sensor/scan", 0.1, 100.0),
+    Option("scan_rate", 50.0, "most messages a second on sensor/scan and sensor/laser/<ring>", 0.1, 100.0),
     Option("imu_rate", 100.0, "messages a second on sensor/imu", 0.1, 100.0),
     Option("compass_rate", 50.0, "messages a second on sensor/compass", 0.1, 100.0),
     Option("zone_rate", 10.0, "messages a second on sensor/zone and sensor/dropzone", 0.1, 100.0),
@@ -77,8 +80,19 @@ OPTIONS = (
         0.1,
         10.0,
     ),
+    Option("program_owns", True, "reject inputs of others while a program on `command` drives the robot"),
 )
 
+OWNED = frozenset({"cmd_vel", "power_en", "motor_en", "lifter", "carrying", "led", "radio/send"})
+"""Inputs that belong to a robot's program while it has one."""
+COMMAND_BYTES_MAX = 1_000_000
+"""Longer commands are refused before anything is made of them; a path of 1000 waypoints has 50,000 bytes."""
+DOING_MAX = 1000
+"""Characters of what a program says it does."""
+ANSWERABLE = 50
+"""Senses, the latest, that a command may answer; a program that is slower than that has lost its robot."""
+REFUSED_SECONDS = 10.0
+"""Seconds, from the last refused input on, for which the diagnostics warn."""
 PHASES = 20
 """Cycles over which the robots of a world spread what they publish."""
 
@@ -134,6 +148,7 @@ class RobotApi:
         epoch: float = 0.0,
         global_tf: Output | None = None,
         walls: MarkerMap | None = None,
+        actions: ActionServers | None = None,
     ) -> None:
         """Offer a robot's API.
 
@@ -147,8 +162,10 @@ class RobotApi:
             epoch: what the ROS clock shows when the robot's own shows 0.
             global_tf: the topic `/tf`, if the frames of markers are to be there too.
             walls: the markers on the walls around, if neither the robot nor its cameras know them.
+            actions: of the process, which stay over resets; its own, if none are given.
         """
         self.node = node
+        self.actions = ActionServers() if actions is None else actions
         self._robot = robot
         self.onboard = onboard = robot.onboard
         self.name = robot.name
@@ -169,6 +186,10 @@ class RobotApi:
             raise RobotError(message)
         self._program = Watchdog(options["program_timeout"], "program", onboard.health)
         self._program_drives = False
+        self._owns = bool(options["program_owns"])
+        self._owned_until = -math.inf
+        self._answerable: deque[float] = deque(maxlen=ANSWERABLE)
+        self._refused = (0, -math.inf)
         self.inputs: Counter[str] = Counter()
         self._reported = (time.monotonic(), 0, Counter[str](), Counter[str]())
         self._cycles = 0
@@ -177,7 +198,6 @@ class RobotApi:
         self._phase = index % PHASES
         self._sent: bytes | None = None
         self._sweeps: dict[str, float] = {}
-        self._group = ReentrantCallbackGroup()
         self._made: list[Any] = []
         self.outputs: dict[str, Output] = {}
         self._make_outputs(index, seed)
@@ -191,7 +211,10 @@ class RobotApi:
 
     def output(self, topic: str, kind: Any, profile: Any, rate: float) -> Output:
         """Offer a topic of the robot."""
-        publisher = self.node.create_publisher(kind, f"/{self.name}/{topic}", profile)
+        # No callbacks for events: they are waitables, which must not go while something of theirs is queued
+        # (`action_server`). A subscriber with another QoS says so itself.
+        quiet = PublisherEventCallbacks(use_default_callbacks=False)
+        publisher = self.node.create_publisher(kind, f"/{self.name}/{topic}", profile, event_callbacks=quiet)
         output = self.outputs[topic] = Output(publisher, rate)
         return output
 
@@ -208,6 +231,7 @@ class RobotApi:
             returns_k(np.full((1, 2), math.nan), 0.0, self._returns)
             self._map = self.output("collision_map", OccupancyGrid, qos.OUTPUT, options["map_rate"])
             self._grid: Template | None = None
+        self._lasers = [Laser(self, ring, base, options["scan_rate"]) for ring in spec.ranges]
         if spec.imu is not None:
             self._imu = self.output("sensor/imu", Imu, qos.OUTPUT, options["imu_rate"])
             self._imu_bytes = Template(_imu_message(f"{name}_imu_link", spec))
@@ -277,6 +301,8 @@ class RobotApi:
         if spec.ranges:
             if self._scan.wanted:
                 self._publish_scan(now)
+            for laser in self._lasers:
+                laser.publish(now)
             if self._map.due(now):
                 self._publish_map()
         if spec.imu is not None and self._imu.due(now):
@@ -377,6 +403,7 @@ class RobotApi:
             return
         self.clock.set(now)
         sensed = self._robot.sense()
+        self._answerable.append(sensed.time)
         if heard and radio is not None:
             radio.send(wire.radio_scan(sensed, f"{self.name}_{BODY}", self.clock.now))
         if not (anyway or self._senses.wanted):
@@ -431,22 +458,34 @@ class RobotApi:
             inputs.append(("led", Int32MultiArray, self._on_led, qos.INPUT))
         if self._spec.radios:
             inputs.append(("radio/send", msg.RadioPayload, self._on_send, qos.INPUT))
+        quiet = SubscriptionEventCallbacks(use_default_callbacks=False)
         for topic, kind, callback, profile in inputs:
+            taken = self._guarded(topic, kind, callback)
             self._made.append(
                 self.node.create_subscription(
-                    kind, f"/{self.name}/{topic}", self._guarded(topic, callback), profile
+                    kind, f"/{self.name}/{topic}", taken, profile, raw=True, event_callbacks=quiet
                 )
             )
         kinds = (PathServer,) if self._spec.lifter is None else (PathServer, LiftServer)
-        self._servers: tuple[PathServer | LiftServer, ...] = tuple(kind(self, self._group) for kind in kinds)
+        self._servers: tuple[PathServer | LiftServer, ...] = tuple(kind(self) for kind in kinds)
 
-    def _guarded(self, topic: str, callback: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Return a callback that counts what comes, and refuses what cannot be used."""
+    def _guarded(self, topic: str, kind: Any, callback: Callable[[Any], None]) -> Callable[[bytes], None]:
+        """Return a callback that counts what comes, and refuses what cannot be used.
 
-        def called(sent: Any) -> None:
+        It gets bytes: what is not used costs little, and what no message can be made of ends nothing.
+        """
+
+        def called(sent: bytes) -> None:
             self.inputs[topic] += 1
             try:
-                callback(sent)
+                if topic in OWNED:
+                    self.check_free(topic)
+                if kind is msg.Command and len(sent) > COMMAND_BYTES_MAX:
+                    self.refuse(topic, f"{len(sent)} bytes: at most {COMMAND_BYTES_MAX} are taken")
+                    return
+                callback(deserialize_message(sent, kind))
+            except RobotError as error:
+                self.refuse(topic, str(error))
             except Exception as error:  # noqa: BLE001 - whatever comes, the robot's loop goes on
                 self.refuse(topic, f"{type(error).__name__}: {error}")
 
@@ -455,6 +494,24 @@ class RobotApi:
     def refuse(self, topic: str, explanation: str) -> None:
         """Count an input that was not used."""
         self.onboard.health.refuse(f"input.{topic}", explanation)
+
+    @property
+    def owned(self) -> bool:
+        """Return whether a program has the robot: others' inputs are rejected."""
+        return self._owns and self.onboard.device.clock.time <= self._owned_until
+
+    def check_free(self, what: str) -> None:
+        """Accept an input of somebody who is not the robot's program.
+
+        Raises:
+            RobotError: the robot has a program.
+        """
+        if self.owned:
+            message = (
+                f"{what} is rejected while a program drives {self.name}: end the program, "
+                "or set the parameter program_owns to false"
+            )
+            raise RobotError(message)
 
     def _on_cmd_vel(self, sent: Twist) -> None:
         velocity = (sent.linear.x, sent.linear.y, sent.angular.z)
@@ -489,12 +546,24 @@ class RobotApi:
         if sent.run != self.run:
             self.refuse("command", f"it answers run {sent.run}, this is run {self.run}")
             return
-        # Even of a command that makes no sense: somebody is there.
-        self.commands += 1
-        self._senses.wanted = True
-        self.answered = sent.time
-        self.doing = sent.doing
-        self._program.fed(self.onboard.device.clock.time)
+        now = self.onboard.device.clock.time
+        if sent.time in self._answerable:
+            if sent.time < self.answered:
+                self.refuse("command", f"it answers senses of {sent.time} s, later ones are answered already")
+                return
+            if len(sent.doing) > DOING_MAX:
+                self.refuse("command", f"`doing` has {len(sent.doing)} characters: {DOING_MAX} are taken")
+                return
+            # Even of a command that makes no sense: the program is there.
+            self.commands += 1
+            self._senses.wanted = True
+            self.answered = sent.time
+            self.doing = sent.doing
+            self._owned_until = now + self._program.timeout
+        elif self.owned:
+            self.refuse("command", f"it answers senses of {sent.time} s, which the robot has not sent lately")
+            return
+        self._program.fed(now)
         command = wire.command_from_msg(sent)
         if command.velocity_body is not None or command.path is not None:
             self._program_drives = True
@@ -521,10 +590,13 @@ class RobotApi:
         rates |= {f"in: {topic}": (inputs[topic] - came[topic]) / past for topic in inputs}
         health = self.onboard.health
         refused = {reason: f"{n} times; last: {health.latest[reason]}" for reason, n in health.counts.items()}
+        if health.total != self._refused[0]:
+            self._refused = health.total, now
+        lately = now - self._refused[1] < REFUSED_SECONDS
         statuses = [
             self._status("rates", {name: f"{rate:.1f} Hz" for name, rate in rates.items()}),
             self._status(
-                "refused", refused, warn=bool(refused), said=f"{health.total} inputs refused since the start"
+                "refused", refused, warn=lately, said=f"{health.total} inputs refused since the start"
             ),
             self._status("watchdogs", self._watchdogs(), warn=not self.onboard.drives_on),
         ]
@@ -569,11 +641,12 @@ class RobotApi:
         self.clock.epoch = epoch
 
     def leave(self) -> None:
-        """End the goals and take the topics away; `close` follows when who sent the goals has been told."""
+        """End the goals and take the topics away; the actions stay until their clients know the results."""
         if self._left:
             return
         for server in self._servers:
             server.leave()
+            self.actions.release(server)
         for output in self.outputs.values():
             self.node.destroy_publisher(output.publisher)
         for subscription in self._made:
@@ -586,11 +659,6 @@ class RobotApi:
         self._left = True
 
     @property
-    def settled(self) -> bool:
-        """Return whether all goals have ended and told their results."""
-        return all(server.settled for server in self._servers)
-
-    @property
     def told(self) -> float:
         """Return when a goal's result went out last, on this machine's clock."""
         return max((server.told for server in self._servers), default=-math.inf)
@@ -598,9 +666,7 @@ class RobotApi:
     def close(self) -> None:
         """Take the whole API away."""
         self.leave()
-        for server in self._servers:
-            server.close()
-        self._servers = ()
+        self.actions.tidy(math.inf)
 
 
 class _Stamp:
@@ -615,7 +681,11 @@ class _Stamp:
     def set(self, seconds: float) -> None:
         """Take the robot's clock."""
         self.time = seconds
-        self.now = divmod(max(round((self.epoch + seconds) * 1e9), 0), 1_000_000_000)
+        self.now = self.at(seconds)
+
+    def at(self, seconds: float) -> tuple[int, int]:
+        """Return another time of the robot's clock."""
+        return divmod(max(round((self.epoch + seconds) * 1e9), 0), 1_000_000_000)
 
 
 def capacity_ah(battery: Battery) -> float:

@@ -13,10 +13,11 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import yaml
 from std_msgs.msg import String
+from swarmbed_core.chance import Stream, stream
 from swarmbed_core.controller import find_controller
 from swarmbed_core.errors import SwarmbedError
+from swarmbed_core.safe_yaml import parse, short
 
 from swarmbed_robot import qos
 from swarmbed_robot.errors import RobotError
@@ -57,12 +58,11 @@ class Program:
         self._spinner = spinner
         self._node = node
         self._options = options
-        try:
-            parameters = yaml.safe_load(options["parameters"]) or {}
-        except yaml.YAMLError:
-            parameters = None
+        parameters = parse(options["parameters"], "parameters") or {}
         if not isinstance(parameters, dict):
-            message = f"parameters '{options['parameters']}': YAML such as {{search_speed: 0.5}} is right"
+            message = (
+                f"parameters '{short(options['parameters'])}': YAML such as {{search_speed: 0.5}} is right"
+            )
             raise RobotError(message)
         self._found = find_controller(options["controller"], parameters, "controller")
         self.robot = RosRobot(node, options["robot"])
@@ -92,8 +92,8 @@ class Program:
         seed = self._options["seed"]
         entropy = int(robot.info.seed) if seed < 0 else seed
         # The stream that a run in one process gives to the robot of this number.
-        stream = np.random.SeedSequence(entropy, spawn_key=(2, int(robot.info.index)))
-        self._controller = made(robot, parameters, np.random.default_rng(stream))
+        source = stream(entropy, Stream.PROGRAMS, int(robot.info.index))
+        self._controller = made(robot, parameters, np.random.default_rng(source))
         self._ticked = robot.time
         self._show_tree()
         self._say(self._controller.doing)

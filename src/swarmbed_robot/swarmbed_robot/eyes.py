@@ -96,7 +96,11 @@ class Eyes:
         if self._cameras is not None:
             self._cameras.watch(wanted)
         else:
-            self._api.onboard.on_image = self._came.append if wanted else None
+            lookers = self._api.onboard.on_image
+            if wanted:
+                lookers.append(self._came.append)
+            elif self._came.append in lookers:
+                lookers.remove(self._came.append)
 
     def leave(self) -> None:
         """Let the detectors rest."""

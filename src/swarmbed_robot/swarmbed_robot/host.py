@@ -12,7 +12,7 @@ import itertools
 import math
 import re
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.duration import Duration
@@ -27,11 +27,13 @@ from swarmbed_core.spec import RobotSpec
 from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import qos, wire
+from swarmbed_robot.action_server import ActionServers
 from swarmbed_robot.actions import see_off
 from swarmbed_robot.api import OPTIONS as API_OPTIONS
 from swarmbed_robot.api import RobotApi
 from swarmbed_robot.domains import hold, hold_for_world
 from swarmbed_robot.errors import RobotError
+from swarmbed_robot.map_server import RESOLUTION
 from swarmbed_robot.nodes import Spinner
 from swarmbed_robot.options import Option
 from swarmbed_robot.pacing import DRAINED, Pacer, speed_of
@@ -56,6 +58,7 @@ OPTIONS = (
     ),
     Option("truth", True, "publish on /tf where robots truly are that do not know it themselves"),
     Option("global_tf_rate", 20.0, "messages a second on /tf, with the frames of all robots", 0.1, 100.0),
+    RESOLUTION,
     Option(
         "robot_domains", -1, "ROS domain of the first robot, each next one more; -1: the world's", -1, 232
     ),
@@ -72,6 +75,14 @@ TURN = 0.002
 """Seconds after which a world whose robots have domains of their own looks into the next of them."""
 ENDING = 0.5
 """Seconds that listeners are given to hear how the world ended."""
+
+
+class Outside(NamedTuple):
+    """What a robot with a ROS domain of its own has there."""
+
+    spinner: Spinner
+    node: Node
+    clock: Publisher
 
 
 class Stage(Protocol):
@@ -160,9 +171,10 @@ class WorldHost:
         self.stage = self._make(None)
         self._run = 0
         self.apis: dict[str, RobotApi] = {}
-        self._leaving: list[tuple[RobotApi, Spinner | None]] = []
+        self._actions = ActionServers()
+        self._leaving: list[Outside] = []
         self._missed = 0
-        self._outside: dict[str, tuple[Spinner, Publisher]] = {}
+        self._outside: dict[str, Outside] = {}
         self._programs: set[str] = set()
         self._silent: dict[str, float] = {}
         self._waiting = bool(options["wait"])
@@ -181,7 +193,8 @@ class WorldHost:
         self._status = node.create_publisher(WorldStatus, "~/status", qos.LATCHED)
         self._diagnostics = node.create_publisher(DiagnosticArray, "/diagnostics", qos.OUTPUT)
         rate, truth = self._options["global_tf_rate"], self._options["truth"]
-        self._showing = Showing(node, rate, truth=truth)
+        cell = self._options["map_resolution"]
+        self._showing = Showing(node, rate, truth=truth, map_resolution=cell)
         self._clock_bytes = bytearray(serialize_message(Clock()))
 
     def _make_services(self) -> None:
@@ -204,6 +217,8 @@ class WorldHost:
         self._index = 0
         for robot in stage.swarm.robots:
             self._offer(robot)
+        for name in [name for name in self._outside if name not in self.apis]:
+            self._give_up(name)
         self._showing.begin(stage.scene, stage.world)
         self._showing.take(self.apis)
         # What was made until now lives as long as the world: it need not be looked through again and again.
@@ -223,6 +238,7 @@ class WorldHost:
             seed=self.stage.seed,
             run=self._run,
             global_tf=self._showing.tf,
+            actions=self._actions,
         )
         self._index += 1
         self.apis[robot.name] = api
@@ -234,7 +250,9 @@ class WorldHost:
         first = int(self._options["robot_domains"])
         if first < 0:
             return self._node
-        taken = {spinner.context.get_domain_id() for spinner, _ in self._outside.values()}
+        if name in self._outside:
+            return self._outside[name].node
+        taken = {one.spinner.context.get_domain_id() for one in (*self._outside.values(), *self._leaving)}
         domain = next(number for number in itertools.count(first) if number not in taken)
         if domain > MOST_DOMAINS:
             message = f"{name} would have ROS domain {domain}: {MOST_DOMAINS} is the last there is"
@@ -243,42 +261,33 @@ class WorldHost:
         spinner = Spinner(domain=domain)
         spinner.closing.append(lock.close)
         node = spinner.node(self._node.get_name())
-        self._outside[name] = (spinner, node.create_publisher(Clock, "/clock", qos.CLOCK))
+        self._outside[name] = Outside(spinner, node, node.create_publisher(Clock, "/clock", qos.CLOCK))
         return node
 
     def _give_up(self, name: str) -> None:
-        """Take a robot's API away, and the domain that it had for itself; its actions go last."""
-        spinner, _ = self._outside.pop(name, (None, None))
+        """Take a robot's API away; its actions, and a domain that it had for itself, go last."""
         api = self.apis.pop(name, None)
         if api is not None:
             api.leave()
-            self._leaving.append((api, spinner))
-        elif spinner is not None:
-            spinner.close()
+        if name in self._outside:
+            self._leaving.append(self._outside.pop(name))
 
-    def _see_off(self) -> None:
-        """Close what has been given up, when those who had sent goals know; not within a callback."""
-        if not self._leaving:
-            return
-        leaving, self._leaving = self._leaving, []
-        own = [spinner for _, spinner in leaving if spinner is not None]
-
-        def once(seconds: float) -> None:
-            for spinner in own:
-                spinner.once(0.0)
-            self._wait(seconds)
-
-        see_off([api for api, _ in leaving], once)
-        for spinner in own:
-            spinner.close()
+    def _tidy(self) -> None:
+        """Take away what robots have left behind, when clients have had time to read their results."""
+        now = time.monotonic()
+        self._actions.tidy(now)
+        for outside in [one for one in self._leaving if self._actions.due(one.node) < now]:
+            self._leaving.remove(outside)
+            self._actions.drop(outside.node)
+            outside.spinner.close()
 
     def _wait(self, seconds: float) -> None:
         """Wait for something to do in any of the domains, and do it."""
-        if not self._outside:
+        if not (self._outside or self._leaving):
             self._spinner.once(seconds)
             return
-        for spinner, _ in self._outside.values():
-            spinner.once(0.0)
+        for outside in (*self._outside.values(), *self._leaving):
+            outside.spinner.once(0.0)
         self._spinner.once(min(seconds, TURN))
 
     def _drain(self) -> None:
@@ -298,7 +307,7 @@ class WorldHost:
 
     def _once(self) -> None:
         """Do what is next: a cycle if its time has come, else whatever came in."""
-        self._see_off()
+        self._tidy()
         now = time.monotonic()
         self._tell()
         self._diagnose()
@@ -409,8 +418,8 @@ class WorldHost:
         self._clock_bytes[4:12] = seconds.to_bytes(4, "little") + rest.to_bytes(4, "little")
         sent = bytes(self._clock_bytes)
         self._clock.publish(sent)
-        for _, clock in self._outside.values():
-            clock.publish(sent)
+        for outside in self._outside.values():
+            outside.clock.publish(sent)
 
     # What is told of it
 
@@ -510,8 +519,9 @@ class WorldHost:
             message = f"seed {seed}: from 0 to 4294967295 is right"
             raise RobotError(message)
         made = self._make(int(seed))
-        for name in list(self.apis):
-            self._give_up(name)
+        for api in self.apis.values():
+            api.leave()
+        self.apis.clear()
         self._programs.clear()
         self._silent.clear()
         try:
@@ -607,7 +617,8 @@ class WorldHost:
         """Give everything back."""
         gc.unfreeze()
         self._lock.close()
+        see_off(list(self.apis.values()), self._wait)
         for name in list(self.apis):
             self._give_up(name)
-        self._see_off()
+        self._tidy()
         self.stage.close()

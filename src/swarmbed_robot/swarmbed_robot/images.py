@@ -21,7 +21,7 @@ from swarmbed_robot.templates import Template, message, packed_image, stamped
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from swarmbed_core.camera import CameraModel
-    from swarmbed_core.device import ImageReading, ImagesPart
+    from swarmbed_core.device import ImageReading, ImagesPart, ImageWatcher
     from swarmbed_core.spec import Camera
 
     from swarmbed_robot.api import RobotApi
@@ -46,7 +46,7 @@ class Images:
         spec = api.onboard.device.spec
         models = cameras_of(spec, api.onboard.device.calibrations)
         self._api = api
-        self._part: ImagesPart | None = part
+        self._watcher: ImageWatcher | None = part.watcher()
         self._watched: frozenset[str] = frozenset()
         self._topics = {
             camera.name: _Topics(api, camera, models[camera.name], encoding) for camera in spec.cameras
@@ -55,30 +55,30 @@ class Images:
     def watch(self) -> None:
         """Find out whose images somebody wants."""
         watched = frozenset(name for name, topics in self._topics.items() if topics.watched)
-        if self._part is None or watched == self._watched:
+        if self._watcher is None or watched == self._watched:
             return
         self._watched = watched
         try:
-            self._part.watch(watched)
+            self._watcher.watch(watched)
         except SwarmbedError as error:
             # It would fail the next time too.
-            self._part = None
+            self._watcher = None
             self._api.refuse("images", str(error))
             self._api.node.get_logger().error(f"{self._api.name}: {error}")
 
     def cycle(self, now: float) -> None:
         """Publish what has arrived."""
-        if self._watched and self._part is not None:
-            for reading in self._part.read():
+        if self._watched and self._watcher is not None:
+            for reading in self._watcher.read():
                 self._topics[reading.camera].show(reading)
         for name, topics in self._topics.items():
-            if self._part is None or name not in self._watched:
+            if self._watcher is None or name not in self._watched:
                 topics.tell(now)
 
     def leave(self) -> None:
         """Let the cameras rest."""
-        if self._part is not None and self._watched:
-            self._part.watch(())
+        if self._watcher is not None:
+            self._watcher.close()
 
 
 class _Topics:

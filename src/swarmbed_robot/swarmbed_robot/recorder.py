@@ -11,6 +11,7 @@ A pattern is a topic's name, or has wildcards as file names do (`/dots*/odom`), 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib
 import re
 from fnmatch import fnmatchcase
@@ -51,6 +52,8 @@ DEPTH = 100
 """Messages of a topic that may wait while a chunk is compressed."""
 WORTH = 50_000
 """Bytes that are worth compressing before it is said that there is no room for more."""
+KEPT = 2.0
+"""Seconds after which what was recorded since is put on the disk."""
 MB = 1_000_000
 
 # Bytes that MCAP needs besides the messages, no less: of its beginning and end, of a message with its index,
@@ -225,6 +228,9 @@ class Recorder:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._stream = file.open("xb")
+            # For `swarmbed mend`, which leaves alone what somebody writes.
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except FileExistsError as error:
             what = "exists already" if file.exists() else f"cannot be written ({error.strerror})"
             problem = f"{file}: {what}"
@@ -236,6 +242,7 @@ class Recorder:
         self.look()
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         node.create_timer(rediscover, self.look, clock=steady)
+        node.create_timer(KEPT, self.keep, clock=steady)
 
     def look(self) -> None:
         """Record the topics that have come since the last look, and end when it is time."""
@@ -253,6 +260,16 @@ class Recorder:
                     continue
                 topic = self._topics[name] = _Topic(name)
             self._follow(topic)
+
+    def keep(self) -> None:
+        """Put on the disk what was recorded until now: `swarmbed mend` finds it if the process is killed."""
+        if self._writer is None or self._failure is not None:
+            return
+        try:
+            self._writer.flush()  # type: ignore[no-untyped-call]
+        except OSError as error:
+            self._failure = error
+            self.ended = "the file cannot be written"
 
     def close(self) -> None:
         """Finish the file.

@@ -10,6 +10,7 @@ from visualization_msgs.msg import MarkerArray
 
 from swarmbed_robot import qos
 from swarmbed_robot.api import Output
+from swarmbed_robot.map_server import MapServer
 from swarmbed_robot.place import flat_pose
 from swarmbed_robot.scenery import Carriers, scene_markers
 from swarmbed_robot.templates import Template, transforms
@@ -32,29 +33,33 @@ class Showing:
         tf: the topic of the frames that move.
     """
 
-    def __init__(self, node: Node, rate: float, *, truth: bool) -> None:
+    def __init__(self, node: Node, rate: float, *, truth: bool, map_resolution: float) -> None:
         """Offer the topics.
 
         Args:
             node: the world's.
             rate: of the frames, in Hz.
             truth: whether robots that do not know where they are, are shown where they truly are.
+            map_resolution: edge of a cell of `/map`, in metres.
         """
         self._truth = truth
         self._scenery = node.create_publisher(MarkerArray, "/scene", qos.LATCHED)
         self._carriers = node.create_publisher(MarkerArray, "/carriers", qos.LATCHED)
         self._static = node.create_publisher(TFMessage, "/tf_static", qos.LATCHED)
         self.tf = Output(node.create_publisher(TFMessage, "/tf", qos.TF), rate)
+        self._map = MapServer(node, map_resolution)
 
     def begin(self, scene: Scene, world: TaskWorld) -> None:
         """Show another world."""
         self._world = world
+        self._map.begin(scene, world)
         self._moving = Carriers(scene) if scene.carriers else None
         self._scenery.publish(bytes(Template(scene_markers(scene)).data))
         self.show_carriers()
 
     def show_carriers(self) -> None:
-        """Publish the carriers, if one has moved."""
+        """Publish the carriers, if one has moved, and the map, if something else stands fast now."""
+        self._map.update()
         if self._moving is not None and self._moving.moved(self._world.carriers()):
             self._carriers.publish(bytes(self._moving.template.data))
 

@@ -278,6 +278,28 @@ def returns_k(points: FloatArray, height: float, out: NDArray[np.float32]) -> in
     return count
 
 
+def laser_scan(frame: str, angles: FloatArray, edges: tuple[float, float], period: float) -> Any:
+    """Return a LaserScan of one ring; behind its ranges come only the four bytes of no intensities.
+
+    Args:
+        frame: in whose origin all ranges begin.
+        angles: of the beams, evenly spaced; of a single one the increment is a full turn.
+        edges: the least and the greatest range.
+        period: seconds between two sweeps.
+    """
+    return message(
+        "sensor_msgs/msg/LaserScan",
+        header=stamped(frame),
+        angle_min=float(angles[0]),
+        angle_max=float(angles[-1]),
+        angle_increment=float(angles[1] - angles[0]) if len(angles) > 1 else 2.0 * math.pi,
+        scan_time=period,
+        range_min=edges[0],
+        range_max=edges[1],
+        ranges=np.full(len(angles), math.nan, np.float32),
+    )
+
+
 def grid_template(frame: str, size: int, cell: float) -> Any:
     """Return an empty collision map of `size` cells along each side, its middle at the robot."""
     edge = -size * cell / 2

@@ -16,12 +16,13 @@ from swarmbed_core.collision_map import CollisionMap
 from swarmbed_core.config import check
 from swarmbed_core.control import Mode
 from swarmbed_core.device import RadioPacket, Zone
-from swarmbed_core.errors import ConfigError, SwarmbedError
+from swarmbed_core.errors import SwarmbedError
 from swarmbed_core.markers import SideSight, UndersideSight
 from swarmbed_core.motion import Outcome
 from swarmbed_core.onboard import fault_of
 from swarmbed_core.power import BatteryState
 from swarmbed_core.robot import Command, MotionStatus, Senses
+from swarmbed_core.safe_yaml import parse
 from swarmbed_core.spec import RobotSpec
 from swarmbed_core.trajectory import MAX_WAYPOINTS, Path, Waypoint
 
@@ -380,12 +381,7 @@ def spec_from_text(text: str) -> RobotSpec:
         ConfigError: that is no robot's file.
     """
     source = "the robot's info"
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        message = f"{source}: no YAML: {error}"
-        raise ConfigError(message) from None
-    return check(data, RobotSpec, source)
+    return check(parse(text, source), RobotSpec, source)
 
 
 def _array(values: Any, columns: int = 0) -> FloatArray:

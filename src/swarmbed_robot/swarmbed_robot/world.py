@@ -10,7 +10,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from swarmbed_core.chance import Stream, stream
 from swarmbed_core.config import check, find
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.plugins import WORLDS, find_plugin
@@ -61,8 +61,7 @@ class PlainStage:
         self.seed = seed
         self.scene: Scene = make_scene(scenario, seed, source)
         maker = find_plugin(WORLDS, scenario.world)
-        # The same streams as a run of the scenario has.
-        self.world = maker(self.scene, np.random.SeedSequence(seed, spawn_key=(1,)))
+        self.world = maker(self.scene, stream(seed, Stream.WORLD))
         self.swarm = LocalSwarm.of_scene(self.scene, self.world)
 
     def step(self) -> None:
@@ -72,8 +71,6 @@ class PlainStage:
     def tick(self, doing: Mapping[str, str]) -> bool:
         """Go on."""
         del doing
-        # Contacts are for those who ask: nobody does.
-        self.world.contacts()
         return False
 
     def verdict(self) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from swarmbed_robot.nodes import Spinner
 
 from swarmbed_interfaces import msg
 from swarmbed_interfaces.action import FollowPath
+from swarmbed_interfaces.srv import Reset
 from swarmbed_robot import qos
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class Check(NamedTuple):
     world: str
 
 
+RESETS = 12
 CHECKS: dict[str, Check] = {}
 
 
@@ -296,6 +298,30 @@ def garbage_on_every_input_is_counted_and_survived(here):
         return odometry and speed_of(odometry[-1]) > 0.25
 
     ros.spin_until(driven, "motion")
+
+
+@check("1")
+def resets_under_goals_and_cancels_do_nothing_to_a_world(here):
+    """With rclpy's own action servers a world dies of SIGSEGV after a few: see `action_server`."""
+    ros = here.ros
+    client = ActionClient(here.node, FollowPath, "/dots1/follow_path")
+    ros.spin_until(client.server_is_ready, "the action")
+    goal = FollowPath.Goal(waypoints=[msg.Waypoint(x=5.0)], max_speed=0.1)
+    goal.header.frame_id = "odom"
+    ends = []
+    for turn in range(RESETS):
+        sent = client.send_goal_async(goal)
+        ros.spin_until(sent.done, "acceptance")
+        assert sent.result().accepted
+        ends.append(sent.result().get_result_async())
+        if turn % 3 == 1:
+            sent.result().cancel_goal_async()
+        assert here.call(Reset, "reset", seed=turn).success
+        assert not here.world.ended, here.world.said
+    ros.spin_until(lambda: all(end.done() for end in ends), "all results")
+    kinds = FollowPath.Result
+    assert {end.result().result.outcome for end in ends} <= {kinds.FAILED, kinds.CANCELLED}
+    ros.spin_until(lambda: here.status.run == RESETS, "the last run")
 
 
 @check("1")

@@ -13,7 +13,8 @@ from action_msgs.msg import GoalStatus
 from geometry_msgs.msg import Twist
 from rclpy.action import ActionClient
 from std_msgs.msg import Bool
-from swarmbed_robot.actions import FAREWELL, see_off
+from swarmbed_robot.action_server import FAREWELL
+from swarmbed_robot.actions import see_off
 
 from swarmbed_interfaces import msg
 from swarmbed_interfaces.action import FollowPath, Lift
@@ -229,7 +230,7 @@ def test_who_sent_a_goal_has_time_to_read_its_end_however_soon_that_was_told(dot
     sent = follow.send(goal((2.0, 0.0, 0.0)))
     began = time.monotonic()
     dots.api.leave()
-    dots.ros.spin_until(lambda: dots.api.settled and sent.future.done(), "the goal's end")
+    dots.ros.spin_until(sent.future.done, "the goal's end")
     see_off([dots.api], dots.ros.spinner.once)
     assert time.monotonic() - began >= FAREWELL
 

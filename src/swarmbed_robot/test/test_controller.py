@@ -170,7 +170,7 @@ def test_no_parameters_are_the_defaults(bench, text):
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"parameters": "[1"}, RobotError, r"parameters '\[1': YAML such as"),
+        ({"parameters": "[1"}, ConfigError, "parameters: not valid YAML"),
         ({"parameters": "[1, 2]"}, RobotError, "YAML such as"),
         ({"parameters": "fast"}, RobotError, "YAML such as"),
         ({"parameters": "{sped: 1.0}"}, ConfigError, "sped"),

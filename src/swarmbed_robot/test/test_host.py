@@ -20,7 +20,7 @@ from swarmbed_robot.world import PlainStage
 
 from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
-from swarmbed_robot import domains, qos
+from swarmbed_robot import action_server, domains, qos
 from swarmbed_robot import host as host_module
 from tf2_msgs.msg import TFMessage
 
@@ -84,7 +84,7 @@ class HostRig:
             fixed="", silent=set(), over_at=math.inf, verdict=("", ""), fail=None, unwritable=False
         )
         self.stages: list[Stage] = []
-        for module in (host_module, domains):
+        for module in (host_module, domains, action_server):
             monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
         self.node = ros.node("world")
         self.host = WorldHost(self, self.node, self.make, DEFAULTS | options)

@@ -38,6 +38,12 @@ class Pictures:
         self.asked = 0
         self.pending = []
 
+    def watcher(self):
+        return self
+
+    def close(self):
+        self.watched = frozenset()
+
     def watch(self, cameras):
         self.asked += 1
         if self.fault is not None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from swarmbed_core.chance import within
 from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.device import Zone
 from swarmbed_core.errors import ConfigError
@@ -502,10 +503,7 @@ class PlanarCrowdWorld(SimWorld):
         self.steps = 0
         self._crowd = PlanarCrowd(
             self,
-            [
-                np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, row, part))
-                for part in range(_RINGS + rings + 2)
-            ],
+            [within(seed, row, part) for part in range(_RINGS + rings + 2)],
         )
         self._crowd.sweep(0.0)
 

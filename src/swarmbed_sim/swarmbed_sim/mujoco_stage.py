@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from swarmbed_sim.errors import SimError
+from swarmbed_sim.errors import MachineError
 from swarmbed_sim.looks import Looks
 from swarmbed_sim.stage import MOST
 
@@ -30,17 +30,17 @@ def _open_gl() -> Any:
     """Return MuJoCo, ready to draw without a screen.
 
     Raises:
-        SimError: this machine has no EGL.
+        MachineError: this machine has no EGL.
     """
     os.environ.setdefault("MUJOCO_GL", "egl")
     os.environ.setdefault("PYOPENGL_PLATFORM", "egl")
     if ctypes.util.find_library("EGL") is None:
-        raise SimError(NO_GL.format(why="it has no EGL"))
+        raise MachineError(NO_GL.format(why="it has no EGL"))
     try:
         from mujoco import egl
         from OpenGL import GL
     except (ImportError, AttributeError, OSError) as error:
-        raise SimError(NO_GL.format(why=str(error).splitlines()[0])) from None
+        raise MachineError(NO_GL.format(why=str(error).splitlines()[0])) from None
     return egl, GL
 
 
@@ -55,7 +55,7 @@ class MujocoStage:
             targets: for calibrations, on its walls.
 
         Raises:
-            SimError: this machine cannot draw.
+            MachineError: this machine cannot draw.
         """
         import mujoco
 
@@ -67,7 +67,7 @@ class MujocoStage:
             self._context.make_current()
             self._drawn = mujoco.MjrContext(looks.model, mujoco.mjtFontScale.mjFONTSCALE_100)
         except Exception as error:  # noqa: BLE001 - whatever a driver says: there is no picture
-            raise SimError(NO_GL.format(why=str(error).splitlines()[0])) from None
+            raise MachineError(NO_GL.format(why=str(error).splitlines()[0])) from None
         self._draw_on_grey()
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._drawn)
         self._scene = mujoco.MjvScene(looks.model, maxgeom=looks.model.ngeom + 100)

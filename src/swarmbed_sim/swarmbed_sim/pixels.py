@@ -108,10 +108,11 @@ class Studio:
         self.renderer.close()
 
 
-class Images(Late[ImageReading]):
+class Images:
     """The images of one robot's cameras: an `ImagesPart`.
 
     Attributes:
+        latency: of the images, mean and sigma.
         wanted: cameras that somebody watches.
         rng: of images that only those who watch need.
     """
@@ -131,28 +132,74 @@ class Images(Late[ImageReading]):
             robot: whose cameras they are.
             latency: mean and sigma.
             rng: of images that no detector needs.
-            prepare: makes sure that images of the robot are rendered at all.
+            prepare: makes sure that images of the robot are rendered at all; raises if this machine cannot.
         """
-        super().__init__(world, robot, latency)
+        self.latency = latency
         self.wanted: frozenset[str] = frozenset()
         self.rng = rng
-        self._prepare = prepare
+        self.prepare = prepare
+        self._clock = world
+        self._robot = robot
+        self._watchers: list[Watcher] = []
+
+    def watcher(self) -> Watcher:
+        """Return one more who looks at images, of no camera yet."""
+        watcher = Watcher(self._clock, self._robot, self)
+        self._watchers.append(watcher)
+        return watcher
+
+    def deliver(self, ready: float, reading: ImageReading) -> None:
+        """Hand an image out, from a time on, to all who watch its camera."""
+        for watcher in self._watchers:
+            if reading.camera in watcher.wanted:
+                watcher.deliver(ready, reading)
+
+    def update(self) -> None:
+        """Take notice of what watchers want."""
+        self.wanted = frozenset().union(*(watcher.wanted for watcher in self._watchers))
+
+    def drop(self, watcher: Watcher) -> None:
+        """Hand nothing to a watcher from now on."""
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+        self.update()
+
+
+class Watcher(Late[ImageReading]):
+    """One who looks at a robot's images: an `ImageWatcher`.
+
+    Attributes:
+        wanted: the cameras that it watches.
+    """
+
+    def __init__(self, world: Clock, robot: Life, images: Images) -> None:
+        """Look at `images`, at no camera yet."""
+        super().__init__(world, robot, images.latency)
+        self.wanted: frozenset[str] = frozenset()
+        self._images = images
 
     def watch(self, cameras: Collection[str]) -> None:
-        """Say of which cameras images are wanted from now on.
+        """Say of which cameras this one wants images from now on.
 
         Raises:
             SimError: this machine cannot render.
         """
         if cameras:
-            self._prepare()
+            self._images.prepare()
         self.wanted = frozenset(cameras)
         self._pending = [item for item in self._pending if item[2].camera in self.wanted]
+        self._images.update()
 
     def deliver(self, ready: float, reading: ImageReading) -> None:
         """Hand an image out from a time on; who does not read loses the oldest."""
         super().deliver(ready, reading)
         del self._pending[: -MOST_PENDING * len(self.wanted)]
+
+    def close(self) -> None:
+        """Look no more."""
+        self.forget()
+        self.wanted = frozenset()
+        self._images.drop(self)
 
 
 @dataclass(slots=True, eq=False)

@@ -19,8 +19,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from swarmbed_core.chance import PartStream, within
 from swarmbed_core.device import Device
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.feed import Feed
 from swarmbed_core.geometry import between, compose
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.lifter import LifterModel
@@ -59,7 +61,9 @@ if TYPE_CHECKING:
 
     from swarmbed_core.camera import CameraCalibration
     from swarmbed_core.device import CornerReading
+    from swarmbed_core.feed import Reader
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scenario import Obstacle
     from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import Body, Radio, RangeRing, RobotSpec
     from swarmbed_core.spec import Compass as CompassSpec
@@ -73,11 +77,8 @@ Pose = tuple[float, float, float]
 FARTHEST = 1000.0
 """Metres from the origin within which a hand can put things."""
 
-# Which of a robot's generators is whose; its rings' follow.
-_WHEELS, _IMU, _COMPASS, _CAMERAS, _RINGS = range(5)
-# Of a robot's generators, and of those of a crowd's senses' number, such as no sense has.
-_WATCHED = _STUDIO = 1000
-_SIGHTS = 1001
+# Which of the streams of a crowd's senses' number is the studio's; no sense has it.
+_STUDIO = 1000
 
 # What a `SimWorld` has a row of for each robot.
 _ROWS = ("v_body", "driven", "platforms", "_power_numbers", "_metered", "_energy", "_watts")
@@ -173,7 +174,7 @@ class SimWorld:
         self._watts = np.zeros(len(robots))
         self._power_beat = Beat(1.0 / BATTERY_PERIOD)
         self._power_beat.due(0.0)
-        self._contacts: list[Contact] = []
+        self._contacts: Feed[Contact] = Feed()
         self._dead: set[str] = set()
         self._standing = [Footprint(segment.reshape(2, 2)) for segment in scene.arena.segments()]
         self._boxes = {
@@ -216,8 +217,9 @@ class SimWorld:
             self._draw_power()
         for air in self._airs.values():
             air.step(now, physics)
-        for one, other, speed in physics.contacts():
-            self._contacts.append(Contact(now, one, other, speed))
+        touched = physics.contacts()
+        if touched and self._contacts:
+            self._contacts.put(Contact(now, *touch) for touch in touched)
 
     def _load_of(self, row: int) -> float:
         """Return the kg of what a robot has lifted."""
@@ -255,10 +257,9 @@ class SimWorld:
             physics.carried_by.copy(),
         )
 
-    def contacts(self) -> Sequence[Contact]:
-        """Return the contacts that began since the call before this one."""
-        contacts, self._contacts = self._contacts, []
-        return contacts
+    def watch_contacts(self) -> Reader[Contact]:
+        """Return a reader of the contacts that begin from now on; there may be any number of readers."""
+        return self._contacts.reader()
 
     def energy_wh(self) -> FloatArray:
         """Return what each robot has drawn from its battery, in Wh."""
@@ -376,7 +377,12 @@ class SimWorld:
 
     def _seen(self) -> Scene:
         """Return the scene with the boxes that were put there since."""
-        return replace(self.scene, obstacles=(*self.scene.obstacles, *self._added.values()))
+        return replace(self.scene, obstacles=self.obstacles)
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """Return what stands fast on the floor now: the scene's obstacles and boxes that were added."""
+        return (*self.scene.obstacles, *self._added.values())
 
     def _check_no_crowd(self, what: str) -> None:
         if self.scene.crowd:
@@ -620,15 +626,16 @@ class SimWorld:
 
     def _rng(self, number: int, part: int) -> np.random.Generator:
         """Return the generator of one part of one robot, the same whoever else has devices."""
-        key = (*self._seed.spawn_key, number, part)
-        return np.random.default_rng(np.random.SeedSequence(self._seed.entropy, spawn_key=key))
+        return np.random.default_rng(within(self._seed, number, part))
 
     def _make(self, name: str, row: int) -> Device:
         """Make one robot's parts."""
         spec, physics, zones = self.scene.robots[row].spec, self.physics, self.scene.zones
         life = self._lives[name] = Life(name, row)
         number = self._numbers[name]
-        rngs = tuple(self._rng(number, part) for part in (_WHEELS, _IMU, _COMPASS))
+        rngs = tuple(
+            self._rng(number, part) for part in (PartStream.WHEELS, PartStream.IMU, PartStream.COMPASS)
+        )
         wheels = Kinematics.of(spec).count
         bodies = next((some for some in self._bodies if some.wheels >= wheels), None)
         if bodies is None:
@@ -655,7 +662,7 @@ class SimWorld:
             compass=None if spec.compass is None else self._compass(spec.compass, life, motors),
             zone=ZoneSense(life, physics, zones),
             ranges={
-                ring.name: self._ring(ring).add(life, self._rng(number, _RINGS + k))
+                ring.name: self._ring(ring).add(life, self._rng(number, PartStream.RINGS + k))
                 for k, ring in enumerate(spec.ranges)
             },
             cameras=cameras,
@@ -686,10 +693,10 @@ class SimWorld:
         if not spec.cameras:
             return None, None, {}
         latency = latency_of(spec.camera_latency, spec.cameras[0].rate, len(spec.cameras))
-        rng, localised = self._rng(number, _CAMERAS), self.scene.robots[life.row].localised
+        rng, localised = self._rng(number, PartStream.CAMERAS), self.scene.robots[life.row].localised
         part: Late[CornerReading] = Late(self, life, latency)
         if not localised:
-            sights = self._rng(number, _SIGHTS)
+            sights = self._rng(number, PartStream.WATCHED_MARKERS)
             part = Cameras(self, life, latency, self._furniture, self.scene.arena, sights)
         watched: list[Life] = []
 
@@ -699,7 +706,7 @@ class SimWorld:
                     self._pixel_eyes(rate).add(life, spec, images, {})
                 watched.append(life)
 
-        images = Images(self, life, latency, self._rng(number, _WATCHED), prepare)
+        images = Images(self, life, latency, self._rng(number, PartStream.WATCHED_IMAGES), prepare)
         rates = tuple(dict.fromkeys(camera.rate for camera in spec.cameras))
         if self.scene.scenario.vision == "pixels":
             lenses = self._open_studio().grind(spec, rng)
@@ -717,8 +724,7 @@ class SimWorld:
     def _open_studio(self) -> Studio:
         """Return what renders images."""
         if self._studio is None:
-            key = (*self._seed.spawn_key, self._radio_number + 1, _STUDIO)
-            seed = np.random.SeedSequence(self._seed.entropy, spawn_key=key)
+            seed = within(self._seed, self._radio_number + 1, _STUDIO)
             self._studio = Studio(self._seen(), seed, self._stage_of, noise=self._noise)
         return self._studio
 

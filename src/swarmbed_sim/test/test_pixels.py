@@ -370,15 +370,17 @@ def test_an_image_too_large_to_be_drawn_is_refused(studio, scene):
 def images_of(world, name, cameras, seconds):
     """The images of some cameras of a robot, and all its readings meanwhile."""
     device, images, readings = world.device(name), [], []
+    watcher = device.images.watcher()
     # Not at the beginning: who comes later sees by the same light.
     while world.time < 0.105:
         world.step()
         device.cameras.read()
-    device.images.watch(cameras)
+    watcher.watch(cameras)
     while world.time < seconds:
         world.step()
-        images += device.images.read()
+        images += watcher.read()
         readings += device.cameras.read()
+    watcher.close()
     return images, readings
 
 
@@ -387,7 +389,8 @@ def test_who_watches_gets_late_images_of_what_is_there(vision):
     world = make(make_scene(case_of(vision=vision)), np.random.SeedSequence(2))
     try:
         device = world.device("dots1")
-        assert not device.images.read()
+        early = device.images.watcher()
+        early.watch(["cam1"])
         images, readings = images_of(world, "dots1", ["cam0", "cam4"], 0.6)
         assert {reading.camera for reading in images} == {"cam0", "cam4"}
         stamps = [reading.stamp for reading in images if reading.camera == "cam0"]
@@ -408,11 +411,14 @@ def test_who_watches_gets_late_images_of_what_is_there(vision):
                         agreed += 1
                         assert np.abs(there[number] - corners).max() < 3.0
         assert agreed
-        device.images.watch(())
+        # Another one, who looks elsewhere, has lost nothing by it, and now nobody looks any more.
+        assert {reading.camera for reading in early.read()} == {"cam1"}
+        early.watch(())
         before = world.time
         while world.time < before + 0.3:
             world.step()
-            assert not device.images.read()
+            assert not early.read()
+        assert not device.images.wanted
     finally:
         world.close()
 
@@ -481,22 +487,24 @@ def test_robots_may_come_and_go_while_somebody_watches(vision):
         from swarmbed_core.scene import RobotPlacement
 
         device, spec = world.device("dots1"), world.scene.robots[0].spec
-        device.images.watch(["cam0"])
+        first = device.images.watcher()
+        first.watch(["cam0"])
         world.add_robot(RobotPlacement("dots9", spec, (1.0, -1.0, 0.0), localised=True))
-        world.device("dots9").images.watch(["cam0"])
-        gone = world.device("dots2")
-        gone.images.watch(["cam1"])
+        ninth = world.device("dots9").images.watcher()
+        ninth.watch(["cam0"])
+        gone = world.device("dots2").images.watcher()
+        gone.watch(["cam1"])
         for _ in range(30):
             world.step()
-        assert device.images.read()
-        assert world.device("dots9").images.read()
-        gone.images.read()
+        assert first.read()
+        assert ninth.read()
+        gone.read()
         world.remove_robot("dots2")
         for _ in range(30):
             world.step()
-        assert not gone.images.read()
-        assert device.images.read()
-        assert world.device("dots9").images.read()
+        assert not gone.read()
+        assert first.read()
+        assert ninth.read()
     finally:
         world.close()
 
@@ -504,11 +512,17 @@ def test_robots_may_come_and_go_while_somebody_watches(vision):
 def test_who_does_not_read_loses_the_oldest_images():
     world = make(make_scene(case_of()), np.random.SeedSequence(2))
     try:
-        device = world.device("dots1")
-        device.images.watch(["cam0"])
+        images = world.device("dots1").images
+        watcher, diligent, seen = images.watcher(), images.watcher(), []
+        watcher.watch(["cam0"])
+        diligent.watch(["cam0"])
         while world.time < 1.0:
             world.step()
-        stamps = [reading.stamp for reading in device.images.read()]
+            seen += diligent.read()
+        stamps = [reading.stamp for reading in watcher.read()]
+        # Two who watch one camera see the same images.
+        assert [reading.stamp for reading in seen][-len(stamps) :] == stamps
+        assert len(seen) > 20
         assert 5 <= len(stamps) <= 10
         assert stamps[0] > 0.5
     finally:

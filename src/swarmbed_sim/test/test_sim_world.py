@@ -175,18 +175,22 @@ def test_time_is_whole_steps(world):
 
 def test_contacts_are_told_once_with_their_time(world):
     w = world()
+    looker = w.watch_contacts()
     w.step()
     w.physics.touched = [("dots1", "wall", 0.2)]
     w.step()
     w.step()
+    late = w.watch_contacts()
     w.physics.touched = [("dots1", "carrier2", 0.1)]
     w.step()
-    contacts = w.contacts()
-    assert [(c.time, c.one, c.other, c.speed) for c in contacts] == [
+    told = [(c.time, c.one, c.other, c.speed) for c in looker.read()]
+    assert told == [
         (pytest.approx(0.02), "dots1", "wall", 0.2),
         (pytest.approx(0.04), "dots1", "carrier2", 0.1),
     ]
-    assert w.contacts() == []
+    assert looker.read() == []
+    # Who looks beside another one takes nothing from it.
+    assert [c.other for c in late.read()] == ["carrier2"]
 
 
 def test_teleporting_is_not_noticed_by_wheels_and_gyro(world):
@@ -537,25 +541,26 @@ def test_a_robot_that_comes_is_one_of_them(world, engine):
 @worlds
 def test_a_robot_that_comes_touches_until_it_goes(world, engine):
     w = world([(1.5, 0.0, math.pi), (0.0, 0.0, 0.0)], (), physics=engine)
+    contacts = w.watch_contacts()
     w.device("dots1")
     w.add_robot(guest((0.5, 0.0, 0.0)))
     w.remove_robot("dots2")
     w.drive("guest", (0.4, 0.0, 0.0))
     w.run(3.0)
-    assert [{c.one, c.other} for c in w.contacts()] == [{"dots1", "guest"}]
-    assert w.contacts() == []
+    assert [{c.one, c.other} for c in contacts.read()] == [{"dots1", "guest"}]
+    assert contacts.read() == []
     # What takes its place touches anew.
     pose = tuple(w.truth()[1, :3].tolist())
     w.remove_robot("guest")
     w.add_robot(guest((pose[0] - 0.02, *pose[1:]), "another"))
     w.drive("another", (0.2, 0.0, 0.0))
     w.run(0.3)
-    assert [{c.one, c.other} for c in w.contacts()] == [{"dots1", "another"}]
+    assert [{c.one, c.other} for c in contacts.read()] == [{"dots1", "another"}]
     w.remove_robot("another")
     w.drive("dots1", (0.4, 0.0, 0.0))
     w.run(2.5)
     assert w.truth()[0, 0] < pose[0] - 0.2
-    assert w.contacts() == []
+    assert contacts.read() == []
 
 
 @worlds
@@ -736,11 +741,12 @@ def test_who_went_is_nowhere_and_its_device_does_nothing(world, engine):
 @worlds
 def test_all_may_go_and_come_again(world, engine):
     w = world([(0.0, 0.0, 0.0)], LOADS, physics=engine)
+    contacts = w.watch_contacts()
     w.device("dots1")
     w.kill("dots1")
     w.remove_robot("dots1")
     w.run(0.5)
-    assert (w.truth().shape, list(w.names), w.contacts()) == ((0, 6), [], [])
+    assert (w.truth().shape, list(w.names), contacts.read()) == ((0, 6), [], [])
     w.add_robot(guest(name="dots1"))
     w.drive("dots1", (0.3, 0.0, 0.0))
     w.run(1.0)

@@ -1,0 +1,238 @@
+"""Jobs on a Dask cluster, whose workers must have the same programs: each compares before its first run.
+
+A Dask worker keeps `Workers` of its own, with one thread each, isolated runs and the same limits of time. A
+user's modules, and files below the directory where the sweep was started, are sent; what is installed must be
+there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from swarmbed_core.errors import SwarmbedError
+
+from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.hang import Limits
+from swarmbed_experiments.identity import Inputs, differences, digest_of, identity_of, listed, our_inputs
+from swarmbed_experiments.rehearsal import Case, rehearsal_by, tame, warm
+from swarmbed_experiments.workers import JobError, Lost, Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from swarmbed_core.scenario import Scenario
+
+    from swarmbed_experiments.sweep import Task
+
+ADDRESS = r"(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s/:]+):\d+"
+"""What a scheduler's address looks like."""
+TIMEOUT = "10s"
+"""How long a scheduler may take to answer."""
+MOST = 100_000_000
+"""Bytes of files that are sent to each worker."""
+STATIONS = 2
+"""Sweeps for which a Dask worker keeps processes."""
+
+Outcome = tuple[int, "dict[str, Any] | Lost | Exception"]
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What a Dask worker needs to know of a sweep.
+
+    Attributes:
+        identity: what it has to have.
+        case: what it has to rehearse; nothing for other jobs than runs.
+        files: contents of files, by name.
+        limits: of runs.
+    """
+
+    identity: dict[str, Any]
+    case: Case | None
+    files: Mapping[str, bytes]
+    limits: Limits
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A Dask worker has other programs."""
+
+    reason: str
+
+
+def work(
+    address: str,
+    job: Callable[[Task], dict[str, Any]],
+    tasks: Sequence[Task],
+    identity: dict[str, Any],
+    about: tuple[Scenario, str, Inputs] | None,
+    limits: Limits,
+) -> Generator[Outcome, None, None]:
+    """Do all tasks on a Dask cluster; give each seed's row, or what came instead, as they come.
+
+    Raises:
+        RunError: nobody answers at the address, or a worker there has other programs.
+    """
+    import distributed
+
+    if re.fullmatch(ADDRESS, address) is None:
+        # Dask tries such addresses for half a minute, and ends with a traceback.
+        message = f"--dask {address}: not an address; tcp://HOST:8786 is usual"
+        raise RunError(message)
+    if not tasks:
+        return
+    parcel = pack(identity, about, limits)
+    try:
+        client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError, TypeError) as error:
+        message = f"--dask {address}: no Dask scheduler answers there ({error}); tcp://HOST:8786 is usual"
+        raise RunError(message) from None
+    with client:
+        sent = client.scatter(parcel, hash=False)  # type: ignore[no-untyped-call]
+        futures = {client.submit(run_there, job, task, sent, pure=False): task.seed for task in tasks}
+        try:
+            for future in distributed.as_completed(list(futures), loop=client.loop):  # type: ignore[no-untyped-call]
+                fault = future.exception()
+                seed = futures.pop(future)
+                if isinstance(fault, ImportError):
+                    message = f"--dask {address}: a worker cannot import Swarmbed ({fault}); install it there"
+                    raise RunError(message)
+                found = future.result() if fault is None else fault
+                if isinstance(found, Refused):
+                    message = f"--dask {address}: {found.reason}"
+                    raise RunError(message)
+                yield seed, found
+        finally:
+            if futures:
+                client.cancel(list(futures))  # type: ignore[no-untyped-call]
+
+
+def pack(identity: dict[str, Any], about: tuple[Scenario, str, Inputs] | None, limits: Limits) -> Parcel:
+    """Return what Dask workers need to know.
+
+    Raises:
+        RunError: that is too much.
+    """
+    if about is None:
+        return Parcel(identity, None, {}, limits)
+    scenario, source, inputs = about
+    paths = {name: path for name, path in inputs.theirs.items() if _is_sent(name)}
+    size = sum(path.stat().st_size for path in paths.values())
+    if size > MOST:
+        message = (
+            f"the scenario's files have {size / 1e6:.0f} MB, more than the {MOST / 1e6:.0f} MB that are sent "
+            "to a Dask worker; name large files by absolute paths that exist on all workers"
+        )
+        raise RunError(message)
+    files = {name: path.read_bytes() for name, path in paths.items()}
+    return Parcel(identity, Case(scenario.model_dump_json(), source), files, limits)
+
+
+def _is_sent(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts
+
+
+# On a Dask worker
+
+
+@dataclass
+class _Station:
+    """What a Dask worker has of one sweep."""
+
+    parcel: Parcel
+    stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    workers: Workers | None = None
+    fresh: bool = False
+    refusal: str = ""
+
+
+_stations: OrderedDict[str, _Station] = OrderedDict()
+_lock = threading.Lock()
+
+
+def run_there(
+    job: Callable[[Task], dict[str, Any]], task: Task, parcel: Parcel
+) -> dict[str, Any] | Lost | Refused | Exception:
+    """Do a task on the Dask worker that this is, if it has the same programs."""
+    with _lock:
+        station = _station(parcel)
+    if station.refusal or station.workers is None:
+        return Refused(f"worker {_name()}: {station.refusal}")
+    try:
+        done = station.workers.submit(job, task, fresh=station.fresh, limits=parcel.limits)
+        found: dict[str, Any] | Lost = done.result()
+    except (JobError, SwarmbedError) as error:
+        return RunError(str(error))
+    return found
+
+
+def _station(parcel: Parcel) -> _Station:
+    """Return what there is for a sweep."""
+    key = digest_of({"identity": parcel.identity, "limits": str(parcel.limits)})
+    if key not in _stations:
+        while len(_stations) >= STATIONS:
+            _, old = _stations.popitem(last=False)
+            old.stack.close()
+        station = _Station(parcel)
+        try:
+            _open(station)
+        except (SwarmbedError, OSError) as error:
+            station.refusal = str(error)
+        if station.refusal:
+            # Somebody may mend it: the next sweep looks again.
+            station.stack.close()
+            return station
+        _stations[key] = station
+    _stations.move_to_end(key)
+    return _stations[key]
+
+
+def _open(station: _Station) -> None:
+    """Unpack what was sent, and compare what is there."""
+    parcel = station.parcel
+    folder = Path(station.stack.enter_context(tempfile.TemporaryDirectory(prefix="swarmbed-sweep-")))
+    for name, content in parcel.files.items():
+        if not _is_sent(name):
+            message = f"{name}: leads out of the directory for files that were sent"
+            raise RunError(message)
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    if parcel.case is None:
+        station.workers = station.stack.enter_context(Workers(_threads()))
+        found = our_inputs()
+        here = parcel.identity | {"files": found.files, "packages": found.packages}
+    else:
+        workers = Workers(_threads(), directory=folder, path=[str(folder)])
+        station.workers = station.stack.enter_context(workers)
+        scenario = parcel.case.read()
+        inputs = rehearsal_by(workers, parcel.case, Limits(parcel.limits.tick))
+        station.fresh = inputs.modules
+        here = identity_of(scenario, inputs)
+        case = parcel.case
+        programs = not inputs.modules or tame(scenario) != scenario
+        workers.load(warm, Case(case.scenario, case.source, programs=programs))
+    different = differences(parcel.identity, here)
+    if different:
+        station.refusal = f"differs from this machine: {listed(different)}; bring it up to date"
+
+
+def _threads() -> int:
+    """Return how many tasks this Dask worker does at a time: each has one thread."""
+    import distributed
+
+    return int(distributed.get_worker().state.nthreads)
+
+
+def _name() -> str:
+    import distributed
+
+    return str(distributed.get_worker().address)

@@ -1,0 +1,61 @@
+"""Where code comes from: this workspace, an installed library, or a user."""
+
+from __future__ import annotations
+
+import os
+import site
+import sysconfig
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from swarmbed_core.plugins import ACCEPTORS, CONTROLLERS, DEVICES, GENERATORS, TRANSDUCERS, WORLDS
+
+OURS = (
+    "swarmbed_core",
+    "swarmbed_sim",
+    "swarmbed_gazebo",
+    "swarmbed_behaviours",
+    "swarmbed_experiments",
+    "swarmbed_robot",
+)
+"""Packages of this workspace."""
+GROUPS = (WORLDS, CONTROLLERS, GENERATORS, TRANSDUCERS, ACCEPTORS, DEVICES)
+
+
+@cache
+def our_folders() -> dict[str, Path]:
+    """Return the directories of our packages that are installed."""
+    found = {name: find_spec(name) for name in OURS}
+    return {name: Path(spec.origin).parent for name, spec in found.items() if spec and spec.origin}
+
+
+@cache
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= {*site.getsitepackages(), site.getusersitepackages(), "/opt/ros"}
+    return tuple(f"{folder}{os.sep}" for folder in sorted(folders))
+
+
+def is_ours(file: str) -> bool:
+    """Return whether a file belongs to a package of this workspace."""
+    return file.startswith(tuple(f"{folder}{os.sep}" for folder in our_folders().values()))
+
+
+def is_library(file: str) -> bool:
+    """Return whether a file belongs to Python itself or to an installed package."""
+    return file.startswith(("<", *_library_folders()))
+
+
+def is_our_name(module: str) -> bool:
+    """Return whether a module, by its name, belongs to this workspace."""
+    return module.partition(".")[0] in OURS
+
+
+@cache
+def plugin_names() -> frozenset[str]:
+    """Return the top-level packages of others that add worlds, controllers or the like to Swarmbed."""
+    tops = {point.module.partition(".")[0] for group in GROUPS for point in entry_points(group=group)}
+    return frozenset(tops - set(OURS))

@@ -1,0 +1,223 @@
+"""A scenario's first second, before the runs: compiles, finds faults, and shows what runs depend on.
+
+A whole rehearsal executes the programs of users, so it is for a process of its own. `tame` leaves them out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, cast
+
+from swarmbed_core.controller import TICK_RATE, NoParameters
+from swarmbed_core.errors import ConfigError, SwarmbedError
+from swarmbed_core.plugins import ACCEPTORS, CONTROLLERS, GENERATORS, TRANSDUCERS, WORLDS
+from swarmbed_core.scenario import Frame, Named, Scenario
+
+from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.identity import Inputs, Reads, all_inputs
+from swarmbed_experiments.origins import is_our_name
+from swarmbed_experiments.workers import JobError, Lost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from swarmbed_core.controller import CrowdSenses
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.robot import Robot
+    from swarmbed_core.spec import RobotSpec
+
+    from swarmbed_experiments.hang import Limits
+    from swarmbed_experiments.workers import Workers
+
+SECONDS = 1.0
+SEED = 1
+"""Whatever seeds a sweep has, it depends on the same files."""
+FORKABLE = ("planar", "mujoco")
+"""Worlds that leave no threads and no windows behind, so that a process which ran them may be forked."""
+_PROGRAM = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What came out.
+
+    Attributes:
+        fault: what is wrong with the scenario, for whoever wrote it; empty if nothing.
+        inputs: what its runs depend on; None if there is a fault.
+    """
+
+    fault: str
+    inputs: Inputs | None
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is rehearsed.
+
+    Attributes:
+        scenario: as JSON.
+        source: its file, for messages.
+        ticks: whether anything moves; otherwise all is only made.
+        programs: whether the controller is run, as far as it seems to be ours, when others' are left out.
+    """
+
+    scenario: str
+    source: str
+    ticks: bool = True
+    programs: bool = True
+
+    def read(self) -> Scenario:
+        """Return the scenario, with the seed of all rehearsals."""
+        return Scenario.model_validate_json(self.scenario).model_copy(update={"seed": SEED})
+
+
+def rehearse(case: Case) -> Rehearsal:
+    """Run the beginning of a scenario with all programs."""
+    since = time.time_ns()
+    reads = Reads()
+    from swarmbed_experiments.runner import Run
+    from swarmbed_experiments.scenarios import make_plan
+
+    scenario = case.read()
+    try:
+        plan = make_plan(scenario, case.source)
+    except SwarmbedError as error:
+        return Rehearsal(str(error), None)
+    try:
+        run = Run(scenario, case.source)
+    except SwarmbedError as error:
+        return Rehearsal(str(error), None)
+    except Exception:  # noqa: BLE001 - the runs fail likewise, each in its row
+        run = None
+    # What raises in a tick raises in the runs as well.
+    with contextlib.suppress(BaseException):
+        for _ in range(_ticks(scenario) if case.ticks and run is not None else 0):
+            run.tick()  # type: ignore[union-attr]
+    if run is not None:
+        with contextlib.suppress(Exception):
+            run.close()
+    parts = (*plan.generators, *plan.transducers, *plan.acceptors)
+    made = (plan.make_world, plan.controller, *(part for part, _ in parts))
+    roots = {name for one in made if isinstance(name := getattr(one, "__module__", None), str)}
+    return Rehearsal("", all_inputs(sorted(roots), list(reads.found), since))
+
+
+def rehearsal_by(workers: Workers, case: Case, limits: Limits) -> Inputs:
+    """Let a worker rehearse, and return what runs depend on.
+
+    Raises:
+        ConfigError: something in the scenario is wrong.
+        RunError: a program hangs, or ends its process before anything moves.
+    """
+    try:
+        found = workers.submit(rehearse, case, limits=limits).result()
+        if isinstance(found, Lost) and not found.stuck:
+            # One seed that dies does not make the others impossible.
+            found = workers.submit(rehearse, replace(case, ticks=False), limits=limits).result()
+    except JobError as error:
+        message = f"{case.source}: cannot be made ready: {error}"
+        raise RunError(message) from None
+    if isinstance(found, Lost):
+        when = "in its first second" if found.stuck else "while it was made"
+        message = f"{case.source}: {when}, {found.reason}"
+        raise RunError(message)
+    if found.inputs is None:
+        raise ConfigError(found.fault)
+    return cast("Inputs", found.inputs)
+
+
+def warm(case: Case) -> None:
+    """Load what runs of a scenario need into this process, without any program that is not ours."""
+    from swarmbed_experiments.runner import Run
+
+    scenario = case.read()
+    if scenario.world not in FORKABLE or scenario.vision != "corners":
+        return
+    with contextlib.suppress(Exception):
+        run = Run(tame(scenario, programs=case.programs), case.source)
+        for _ in range(_ticks(scenario)):
+            run.tick()
+        run.close()
+
+
+def _ticks(scenario: Scenario) -> int:
+    return round(min(SECONDS, scenario.time_limit) * TICK_RATE)
+
+
+class Idle:
+    """A program that does nothing: takes the place of a user's."""
+
+    Parameters = NoParameters
+    doing = "idle"
+
+    def __init__(self, robot: Robot, parameters: NoParameters, rng: np.random.Generator) -> None:
+        """Get ready."""
+        del parameters, rng
+        self._robot = robot
+
+    def tick(self) -> None:
+        """Sense, so that what makes senses is loaded."""
+        self._robot.sense()
+
+    @staticmethod
+    def crowd(spec: RobotSpec, parameters: NoParameters, count: int, rng: np.random.Generator) -> IdleCrowd:
+        """Return the program of a crowd that stands."""
+        del spec, parameters, count, rng
+        return IdleCrowd()
+
+
+class IdleCrowd:
+    """A crowd that stands."""
+
+    def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
+        """Stand."""
+        del senses
+        v_body[:] = 0.0
+
+
+IDLE = f"{Idle.__module__}:{Idle.__name__}"
+
+
+def tame(scenario: Scenario, *, programs: bool = True) -> Scenario:
+    """Return a scenario without what is not ours, the world excepted.
+
+    Args:
+        scenario: any.
+        programs: whether the controller is kept if it seems to be ours.
+    """
+    frame, named = scenario.frame, scenario.controller
+    change: dict[str, Any] = {}
+    if not (programs and _is_ours(CONTROLLERS, named)):
+        change["controller"] = Named(name=IDLE)
+    parts: dict[str, Sequence[Named]] = {
+        "generators": _ours(GENERATORS, frame.generators),
+        "transducers": _ours(TRANSDUCERS, frame.transducers),
+        "acceptors": _ours(ACCEPTORS, frame.acceptors) or (Named(name="elapsed"),),
+    }
+    if any(tuple(kept) != getattr(frame, name) for name, kept in parts.items()):
+        change["frame"] = Frame(**parts)
+    return scenario.model_copy(update=change) if change else scenario
+
+
+def is_world_ours(scenario: Scenario) -> bool:
+    """Return whether the world of a scenario is one of ours."""
+    return _is_ours(WORLDS, Named(name=scenario.world))
+
+
+def _ours(group: str, parts: Sequence[Named]) -> tuple[Named, ...]:
+    return tuple(named for named in parts if _is_ours(group, named))
+
+
+def _is_ours(group: str, named: Named) -> bool:
+    """Return whether a name stands for something of ours, and so do all that its parameters name."""
+    points = [point for point in entry_points(group=group) if point.name == named.name]
+    module = points[0].module if points else named.name.partition(":")[0]
+    others = [
+        value for value in named.parameters.values() if isinstance(value, str) and _PROGRAM.fullmatch(value)
+    ]
+    return is_our_name(module) and all(is_our_name(name) for name in others)

@@ -1,0 +1,214 @@
+"""Programs that do not return are reported with who they are and where they hang."""
+
+import faulthandler
+import subprocess
+import sys
+import textwrap
+import threading
+from types import SimpleNamespace
+
+import pytest
+from swarmbed_experiments.errors import RunError, make
+from swarmbed_experiments.hang import (
+    Limits,
+    Place,
+    Stuck,
+    Watch,
+    attend,
+    frames_in,
+    getting_ready,
+    limited,
+    now,
+    where,
+)
+
+HANGS = """
+import threading
+
+def spin():
+    while True:
+        pass
+
+def wait():
+    threading.Event().wait()
+"""
+
+
+class Running:
+    """Stands for a run."""
+
+    def __init__(self, time=1.5):
+        self.now = "dots1: controller hangs:Hangs"
+        self.world = SimpleNamespace(time=time)
+
+
+@pytest.fixture
+def hangs(tmp_path, monkeypatch):
+    (tmp_path / "my_hangs.py").write_text(HANGS)
+    monkeypatch.syspath_prepend(tmp_path)
+    import my_hangs
+
+    yield my_hangs
+    del sys.modules["my_hangs"]
+
+
+@pytest.mark.parametrize(("name", "line"), [("spin", "[56]"), ("wait", "9")])
+def test_a_program_that_hangs_is_raised_in_with_its_line(hangs, name, line):
+    run = Running()
+    attend(run)
+    text = (
+        rf"dots1: controller hangs:Hangs has not returned for 0.6 s \(my_hangs.py, line {line}, in {name}\)"
+    )
+    with pytest.raises(Stuck, match=text), limited(Limits(tick=0.6)):
+        getattr(hangs, name)()
+
+
+def test_a_run_that_takes_too_long_is_raised_in(hangs):
+    run = Running()
+    attend(run)
+    text = r"the run was not over after 0.3 s at 1.5 s of the world's time, in dots1: .* \(my_hangs.py, line"
+    with pytest.raises(Stuck, match=text), limited(Limits(tick=None, run=0.3)):
+        hangs.spin()
+
+
+def test_what_goes_on_is_left_alone():
+    run = Running()
+    attend(run)
+    heard = []
+    with Watch(heard.append, Limits(tick=0.6)):
+        for _ in range(15):
+            threading.Event().wait(0.1)
+            run.world.time += 0.1
+    assert not heard
+
+
+def test_worlds_are_given_more_time():
+    run = Running()
+    run.now = "world gazebo"
+    attend(run)
+    heard = []
+    with Watch(heard.append, Limits(tick=0.3)):
+        threading.Event().wait(1.0)
+    assert not heard
+
+
+def test_a_debugger_is_given_all_the_time():
+    run = Running()
+    attend(run)
+    heard = []
+    code = compile("wait(1.0)", "/usr/lib/python3/pdb.py", "exec")
+    with Watch(heard.append, Limits(tick=0.3)):
+        exec(code, {"wait": threading.Event().wait})  # noqa: S102
+    assert not heard
+
+
+def test_who_is_being_made_is_named(hangs):
+    attend(Running())
+    with pytest.raises(RunError, match=r"dots2: controller it has not returned for 0.3 s \(my_hangs"):  # noqa: SIM117
+        with getting_ready(Limits(tick=0.3)):
+            make("dots2: controller it", hangs.spin)
+    assert now() == ("getting the run ready", None)
+
+
+def test_a_run_that_is_gone_is_no_run_any_more():
+    attend(Running())
+    assert now() == ("getting the run ready", None)
+
+
+def test_in_other_threads_nothing_is_watched():
+    done = []
+
+    def work():
+        with limited(Limits(tick=0.1)):
+            done.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done
+
+
+def python(text, **options):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        **options,
+    )
+
+
+def test_a_program_that_catches_everything_is_ended():
+    done = python("""
+        from swarmbed_experiments import hang
+        hang.GRACE = 0.5
+        with hang.limited(hang.Limits(tick=0.3)):
+            while True:
+                try:
+                    while True:
+                        pass
+                except BaseException:
+                    pass
+    """)
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "swarmbed: getting the run ready has not returned for 0.3 s (<string>, line"
+    )
+    assert done.stderr.endswith("it cannot be interrupted\n")
+
+
+def test_compiled_code_that_hangs_is_ended_with_its_line():
+    done = python("""
+        import re
+        from swarmbed_experiments.hang import Limits, limited
+        def stuck_here():
+            re.match(r"(a|aa)+$", "a" * 60 + "b")
+        with limited(Limits(tick=0.1)):
+            stuck_here()
+    """)
+    assert done.returncode != 0
+    assert "in stuck_here" in done.stderr
+
+
+LEFT = """
+    import threading
+    from swarmbed_experiments import hang
+    hang.GRACE = 0.5
+    threading.Thread(target=threading.Event().wait{arguments}, name="forgotten").start()
+    print("said")
+    hang.leave(3)
+"""
+
+
+def test_threads_that_are_left_do_not_keep_a_process():
+    done = python(LEFT.format(arguments=""))
+    assert done.returncode == 3
+    assert done.stdout == "said\n"
+    assert done.stderr == "swarmbed: ended in spite of threads that a program left running: forgotten\n"
+
+
+def test_threads_that_end_in_time_are_waited_for():
+    done = python(LEFT.format(arguments=", args=(0.1,)"))
+    assert done.returncode == 3
+    assert not done.stderr
+
+
+def test_lines_are_read_from_what_faulthandler_wrote(tmp_path):
+    with (tmp_path / "dump").open("w+") as file:
+        faulthandler.dump_traceback(file)
+        file.seek(0)
+        found = frames_in(file.read())
+    assert found[0].name == "test_lines_are_read_from_what_faulthandler_wrote"
+    assert found[0].file == __file__
+    assert frames_in("nonsense") == []
+
+
+def test_a_users_line_is_preferred():
+    theirs = Place("/home/somebody/mine.py", 3, "tick")
+    ours = Place(sys.modules[Watch.__module__].__file__, 5, "tick")
+    library = Place(threading.__file__, 7, "wait")
+    assert where([library, ours, theirs]) == "mine.py, line 3, in tick"
+    assert where([library, ours]) == "hang.py, line 5, in tick"
+    assert where([library]) == "threading.py, line 7, in wait"
+    assert where([]) == "somewhere"
