@@ -60,9 +60,8 @@ class Senses:
         pose_map: [(3,); m, m, rad; map] pose in the arena, as the EKF estimates it. None until the robot has
             seen a wall marker or was placed, and always for a robot that is not `localised`.
         pose_covariance: [(3, 3); m², m·rad, rad²; map] covariance of `pose_map`. None whenever that is.
-        heading: [rad; map] absolute heading from the compass. None without a compass or before its first
-            reading.
-        zone: the zone of the task that the robot stands in; `NEITHER` without a zone sense.
+        heading: [rad; map] absolute heading from the compass; without one, from `pose_map`. None until then.
+        zone: zone of the task that the robot stands in, by the zone sense or, without one, by `pose_map`.
         ranges: [(count,) each; m] newest distances of each ring, by its name, from the faces of the sensors.
             NaN where nothing came back, and before the first sweep. Empty without rings.
         points_body: [(N, 2); m; base_link] the newest returns of all rings as points x, y about the robot's
