@@ -509,6 +509,7 @@ SAMPLE: dict[str, Any] = {
 FILES = {
     "summary.json": "verdict, reason, times and all metrics: [below](#summaryjson)",
     "scenario.yaml": "the scenario as it was run, with what `--set` changed",
+    "files": "the arena, robots and maps that the scenario names: the directory is complete by itself",
     "metrics.parquet": "time series of the transducers: [below](#metricsparquet)",
     "track.npz": "where everything was, and what each robot did: [below](#tracknpz)",
     "recording.mcap": "the run as ROS 2 messages, unless `--no-record`: [below](#recordingmcap)",
