@@ -128,6 +128,8 @@ class Watch:
         self._file = last_words
         self._main = threading.main_thread()
         self._cpu = limits.shortest or 0.0
+        self._last: tuple[str, float | None] = ("", None)
+        self._total = self._still = 0.0
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
 
     def __enter__(self) -> Self:
@@ -153,35 +155,35 @@ class Watch:
             signal.setitimer(signal.ITIMER_PROF, self._cpu + 4 * LOOK)
 
     def _look(self) -> None:
-        total = still = 0.0
-        before, last = time.monotonic(), now()
+        self._last = now()
+        before = time.monotonic()
         while not self.over.wait(LOOK):
             self._rearm()
             clock = time.monotonic()
-            step = min(clock - before, LONGEST)
+            found = self.look(min(clock - before, LONGEST))
             before = clock
-            total += step
-            who, at = state = now()
-            still = still + step if state == last else 0.0
-            last = state
-            frames = frames_of(sys._current_frames().get(self._main.ident or 0))  # noqa: SLF001 - no other way
-            if any(name in frame.file for frame in frames for name in AT_WORK):
-                still = total = 0.0
-                continue
-            limit = self._limits.tick
-            if limit is not None and still > limit * (WORLD if who.startswith("world ") else 1.0):
-                self._report(f"{who} has not returned for {limit:g} s ({where(frames)})")
-                return
-            if self._limits.run is not None and total > self._limits.run:
-                reached = "" if at is None else f" at {at:.1f} s of the world's time"
-                self._report(
-                    f"the run was not over after {self._limits.run:g} s{reached}, in {who} ({where(frames)})"
-                )
+            if found and not self.over.is_set():
+                self._tell(found)
                 return
 
-    def _report(self, text: str) -> None:
-        if not self.over.is_set():
-            self._tell(text)
+    def look(self, seconds: float) -> str:
+        """Return what hangs, now that some seconds more have passed; nothing, if nothing does."""
+        state = now()
+        who, at = state
+        self._total += seconds
+        self._still = self._still + seconds if state == self._last else 0.0
+        self._last = state
+        frames = frames_of(sys._current_frames().get(self._main.ident or 0))  # noqa: SLF001 - no other way
+        if any(name in frame.file for frame in frames for name in AT_WORK):
+            self._total -= seconds
+            self._still = 0.0
+        tick, run = self._limits.tick, self._limits.run
+        if tick is not None and self._still > tick * (WORLD if who.startswith("world ") else 1.0):
+            return f"{who} has not returned for {tick:g} s ({where(frames)})"
+        if run is not None and self._total > run:
+            reached = "" if at is None else f" at {at:.1f} s of the world's time"
+            return f"the run was not over after {run:g} s{reached}, in {who} ({where(frames)})"
+        return ""
 
 
 @contextlib.contextmanager
