@@ -180,6 +180,8 @@ def sweep(
     if first_seed + seeds > SEEDS:
         message = f"{seeds} seeds from {first_seed} on: the last seed that there is is {SEEDS - 1}"
         raise ConfigError(message)
+    if dask is not None:
+        cluster.check_address(dask)
     scenario, source = load_scenario(name, sets, world=world, seed=first_seed)
     with contextlib.ExitStack() as stack:
         if crew is None:

@@ -4,6 +4,7 @@ import os
 import sys
 
 import pytest
+from swarmbed_core.config import share_dir
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
@@ -85,26 +86,36 @@ class Parameters(Part):
 """
 
 
-@pytest.fixture
-def mine(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
     """A scenario whose arena, robot, program and transducer are a user's."""
-    from swarmbed_core.config import share_dir
-
-    robot = (share_dir() / "config/robots/dots.yaml").read_text()
+    made = tmp_path_factory.mktemp("mine")
     for name, text in {
         "mine.yaml": SCENARIO,
         "my_arena.yaml": "version: 1\ntitle: a square\nsize: [4.0, 4.0]\n",
-        "my_robot.yaml": robot,
+        "my_robot.yaml": (share_dir() / "config/robots/dots.yaml").read_text(),
         "my_program.py": PROGRAM,
         "my_parameters.py": PARAMETERS,
         "my_later.py": "",
         "my_frame.py": FRAME,
         "my_table.txt": "1 2 3",
     }.items():
-        (tmp_path / name).write_text(text)
-        os.utime(tmp_path / name, (1, 1))
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
+        (made / name).write_text(text)
+        os.utime(made / name, (1, 1))
+    return made
+
+
+@pytest.fixture(scope="module")
+def crew(folder):
+    """Workers in its directory."""
+    with Workers(2, directory=folder, path=[str(folder)]) as workers:
+        yield workers
+
+
+@pytest.fixture
+def mine(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    yield folder
     assert not [name for name in sys.modules if name.startswith("my_")]
 
 
@@ -115,16 +126,9 @@ def case_of(mine, **changes):  # noqa: ARG001 - it has to be there
     return scenario, Case(scenario.model_dump_json(), source)
 
 
-@pytest.fixture
-def here(mine):
-    """Workers of this directory."""
-    with Workers(2, directory=mine, path=[str(mine)]) as workers:
-        yield workers
-
-
-def test_everything_that_decides_a_run_is_in_its_identity(mine, here):
+def test_everything_that_decides_a_run_is_in_its_identity(mine, crew):
     scenario, case = case_of(mine)
-    before = identity_of(scenario, rehearsal_by(here, case, Limits()))
+    before = identity_of(scenario, rehearsal_by(crew, case, Limits()))
     names = [
         "my_arena.yaml",
         "my_frame.py",
@@ -137,20 +141,20 @@ def test_everything_that_decides_a_run_is_in_its_identity(mine, here):
     for file in (mine / name for name in names):
         file.write_text(f"{file.read_text()}\n")
         os.utime(file, (1, 1))
-    after = identity_of(scenario, rehearsal_by(here, case, Limits()))
+    after = identity_of(scenario, rehearsal_by(crew, case, Limits()))
     assert differences(before, after) == [f"file {name} has changed" for name in names]
     assert "config/robots/epuck2.yaml" not in before["files"]
 
 
-def test_nothing_leaks_from_seed_to_seed_or_from_the_rehearsal(mine, here):
-    result = sweep("mine.yaml", seeds=3, out=mine / "out", crew=here)
+def test_nothing_leaks_from_seed_to_seed_or_from_the_rehearsal(mine, crew, tmp_path):
+    result = sweep("mine.yaml", seeds=3, out=tmp_path / "out", crew=crew)
     assert [row["made"] for row in result.rows] == [2, 2, 2]
     # Chance that is not the run's own differs from seed to seed, and is the same again.
     assert len({row["chance"] for row in result.rows}) == len({row["more"] for row in result.rows}) == 3
     # The same command does one that was lost again.
     for seed in (1, 2):
-        (mine / f"out/parts/{seed}.json").unlink()
-    again = sweep("mine.yaml", seeds=3, out=mine / "out", crew=here)
+        (tmp_path / f"out/parts/{seed}.json").unlink()
+    again = sweep("mine.yaml", seeds=3, out=tmp_path / "out", crew=crew)
     assert [row["chance"] for row in again.rows] == [row["chance"] for row in result.rows]
     assert [row["more"] for row in again.rows] == [row["more"] for row in result.rows]
     (mine / "my_later.py").write_text("speed = 2")
@@ -158,31 +162,33 @@ def test_nothing_leaks_from_seed_to_seed_or_from_the_rehearsal(mine, here):
     with pytest.raises(
         RunError, match=r"out holds runs of something else: file my_later.py has changed; choo"
     ):
-        sweep("mine.yaml", seeds=3, out=mine / "out", crew=here)
+        sweep("mine.yaml", seeds=3, out=tmp_path / "out", crew=crew)
 
 
-def test_a_program_that_hangs_in_its_first_second_is_reported(mine, here):
+@pytest.mark.usefixtures("mine")
+def test_a_program_that_hangs_in_its_first_second_is_reported(crew, tmp_path):
     who = "dots1: controller my_program:Mine"
     where = r"my_program.py, line 24, in tick"
     text = rf"mine.yaml: in its first second, {who} has not returned for 5 s \({where}\)"
     with pytest.raises(RunError, match=text):
         sweep(
-            "mine.yaml", seeds=3, out=mine / "out", crew=here, limits=Limits(tick=5.0),
+            "mine.yaml", seeds=3, out=tmp_path / "out", crew=crew, limits=Limits(tick=5.0),
             sets=["controller.what=spin"],
         )  # fmt: skip
-    assert not (mine / "out").exists()
+    assert not (tmp_path / "out").exists()
 
 
-def test_a_program_that_exits_its_process_fails_each_run_for_itself(mine, here):
-    result = sweep("mine.yaml", seeds=1, out=mine / "out", crew=here, sets=["controller.what=exit"])
+@pytest.mark.usefixtures("mine")
+def test_a_program_that_exits_its_process_fails_each_run_for_itself(crew, tmp_path):
+    result = sweep("mine.yaml", seeds=1, out=tmp_path / "out", crew=crew, sets=["controller.what=exit"])
     assert [row["verdict"] for row in result.rows] == ["failed"]
     assert {row["reason"] for row in result.rows} == {"its process exited with status 5, 2 times"}
 
 
-def test_faults_are_found(mine, here):
+def test_faults_are_found(mine, crew):
     _, case = case_of(mine, **{"controller.speed": 3})
     with pytest.raises(ConfigError, match="speed: unknown field"):
-        rehearsal_by(here, case, Limits())
+        rehearsal_by(crew, case, Limits())
 
 
 def test_what_is_not_ours_is_left_out(mine):
