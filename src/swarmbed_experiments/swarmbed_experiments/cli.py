@@ -17,6 +17,7 @@ from swarmbed_core.errors import FOREIGN, SwarmbedError
 
 from swarmbed_experiments.errors import FailedError, RunError, cause_of
 from swarmbed_experiments.files import RUNS, make_ready
+from swarmbed_experiments.hang import TICK_LIMIT, Limits, getting_ready
 from swarmbed_experiments.new import Kind, write
 from swarmbed_experiments.streams import Console, guard
 
@@ -47,6 +48,16 @@ Sets = Annotated[
         "--set",
         metavar="FIELD=VALUE",
         help="Change a field of the scenario, such as robots.0.count=7; repeatable.",
+    ),
+]
+
+TickLimit = Annotated[
+    float,
+    typer.Option(
+        "--tick-limit",
+        metavar="SECONDS",
+        min=0,
+        help="Wall time that a program may take for one tick before the run fails; 0 for no limit.",
     ),
 ]
 
@@ -95,6 +106,7 @@ def run(
             help="Record a camera's images, tags drawn in, such as dots1/cam0; repeatable.",
         ),
     ] = None,
+    tick_limit: TickLimit = TICK_LIMIT,
 ) -> None:
     """Run a scenario: robots with their whole on-board software in a simulated world.
 
@@ -103,6 +115,9 @@ def run(
     ends it early and keeps what there is. A second one does not stop the
     writing of the results, a third one ends the process at once. After a kill,
     swarmbed mend makes the results of what is there.
+
+    A program that does not return is reported with the line that it hangs in,
+    and the run fails.
 
     Exit status: 0 accepted, 1 rejected, failed, or results that could not be
     written, 2 bad input, 130 ended by Ctrl-C, 143 by SIGTERM.
@@ -132,8 +147,10 @@ def run(
     with console.status(
         "getting ready: the first run after an update compiles its hot loops for half a minute"
     ):
-        warm_up(case, source)
-        ready = Run(case, source)
+        limits = Limits(tick_limit or None)
+        with getting_ready(limits):
+            warm_up(case, source)
+            ready = Run(case, source)
     try:
         with report.RunProgress(console, case.time_limit) as progress:
             summary = ready.go(
@@ -143,6 +160,7 @@ def run(
                 speed=times,
                 progress=progress,
                 terminate=True,
+                limits=limits,
             )
     finally:
         ready.close()
@@ -275,12 +293,27 @@ def sweep(
             show_default="runs/sweep-SCENARIO-..., another one when the scenario or a program changes",
         ),
     ] = None,
+    tick_limit: TickLimit = TICK_LIMIT,
+    run_limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.1,
+            help="Wall time that a run may take before it counts as failed.",
+            show_default="none",
+        ),
+    ] = None,
 ) -> None:
     """Run a scenario with many seeds, on all cores or a Dask cluster, and sum up with confidence intervals.
 
     One row a run goes to sweep.parquet, means and intervals to sweep.json,
     completion times to a picture. A sweep that was stopped continues where it
-    was when the same command is given again.
+    was when the same command is given again, unless a setting, a file or the
+    version of a package that decides the runs has changed since.
+
+    Runs of your own programs have a process each, so that no run depends on
+    another. A run whose process dies is tried once more. One that dies again or
+    exceeds a limit has failed, and the same command repeats it.
 
     Exit status: 0 all runs were accepted, 1 they were not, 2 bad input,
     130 interrupted.
@@ -307,6 +340,7 @@ def sweep(
         world=world,
         sets=sets or (),
         console=Console(),
+        limits=Limits(tick_limit or None, run_limit),
     )
     if any(row["verdict"] != "accepted" for row in result.rows):
         raise typer.Exit(REJECTED)

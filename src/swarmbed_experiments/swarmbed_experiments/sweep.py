@@ -37,7 +37,7 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 
 from swarmbed_experiments import cluster
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import FailedError, RunError
 from swarmbed_experiments.files import RUNS, write_json, write_text
 from swarmbed_experiments.hang import Limits
 from swarmbed_experiments.identity import (
@@ -169,8 +169,9 @@ def sweep(
 
     Raises:
         ConfigError: something in the scenario is wrong.
-        RunError: results cannot be written, a program hangs in its first second, nobody answers at the
-            address, or the cluster there has other programs.
+        FailedError: a program hangs in its first second, or runs were lost.
+        RunError: results cannot be written, nobody answers at the address, or the cluster there has other
+            programs.
         KeyboardInterrupt: somebody pressed Ctrl-C; what was done by then is kept and summed up.
     """
     from swarmbed_experiments.scenarios import load_scenario
@@ -245,7 +246,7 @@ def sweep(
             console.print(message, soft_wrap=True)
             raise KeyboardInterrupt
         message = f"{len(errors)} runs were lost, such as {errors[0]}; {message}"
-        raise RunError(message)
+        raise FailedError(message)
     return result
 
 
@@ -266,7 +267,7 @@ def _get_ready(crew: Workers, scenario: Scenario, source: str, limits: Limits, *
 
     Raises:
         ConfigError: something in the scenario is wrong.
-        RunError: a program hangs, or ends its process before anything moves.
+        FailedError: a program hangs, or ends its process before anything moves.
     """
     case = Case(scenario.model_dump_json(), source)
     # What is compiled now does not count as a run.

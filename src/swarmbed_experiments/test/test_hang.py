@@ -8,7 +8,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from swarmbed_experiments.errors import RunError, make
+from swarmbed_experiments.errors import FailedError, make
 from swarmbed_experiments.hang import (
     Limits,
     Place,
@@ -114,7 +114,7 @@ def test_a_debugger_is_given_all_the_time(watch):
 
 def test_who_is_being_made_is_named(hangs):
     attend(Running())
-    with pytest.raises(RunError, match=r"dots2: controller it has not returned for 0.3 s \(my_hangs"):  # noqa: SIM117
+    with pytest.raises(FailedError, match=r"dots2: controller it has not returned for 0.3 s \(my_hangs"):  # noqa: SIM117
         with getting_ready(Limits(tick=0.3)):
             make("dots2: controller it", hangs.spin)
     assert now() == ("getting the run ready", None)
@@ -173,29 +173,6 @@ def test_compiled_code_that_hangs_is_ended_with_its_line():
     """)
     assert done.returncode != 0
     assert "in stuck_here" in done.stderr
-
-
-LEFT = """
-    import threading
-    from swarmbed_experiments import hang
-    hang.GRACE = 0.5
-    threading.Thread(target=threading.Event().wait{arguments}, name="forgotten").start()
-    print("said")
-    hang.leave(3)
-"""
-
-
-def test_threads_that_are_left_do_not_keep_a_process():
-    done = python(LEFT.format(arguments=""))
-    assert done.returncode == 3
-    assert done.stdout == "said\n"
-    assert done.stderr == "swarmbed: ended in spite of threads that a program left running: forgotten\n"
-
-
-def test_threads_that_end_in_time_are_waited_for():
-    done = python(LEFT.format(arguments=", args=(0.1,)"))
-    assert done.returncode == 3
-    assert not done.stderr
 
 
 def test_lines_are_read_from_what_faulthandler_wrote(tmp_path):
