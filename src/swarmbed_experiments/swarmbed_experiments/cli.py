@@ -17,6 +17,7 @@ from swarmbed_core.errors import FOREIGN, SwarmbedError
 
 from swarmbed_experiments.errors import FailedError, RunError, cause_of
 from swarmbed_experiments.files import RUNS, make_ready
+from swarmbed_experiments.hang import TICK_LIMIT, Limits, getting_ready
 from swarmbed_experiments.new import Kind, write
 from swarmbed_experiments.streams import Console, guard
 
@@ -47,6 +48,16 @@ Sets = Annotated[
         "--set",
         metavar="FIELD=VALUE",
         help="Change a field of the scenario, such as robots.0.count=7; repeatable.",
+    ),
+]
+
+TickLimit = Annotated[
+    float,
+    typer.Option(
+        "--tick-limit",
+        metavar="SECONDS",
+        min=0,
+        help="Wall time that a program may take for one tick before the run fails; 0 for no limit.",
     ),
 ]
 
@@ -121,6 +132,7 @@ def run(
             help="Record a camera's images, tags drawn in, such as dots1/cam0; repeatable.",
         ),
     ] = None,
+    tick_limit: TickLimit = TICK_LIMIT,
 ) -> None:
     """Run a scenario: robots with their whole on-board software in a simulated world.
 
@@ -129,6 +141,9 @@ def run(
     ends it early and keeps what there is. A second one does not stop the
     writing of the results, a third one ends the process at once. After a kill,
     swarmbed mend makes the results of what is there.
+
+    A program that does not return is reported with the line that it hangs in,
+    and the run fails.
 
     Exit status: 0 accepted, 1 rejected, failed, or results that could not be
     written, 2 bad input, 130 ended by Ctrl-C, 143 by SIGTERM.
@@ -159,8 +174,10 @@ def run(
     with console.status(
         "getting ready: the first run after an update compiles its hot loops for half a minute"
     ):
-        warm_up(case, source)
-        ready = Run(case, source)
+        limits = Limits(tick_limit or None)
+        with getting_ready(limits):
+            warm_up(case, source)
+            ready = Run(case, source)
     try:
         with report.RunProgress(console, case.time_limit) as progress:
             summary = ready.go(
@@ -170,6 +187,7 @@ def run(
                 speed=times,
                 progress=progress,
                 terminate=True,
+                limits=limits,
             )
     finally:
         ready.close()
@@ -330,17 +348,32 @@ def sweep(
     ] = None,
     formats: Formats = None,
     style: Look = PictureStyle.screen,
+    tick_limit: TickLimit = TICK_LIMIT,
+    run_limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.1,
+            help="Wall time that a run may take before it counts as failed.",
+            show_default="none",
+        ),
+    ] = None,
 ) -> None:
     """Run a scenario with many seeds, on all cores or a Dask cluster, and sum up with confidence intervals.
 
     One row a run goes to sweep.parquet, means and intervals to sweep.json,
     the metrics that matter to a picture. A sweep that was stopped continues
-    where it was when the same command is given again.
+    where it was when the same command is given again, unless a setting, a file
+    or the version of a package that decides the runs has changed since.
 
     With --grid it is a parameter scan: each combination of values is a cell.
     The cells go to scan.parquet and scan.json, the runs to runs.parquet, with
     the parameters as columns. The picture is a line with intervals for one
     grid, a heat map for two, several heat maps for three.
+
+    Runs of your own programs have a process each, so that no run depends on
+    another. A run whose process dies is tried once more. One that dies again or
+    exceeds a limit has failed, and the same command repeats it.
 
     Exit status: 0 all runs were accepted, 1 they were not, 2 bad input,
     130 interrupted.
@@ -364,6 +397,7 @@ def sweep(
     if metric and not grid:
         message = "only with --grid: a sweep's picture shows all metrics that matter"
         raise typer.BadParameter(message, param_hint="--metric")
+    limits = Limits(tick_limit or None, run_limit)
     with drawn(style.value, formats_of(formats)):
         if grid:
             results = scans.scan(
@@ -378,6 +412,7 @@ def sweep(
                 sets=sets or (),
                 metrics=metric or (),
                 console=Console(),
+                limits=limits,
             ).results
         else:
             result = sweeps.sweep(
@@ -390,6 +425,7 @@ def sweep(
                 world=world,
                 sets=sets or (),
                 console=Console(),
+                limits=limits,
             )
             results = [result]
     if any(row["verdict"] != "accepted" for result in results for row in result.rows):

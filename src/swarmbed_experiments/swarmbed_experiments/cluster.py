@@ -82,6 +82,17 @@ class Refused:
     reason: str
 
 
+def check_address(address: str) -> None:
+    """Refuse what is no address: Dask tries such for half a minute, and ends with a traceback.
+
+    Raises:
+        RunError: it is none.
+    """
+    if re.fullmatch(ADDRESS, address) is None:
+        message = f"--dask {address}: not an address; tcp://HOST:8786 is usual"
+        raise RunError(message)
+
+
 def work(
     address: str,
     job: Callable[[Task], dict[str, Any]],
@@ -95,10 +106,6 @@ def work(
     """
     import distributed
 
-    if re.fullmatch(ADDRESS, address) is None:
-        # Dask tries such addresses for half a minute, and ends with a traceback.
-        message = f"--dask {address}: not an address; tcp://HOST:8786 is usual"
-        raise RunError(message)
     groups = [group for group in groups if group.tasks]
     if not groups:
         return

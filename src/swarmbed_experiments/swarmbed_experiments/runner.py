@@ -30,7 +30,7 @@ from swarmbed_core.scene import make_scene
 from swarmbed_experiments.errors import RunError, cause_of, make, unwritable
 from swarmbed_experiments.files import as_json, new_directory, read_json, replace_text, write_text
 from swarmbed_experiments.frame import Event, Look, Setting, Stand
-from swarmbed_experiments.hang import attend
+from swarmbed_experiments.hang import Limits, Stuck, attend, limited
 from swarmbed_experiments.interrupts import Interrupts
 from swarmbed_experiments.journal import NAME as JOURNAL
 from swarmbed_experiments.journal import Journal
@@ -357,6 +357,7 @@ class Run:
         speed: float | None = None,
         progress: Callable[[Run], None] | None = None,
         terminate: bool = False,
+        limits: Limits | None = None,
     ) -> dict[str, Any]:
         """Run to the end and return the summary.
 
@@ -367,6 +368,7 @@ class Run:
             speed: times real time, None for as fast as it goes.
             progress: called after each tick.
             terminate: whether SIGTERM ends the run as Ctrl-C does: `self.interrupts` says which it was.
+            limits: how long a tick and the run may take; as long as they like, if not given.
 
         Raises:
             RunError: the directory cannot be written, or there is no such camera.
@@ -384,7 +386,8 @@ class Run:
         self.interrupts = Interrupts(terminate=terminate)
         with self.interrupts as signals:
             try:
-                verdict, reason = self._loop(speed, progress)
+                with limited(self._limits(limits, speed)):
+                    verdict, reason = self._loop(speed, progress)
             except BaseException as error:  # noqa: BLE001 - whatever happens, what was recorded is kept
                 signals.held = True
                 verdict, reason, failure = self._ended_by(error)
@@ -460,11 +463,19 @@ class Run:
                     time.sleep(ahead)
         raise AssertionError
 
+    def _limits(self, limits: Limits | None, speed: float | None) -> Limits:
+        """Return limits that leave time to wait for the next tick."""
+        if limits is None or limits.tick is None or speed is None:
+            return limits or Limits(None)
+        return Limits(max(limits.tick, 2.0 / (TICK_RATE * speed)), limits.run)
+
     def _ended_by(self, error: BaseException) -> tuple[Verdict, str, str | None]:
         """Return verdict, reason and traceback of a run that something ended."""
         signals = self.interrupts
         if signals.received is not None or (isinstance(error, KeyboardInterrupt) and signals.possible):
             return "interrupted", f"stopped by {signals.name} after {self.time:.1f} s", None
+        if isinstance(error, Stuck):
+            return "failed", str(error), "".join(traceback.format_exception(error))
         return "failed", f"{self.now}: {cause_of(error)}", "".join(traceback.format_exception(error))
 
     def take(self, look: Look) -> tuple[Verdict, str] | None:

@@ -25,7 +25,7 @@ from rich.text import Text
 from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.errors import ConfigError
 
-from swarmbed_experiments import charts
+from swarmbed_experiments import charts, cluster
 from swarmbed_experiments.charts import Axis, Point
 from swarmbed_experiments.drawing import files_of as picture_files
 from swarmbed_experiments.errors import RunError
@@ -203,6 +203,8 @@ def scan(
     """
     console = console or Console(quiet=True)
     wanted = seeds_of(first_seed, seeds)
+    if dask is not None:
+        cluster.check_address(dask)
     parsed = tuple(Grid.parse(text) for text in grids)
     _check(parsed, world, sets)
     directory = _directory(out, name, parsed, world, sets)

@@ -28,7 +28,7 @@ from swarmbed_core.errors import ConfigError, SwarmbedError
 from swarmbed_core.scenario import Scenario
 
 from swarmbed_experiments import cluster
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import FailedError, RunError
 from swarmbed_experiments.files import RUNS, write_text
 from swarmbed_experiments.hang import Limits
 from swarmbed_experiments.identity import (
@@ -149,7 +149,7 @@ class Worked:
             where: the directory of what is kept, if there is but one.
 
         Raises:
-            RunError: runs could not be done.
+            FailedError: runs could not be done.
             KeyboardInterrupt: somebody pressed Ctrl-C.
         """
         if self.lost:
@@ -164,7 +164,7 @@ class Worked:
             raise KeyboardInterrupt
         if self.errors:
             message = f"{len(self.errors)} runs were lost, such as {self.errors[0]}; {message}"
-            raise RunError(message)
+            raise FailedError(message)
 
 
 def sweep(
@@ -202,14 +202,17 @@ def sweep(
 
     Raises:
         ConfigError: something in the scenario is wrong.
-        RunError: results cannot be written, a program hangs in its first second, nobody answers at the
-            address, or the cluster there has other programs.
+        FailedError: a program hangs in its first second, or runs were lost.
+        RunError: results cannot be written, nobody answers at the address, or the cluster there has other
+            programs.
         KeyboardInterrupt: somebody pressed Ctrl-C; what was done by then is kept and summed up.
     """
     from swarmbed_experiments.scenarios import load_scenario
 
     console = console or Console(quiet=True)
     wanted = seeds_of(first_seed, seeds)
+    if dask is not None:
+        cluster.check_address(dask)
     scenario, source = load_scenario(name, sets, world=world, seed=first_seed)
     cells = [Cell("", scenario, source, wanted, None if out is None else lambda _: out)]
     limits = limits or Limits()

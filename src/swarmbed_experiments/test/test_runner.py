@@ -23,6 +23,7 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Event, Judgement, Look, Stand
+from swarmbed_experiments.hang import Limits
 from swarmbed_experiments.runner import Run, Track, _Tracker, redraw, warm_up
 from swarmbed_experiments.scenarios import load_scenario
 
@@ -123,6 +124,28 @@ def test_a_program_that_misbehaves_is_named(scenario_data, tmp_path, monkeypatch
     assert summary["verdict"] == "failed"
     assert summary["reason"].startswith(reason)
     assert (run.directory / "summary.json").exists()
+
+
+def test_a_program_that_does_not_return_fails_the_run_with_its_line(scenario_data, tmp_path, monkeypatch):
+    drives = sys.modules["fake_controllers"].Drives
+
+    class Loops(drives):
+        def tick(self):
+            while self.robot:
+                pass
+
+    monkeypatch.setattr(sys.modules["fake_controllers"], "Loops", Loops, raising=False)
+    run = run_of(scenario_data, controller={"name": "fake_controllers:Loops"})
+    summary = run.go(tmp_path, limits=Limits(tick=1.0))
+    assert summary["verdict"] == "failed"
+    who = "dots1: controller fake_controllers:Loops"
+    assert summary["reason"].startswith(f"{who} has not returned for 1 s (test_runner.py, line ")
+    assert (run.directory / "failure.txt").exists()
+
+
+def test_pacing_is_no_hanging(scenario_data):
+    summary = run_of(scenario_data, time_limit=0.2).go(speed=0.1, limits=Limits(tick=0.3))
+    assert summary["verdict"] == "accepted"
 
 
 def test_commands_that_robots_refuse_are_counted(scenario_data, monkeypatch):
