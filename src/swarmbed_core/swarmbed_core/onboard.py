@@ -713,6 +713,12 @@ class Onboard:
             if self.device.power is not None:
                 self._ask("power", self.device.power.enable, on)
 
+    def enable(self) -> None:
+        """Switch the drives on and watch no heartbeat, as at the start."""
+        self._switch_power(True)
+        self._power_watched = False
+        self._switch_motors(True)
+
     def _switch_motors(self, on: bool) -> None:
         self._motors_on = on
         self._apply_enable()

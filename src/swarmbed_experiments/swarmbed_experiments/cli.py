@@ -223,6 +223,7 @@ def up(
     from swarmbed_experiments import report
     from swarmbed_experiments.files import read_json
     from swarmbed_experiments.processes import make_processes
+    from swarmbed_experiments.trial import run_directories
     from swarmbed_experiments.up import Up
 
     console = Console()
@@ -251,14 +252,17 @@ def up(
         problem = Up(plan, console, restart=restart, domain=domain).run()
     except KeyboardInterrupt:
         interrupted = True
-    summary_file = plan.directory / "summary.json"
-    if summary_file.is_file():
-        summary = read_json(summary_file)
-        console.print(report.result_table(summary))
-        report.show_files(console, plan.directory)
+    # A reset begins another run.
+    ended = [place for place in run_directories(plan.directory) if (place / "summary.json").is_file()]
+    summaries = [read_json(place / "summary.json") for place in ended]
+    for place, summary in zip(ended[:-1], summaries, strict=False):
+        console.print(f"{summary['verdict']} before a reset, {summary['reason']}: {place}", soft_wrap=True)
+    if ended:
+        console.print(report.result_table(summaries[-1]))
+        report.show_files(console, ended[-1])
     if problem:
         raise FailedError(problem)
-    verdict = summary["verdict"] if summary_file.is_file() else "interrupted"
+    verdict = summaries[-1]["verdict"] if ended else "interrupted"
     raise typer.Exit(INTERRUPTED if interrupted else {"accepted": 0}.get(verdict, REJECTED))
 
 

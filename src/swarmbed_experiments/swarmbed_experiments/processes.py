@@ -150,11 +150,13 @@ def make_processes(
     if found.scene.crowd:
         message = f"{source}: robots: a crowd has no programs of its own; `swarmbed run` runs it"
         raise RunError(message)
+    _check(parameters, [placement.name for placement in found.scene.robots])
     name = name_of(case, source)
     directory = new_directory(out, name, case.seed).resolve()
     file = directory / "scenario.yaml"
     write_text(file, to_yaml(case.model_copy(update={"name": name})))
-    options = () if isolate is None else ("--robot-domains", str(isolate + 1))
+    options: tuple[str, ...] = () if isolate is None else ("--robot-domains", str(isolate + 1))
+    options += ("--recorder",) if record else ()
     world_process = Process(
         WORLD,
         "swarmbed_experiments",
@@ -258,6 +260,7 @@ def host_processes(
     case, source = load_scenario(scenario, changes, world=world)
     find_plugin(WORLDS, case.world)
     scene = make_scene(case, case.seed, source)
+    _check(parameters, [placement.name for placement in scene.robots])
     options = [scenario, *_speed(speed)]
     if robots is not None:
         options += ["--robots", str(robots)]
@@ -270,6 +273,19 @@ def host_processes(
     if navigate:
         made += _navigators([robot.name for robot in scene.robots], parameters, apart=False)
     return (*made, _rviz()) if rviz else made
+
+
+def _check(parameters: Path | None, robots: Sequence[str]) -> None:
+    """Accept a file of ROS parameters, if one is given.
+
+    Raises:
+        ConfigError: it cannot be read or is not YAML.
+        RunError: it is no such file, or a name in it does not exist.
+    """
+    if parameters is not None:
+        from swarmbed_experiments.parameter_files import check_parameters
+
+        check_parameters(parameters, robots)
 
 
 def _speed(speed: str | None) -> tuple[str, ...]:
@@ -307,6 +323,7 @@ def robot_processes(
     find_plugin(DEVICES, device)
     if controller is not None:
         find_controller(controller, {}, "controller")
+    _check(parameters, [robot])
     options = [robot, "--kind", kind, "--device", device, "--arena", arena]
     if localise:
         options.append("--localise")

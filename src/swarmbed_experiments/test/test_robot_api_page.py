@@ -140,6 +140,8 @@ WHICH = {
     "localise",
     "topics",
     "keys",
+    "recorder",
+    "program_owns",
     "cameras",
     "compressed",
     "carriers",

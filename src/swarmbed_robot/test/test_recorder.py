@@ -233,18 +233,19 @@ def test_it_is_stamped_and_ends_by_the_simulations_clock(ros, file):
         clock.publish(now)
         ros.spin_until(lambda: listener.get_clock().now().nanoseconds == second * 10**9, "the time")
 
-    assert not publisher.get_subscription_count()
-    ros.spin_until(clock.get_subscription_count, "the node's clock")
+    ros.spin_until(lambda: clock.get_subscription_count() and recording._early, "what comes before the time")
+    assert recording.messages == 0
     until(100)
-    ros.spin_until(heard(recording, 1), "the message from before")
+    publisher.publish(Float32(data=1.5))
+    ros.spin_until(heard(recording, 2), "the message from before, and the next")
     until(105)
     publisher.publish(Float32(data=2.0))
-    ros.spin_until(heard(recording, 2), "the message")
+    ros.spin_until(heard(recording, 3), "the message")
     until(111)
     ros.spin_until(lambda: recording.ended, "the end")
     assert "10 s" in recording.ended
     recording.close()
-    assert [time for _, _, time in contents(file)[0]] == [100 * 10**9, 105 * 10**9]
+    assert [time for _, _, time in contents(file)[0]] == [100 * 10**9] * 2 + [105 * 10**9]
 
 
 def test_a_type_that_is_not_installed_is_left_out(ros, file, monkeypatch):
