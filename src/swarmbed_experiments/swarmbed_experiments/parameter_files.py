@@ -14,7 +14,7 @@ from swarmbed_core.safe_yaml import read
 
 from swarmbed_experiments import trial
 from swarmbed_experiments.errors import RunError
-from swarmbed_robot import controller, detector, onboard, recorder, teleop, tf_relay, world
+from swarmbed_robot import controller, detector, navigator, onboard, recorder, teleop, tf_relay, world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +30,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
     "recorder": recorder.OPTIONS,
     "detector": detector.OPTIONS,
     "teleop": teleop.OPTIONS,
+    "navigator": navigator.OPTIONS,
 }
 """Of the nodes that read such a file; the world of a run that is judged, `trial`, is called `world` too."""
 IN_ROBOTS = {"controller"}

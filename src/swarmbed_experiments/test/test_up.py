@@ -299,6 +299,35 @@ def test_every_node_reads_the_parameters(up, tmp_path):
     assert json.loads((directory / "summary.json").read_text())["real_time_factor"] < 0.7
 
 
+def test_without_programs_a_robot_goes_where_it_is_told(up, domain):
+    """As rviz2 does: a pose on a topic, and the robot goes there."""
+    place = "robots.0.place={poses: [[1.0, 0.0, 0.0]]}"
+    changes = ("--set", place, "--robots", "1", "--world", "planar", "--duration", "1000", "--speed", "2")
+    one = up("random_walk", "--no-programs", *changes)
+    spinner = Spinner(domain=domain)
+    try:
+        goals = spinner.node("rviz").create_publisher(PoseStamped, "/dots1/goal_pose", 10)
+
+        def heard():
+            spinner.once(0.02)
+            return goals.get_subscription_count()
+
+        one.until(heard, "the navigator")
+        goal = PoseStamped()
+        goal.header.frame_id = "map"
+        goal.pose.position.x, goal.pose.position.y = 1.0, 1.0
+        goals.publish(goal)
+        one.until(lambda: "at the goal" in one.logs("navigator"), "the robot at its goal")
+    finally:
+        spinner.close()
+    one.process.send_signal(signal.SIGINT)
+    assert one.wait() == 130, one.said
+    assert one.children() == {}
+    assert not one.logs("dots1_controller")
+    trace = Track.load(one.directory / "track.npz").poses[-1, 0, :2]
+    assert trace == pytest.approx([1.0, 1.0], abs=0.1)
+
+
 def test_after_a_reset_the_last_run_is_reported_and_all_are_named(up, domain):
     one = up("--speed", "max", "--duration", "30", "--set", "robots.0.count=1", "--set", "carriers.0.count=1")
     with contextlib.closing(Spinner(domain=domain)) as spinner:
@@ -340,35 +369,6 @@ def test_a_world_that_dies_after_a_reset_is_told_with_its_signal(tmp_path):
     assert "world ended with SIGSEGV (Segmentation fault)" in ups._ended(
         _Child(world, [], first / "log"), -11
     )
-
-
-def test_without_programs_a_robot_goes_where_it_is_told(up, domain):
-    """As rviz2 does: a pose on a topic, and the robot goes there."""
-    place = "robots.0.place={poses: [[1.0, 0.0, 0.0]]}"
-    changes = ("--set", place, "--robots", "1", "--world", "planar", "--duration", "1000", "--speed", "2")
-    one = up("random_walk", "--no-programs", *changes)
-    spinner = Spinner(domain=domain)
-    try:
-        goals = spinner.node("rviz").create_publisher(PoseStamped, "/dots1/goal_pose", 10)
-
-        def heard():
-            spinner.once(0.02)
-            return goals.get_subscription_count()
-
-        one.until(heard, "the navigator")
-        goal = PoseStamped()
-        goal.header.frame_id = "map"
-        goal.pose.position.x, goal.pose.position.y = 1.0, 1.0
-        goals.publish(goal)
-        one.until(lambda: "at the goal" in one.logs("navigator"), "the robot at its goal")
-    finally:
-        spinner.close()
-    one.process.send_signal(signal.SIGINT)
-    assert one.wait() == 130, one.said
-    assert one.children() == {}
-    assert not one.logs("dots1_controller")
-    trace = Track.load(one.directory / "track.npz").poses[-1, 0, :2]
-    assert trace == pytest.approx([1.0, 1.0], abs=0.1)
 
 
 def test_a_domain_with_a_world_is_left_alone(up):

@@ -56,7 +56,7 @@ class Showing:
         """Show another world."""
         self._scene = scene
         self._world = world
-        self._map.begin(world)
+        self._map.begin(scene, world)
         self._moving = Carriers(scene) if scene.carriers else None
         self.show_carriers()
 
