@@ -200,9 +200,8 @@ def rubbish(chance: random.Random) -> dict[str, tuple[type, list[bytes]]]:
     def command() -> msg.Command:
         return msg.Command(
             run=chance.choice([0, 0, 0, 7]),
-            time=chance.choice(
-                [0.0, math.nan, chance.uniform(0.0, 100.0), round(chance.uniform(0.0, 100.0), 1)]
-            ),
+            # One that has the run and the time of the latest senses, to the bit, would be a program's.
+            time=chance.choice([0.0, math.nan, -1.0, chance.uniform(0.0, 100.0)]),
             doing="garbage",
             velocity_body=[number() for _ in range(chance.choice([0, 3, 3, 3, 5]))],
             lift=chance.randint(-2, 2),
