@@ -178,7 +178,7 @@ class _Tracker:
         self._carried_by: list[NDArray[np.int64]] = []
 
     def add(self, look: Look) -> None:
-        """Add a sample."""
+        """Add a sample; one that is interrupted before its time is entered does not count."""
         deeds = self._deeds
         if look.doing or self._doing:
             said = look.doing or ("",) * len(self.robots)
@@ -444,6 +444,7 @@ class Run:
     def _loop(self, speed: float | None, progress: Callable[[Run], None] | None) -> tuple[Verdict, str]:
         """Tick until the acceptors have decided; return verdict and reason."""
         started = time.perf_counter()
+        signals = self.interrupts
         for tick in itertools.count(1):
             decided = self.take(self.tick())
             if progress is not None:
@@ -455,7 +456,7 @@ class Run:
                     progress = None
             if decided is not None:
                 return decided
-            if self.interrupts.received is not None:
+            if signals.received is not None:
                 raise KeyboardInterrupt
             if speed is not None:
                 ahead = started + tick / (TICK_RATE * speed) - time.perf_counter()
@@ -593,10 +594,7 @@ class Run:
         """Keep what belongs into track and time series, when it is time."""
         tick = round(look.time * TICK_RATE)
         if tick % self._tracker.every == 0:
-            signals = self.interrupts
-            held, signals.held = signals.held, True
             self._tracker.add(look)
-            signals.held = held
         if tick % round(ROW_PERIOD * TICK_RATE) == 0:
             row: dict[str, Any] = {"time": look.time}
             for transducer in self.transducers:

@@ -219,7 +219,8 @@ def test_an_interrupt_that_a_program_raises_itself_is_its_failure(scenario_data,
         raise KeyboardInterrupt
 
     summary = run_of(scenario_data).go(tmp_path, record=False, progress=end)
-    assert (summary["verdict"], summary["reason"][:28]) == ("failed", "progress: KeyboardInterrupt:")
+    assert summary["verdict"] == "failed"
+    assert summary["reason"].startswith("progress: KeyboardInterrupt")
 
 
 def test_an_interrupt_that_a_program_swallows_ends_the_run_all_the_same(scenario_data):
@@ -402,7 +403,7 @@ def test_whatever_a_program_raises_is_its_failure(scenario_data, tmp_path, monke
     summary = run.go(tmp_path, record=False)
     name = getattr(raised, "__name__", type(raised).__name__)
     assert (summary["verdict"], run.faults) == ("failed", [])
-    assert summary["reason"].startswith(f"dots1: controller fake_controllers:Drives: {name}: ")
+    assert summary["reason"].startswith(f"dots1: controller fake_controllers:Drives: {name}")
     assert name in (run.directory / "failure.txt").read_text()
 
 
@@ -440,6 +441,16 @@ def test_a_crowd_that_says_late_what_it_does_is_tracked():
     assert [[track.deeds[deed] for deed in row] for row in track.doing] == [
         ["", ""], ["x", "y"], ["", ""], ["x", "x"]
     ]  # fmt: skip
+
+
+def test_a_sample_that_is_interrupted_does_not_count():
+    tracker = _Tracker(("a",), ("c",), 1.0)
+    carriers = types.SimpleNamespace(poses=np.zeros((1, 3)), carried_by=np.zeros(1, dtype=np.int64))
+    tracker.add(Look(0.1, np.zeros((1, 6)), carriers, (), ("x",)))
+    with pytest.raises(AttributeError):
+        tracker.add(Look(0.2, np.ones((1, 6)), None, (), ("y",)))
+    track = tracker.track(())
+    assert (track.times.tolist(), track.poses.shape, track.doing.shape) == ([0.1], (1, 1, 3), (1, 1))
 
 
 def test_a_run_is_drawn_again_from_anywhere_whatever_became_of_its_files(
