@@ -266,24 +266,24 @@ class Onboard:
         if now is None or not self._clock_is_sane(now):
             self._ask("motors", motors.drive, self._still)
             return
+        oldest, newest = now - STALE, now + FUTURE
         if imu is not None:
             try:
                 self.imu = imu.read()
                 # Without a gyro the wheels tell how the body turns.
-                if self._is_current("imu", self.imu.stamp, now):
+                if oldest <= self.imu.stamp <= newest or self._is_current("imu", self.imu.stamp, now):
                     gyro = float(self.imu.gyro[2])
             except Exception as error:
                 self._failed("imu", error)
         try:
             reading = motors.read()
-            blind = not self._is_current("motors", reading.stamp, now)
-            if not blind:
+            if oldest <= reading.stamp <= newest or self._is_current("motors", reading.stamp, now):
                 self.filter.step(float(reading.stamp), reading.travel, gyro)
+            else:
+                # Blind wheels must not turn.
+                motion.ramp_down()
         except Exception as error:
             self._failed("motors", error)
-            blind = True
-        if blind:
-            # Blind wheels must not turn.
             motion.ramp_down()
         x, y, yaw, *v_body = self.filter.odometry.numbers()
         pose_odom = (x, y, yaw)
