@@ -31,6 +31,7 @@ def generate_launch_description() -> LaunchDescription:
         ("seed", "", None, "of everything random, instead of the scenario's"),
         ("speed", "", None, "times real time (1, if not given), or max: as fast as the programs answer"),
         ("duration", "", None, "seconds of the world's time, instead of the scenario's"),
+        ("programs", "true", YES_NO, "start the robots' programs; false: robots take goals from rviz2"),
         ("rviz", "false", YES_NO, "show it in rviz2"),
         ("record", "false", YES_NO, "record all topics to rosbag.mcap"),
         ("params", "", None, "a YAML file of ROS parameters, such as config/ros/nodes.yaml"),
@@ -56,6 +57,7 @@ def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         duration=seconds(argument, "duration"),
         record=argument["record"] == "true",
         rviz=argument["rviz"] == "true",
+        programs=argument["programs"] == "true",
         out=out_directory(argument["out"]),
         parameters=file(argument, "params"),
     )

@@ -28,6 +28,7 @@ def generate_launch_description() -> LaunchDescription:
         ("robots", "", None, "how many, instead of the scenario's"),
         ("speed", "", None, "times real time (1, if not given), or max"),
         ("paused", "false", YES_NO, "start standing still"),
+        ("navigate", "false", YES_NO, "let the robots take goals, such as from rviz2"),
         ("rviz", "false", YES_NO, "show it in rviz2"),
         ("params", "", None, "a YAML file of ROS parameters"),
     ]
@@ -46,6 +47,7 @@ def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         speed=speed(argument),
         paused=argument["paused"] == "true",
         rviz=argument["rviz"] == "true",
+        navigate=argument["navigate"] == "true",
         parameters=file(argument, "params"),
     )
     return actions_of(processes)

@@ -1,7 +1,7 @@
 from setuptools import find_packages, setup
 
 PACKAGE = "swarmbed_robot"
-NODES = ("world", "onboard", "controller", "tf_relay", "recorder", "teleop", "detector")
+NODES = ("world", "onboard", "controller", "tf_relay", "recorder", "teleop", "detector", "navigator")
 
 setup(
     name=PACKAGE,

@@ -35,6 +35,7 @@ DEFAULTS = {
         "robots": "",
         "speed": "",
         "paused": "false",
+        "navigate": "false",
         "rviz": "false",
         "params": "",
     },
@@ -56,6 +57,7 @@ DEFAULTS = {
         "seed": "",
         "speed": "",
         "duration": "",
+        "programs": "true",
         "rviz": "false",
         "record": "false",
         "params": "",
@@ -203,6 +205,15 @@ def test_a_scenario_is_started_as_planned(programs, root, plans, tmp_path):
     assert ("rviz2", "-d", str(share_dir() / "config" / "rviz" / "swarm.rviz")) in {own for own, _ in started}
 
 
+def test_without_programs_robots_take_goals(programs, root, plans):
+    arguments = {"scenario": "random_walk", "robots": 2, "programs": "false"}
+    code, started = programs.launch(root, "intralogistics", count=2, **arguments)
+    assert code == 0
+    assert started == expected(plans[0].processes)
+    assert started[("navigator", "--robots", "dots1", "dots2"), ()] == 1
+    assert not any(own[0] == "controller" for own, _ in started)
+
+
 def test_results_go_below_the_directory_of_the_call(programs, root, plans):
     code, started = programs.launch(root, "intralogistics", count=2, scenario="random_walk", robots=1)
     assert code == 0
@@ -232,19 +243,22 @@ def test_a_world_as_it_is_asked_for(programs, root, plans, tmp_path):
     code, started = programs.launch(
         root,
         "world",
-        count=2,
+        count=3,
         scenario="random_walk",
         world="planar",
         robots=3,
         speed=2,
         paused="true",
+        navigate="true",
         rviz="true",
         params=parameters,
     )
     assert code == 0
     assert started == expected(plans[0])
     wanted = ("world", "random_walk", "--speed", "2", "--robots", "3", "--world", "planar", "--paused")
-    assert started[wanted, tuple(sorted(("--params-file", str(parameters))))] == 1
+    told = tuple(sorted(("--params-file", str(parameters))))
+    assert started[wanted, told] == 1
+    assert started[("navigator", "--robots", "dots1", "dots2", "dots3"), told] == 1
 
 
 def test_a_robot(programs, root, plans):

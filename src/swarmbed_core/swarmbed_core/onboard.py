@@ -125,7 +125,7 @@ class _Ring:
         """Know of no return."""
         self.stamp = now
         self.taken = math.nan
-        self.distances = np.full(len(self.angles), math.nan)
+        self.distances = np.full(len(self.angles), math.inf)
         self.points.fill(math.nan)
 
 
@@ -406,6 +406,7 @@ class Onboard:
             explanation = f"distances of shape {distances.shape}, {len(ring.distances)} sensors"
             self.health.refuse(f"ranges.{name}", explanation)
             return
+        distances[np.isnan(distances)] = math.inf
         ring.distances, ring.stamp, ring.taken = distances, now, sweep.stamp
         points_body_k(distances, ring.angles, ring.mount_radius, ring.points)
         if self.collision_map is not None:
@@ -712,6 +713,12 @@ class Onboard:
             self._apply_enable()
             if self.device.power is not None:
                 self._ask("power", self.device.power.enable, on)
+
+    def enable(self) -> None:
+        """Switch the drives on and watch no heartbeat, as at the start."""
+        self._switch_power(True)
+        self._power_watched = False
+        self._switch_motors(True)
 
     def _switch_motors(self, on: bool) -> None:
         self._motors_on = on

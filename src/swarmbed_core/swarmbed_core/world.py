@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from swarmbed_core.device import Device
     from swarmbed_core.feed import Reader
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.scenario import Obstacle
-    from swarmbed_core.scene import RobotPlacement
+    from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import RobotSpec
 
 
@@ -138,17 +137,16 @@ class TaskWorld(World, Protocol):
         """Take a robot out of the world, body and all; its parts return nothing new from now on."""
         ...
 
-    @property
-    def obstacles(self) -> tuple[Obstacle, ...]:
-        """Return what stands fast on the floor now: the scene's obstacles and boxes that were added."""
-        ...
-
     def add_obstacle(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
         """Put a box on the floor; `pose` is of its middle."""
         ...
 
     def remove_obstacle(self, name: str) -> None:
         """Take a box away again."""
+        ...
+
+    def standing(self) -> Scene:
+        """Return the scene with the robots and obstacles of now."""
         ...
 
     def close(self) -> None:

@@ -51,6 +51,32 @@ Sets = Annotated[
 ]
 
 
+Formats = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="png,pdf,svg",
+        help="What pictures are written as; several with commas.",
+        show_default="png; pdf with --style paper",
+    ),
+]
+
+
+class PictureStyle(StrEnum):
+    """What `--style` takes."""
+
+    screen = "screen"
+    paper = "paper"
+
+
+Look = Annotated[
+    PictureStyle,
+    typer.Option(
+        "--style", help="paper: one or two columns wide, letters of 8 to 9 points, no titles, clear in grey."
+    ),
+]
+
+
 class StudyName(StrEnum):
     """What `swarmbed study` can make."""
 
@@ -119,6 +145,7 @@ def run(
     import threading
 
     from swarmbed_experiments import leaving, report
+    from swarmbed_experiments.metrics import units_of
     from swarmbed_experiments.runner import Run, warm_up
     from swarmbed_experiments.scenarios import load_scenario
 
@@ -146,7 +173,7 @@ def run(
             )
     finally:
         ready.close()
-    console.print(report.result_table(summary))
+    console.print(report.result_table(summary, units_of(case)))
     if ready.directory is not None:
         report.show_files(console, ready.directory)
     for fault in ready.faults:
@@ -190,6 +217,10 @@ def up(
     isolate: Annotated[
         bool, typer.Option("--isolate", help="Each robot in a ROS domain of its own, the next ones.")
     ] = False,
+    no_programs: Annotated[
+        bool,
+        typer.Option("--no-programs", help="Start no programs: drive the robots over ROS, or from rviz."),
+    ] = False,
     params: Annotated[
         Path | None,
         typer.Option(
@@ -213,10 +244,13 @@ def up(
       swarmbed up intralogistics --speed 2 --set robots.0.count=3
 
       ROS_DOMAIN_ID=5 swarmbed up intralogistics_cooperative --speed max
+
+      swarmbed up intralogistics --no-programs --rviz
     """
     from swarmbed_experiments import report
     from swarmbed_experiments.files import read_json
     from swarmbed_experiments.processes import make_processes
+    from swarmbed_experiments.trial import run_directories
     from swarmbed_experiments.up import Up
 
     console = Console()
@@ -235,6 +269,7 @@ def up(
         record=record,
         rviz=rviz,
         isolate=here if isolate else None,
+        programs=not no_programs,
         out=out,
         parameters=params,
     )
@@ -244,14 +279,17 @@ def up(
         problem = Up(plan, console, restart=restart, domain=domain).run()
     except KeyboardInterrupt:
         interrupted = True
-    summary_file = plan.directory / "summary.json"
-    if summary_file.is_file():
-        summary = read_json(summary_file)
-        console.print(report.result_table(summary))
-        report.show_files(console, plan.directory)
+    # A reset begins another run.
+    ended = [place for place in run_directories(plan.directory) if (place / "summary.json").is_file()]
+    summaries = [read_json(place / "summary.json") for place in ended]
+    for place, summary in zip(ended[:-1], summaries, strict=False):
+        console.print(f"{summary['verdict']} before a reset, {summary['reason']}: {place}", soft_wrap=True)
+    if ended:
+        console.print(report.result_table(summaries[-1]))
+        report.show_files(console, ended[-1])
     if problem:
         raise FailedError(problem)
-    verdict = summary["verdict"] if summary_file.is_file() else "interrupted"
+    verdict = summaries[-1]["verdict"] if ended else "interrupted"
     raise typer.Exit(INTERRUPTED if interrupted else {"accepted": 0}.get(verdict, REJECTED))
 
 
@@ -275,12 +313,34 @@ def sweep(
             show_default="runs/sweep-SCENARIO-..., another one when the scenario or a program changes",
         ),
     ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=VALUE,VALUE",
+            help="Scan a field: run each of these values with all seeds. Repeat it to scan combinations.",
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Metric that a scan's picture shows; repeatable.",
+            show_default="the one that matters most for the scenario",
+        ),
+    ] = None,
+    formats: Formats = None,
+    style: Look = PictureStyle.screen,
 ) -> None:
     """Run a scenario with many seeds, on all cores or a Dask cluster, and sum up with confidence intervals.
 
     One row a run goes to sweep.parquet, means and intervals to sweep.json,
-    completion times to a picture. A sweep that was stopped continues where it
-    was when the same command is given again.
+    the metrics that matter to a picture. A sweep that was stopped continues
+    where it was when the same command is given again.
+
+    With --grid it is a parameter scan: each combination of values is a cell.
+    The cells go to scan.parquet and scan.json, the runs to runs.parquet, with
+    the parameters as columns. The picture is a line with intervals for one
+    grid, a heat map for two, several heat maps for three.
 
     Exit status: 0 all runs were accepted, 1 they were not, 2 bad input,
     130 interrupted.
@@ -291,24 +351,48 @@ def sweep(
       swarmbed sweep intralogistics --seeds 20 --workers 2 --set time_limit=300
 
       swarmbed sweep --seeds 1000 --dask tcp://127.0.0.1:8786
+
+      swarmbed sweep random_walk --seeds 5 --grid controller.speed=0.2,0.4 --grid robots.0.count=5,10,20
     """
+    from swarmbed_experiments import scan as scans
     from swarmbed_experiments import sweep as sweeps
+    from swarmbed_experiments.drawing import drawn, formats_of
 
     if workers is not None and dask is not None:
         message = "not with --dask"
         raise typer.BadParameter(message, param_hint="--workers")
-    result = sweeps.sweep(
-        scenario,
-        seeds=seeds,
-        first_seed=first_seed,
-        workers=workers,
-        dask=dask,
-        out=out,
-        world=world,
-        sets=sets or (),
-        console=Console(),
-    )
-    if any(row["verdict"] != "accepted" for row in result.rows):
+    if metric and not grid:
+        message = "only with --grid: a sweep's picture shows all metrics that matter"
+        raise typer.BadParameter(message, param_hint="--metric")
+    with drawn(style.value, formats_of(formats)):
+        if grid:
+            results = scans.scan(
+                scenario,
+                grid,
+                seeds=seeds,
+                first_seed=first_seed,
+                workers=workers,
+                dask=dask,
+                out=out,
+                world=world,
+                sets=sets or (),
+                metrics=metric or (),
+                console=Console(),
+            ).results
+        else:
+            result = sweeps.sweep(
+                scenario,
+                seeds=seeds,
+                first_seed=first_seed,
+                workers=workers,
+                dask=dask,
+                out=out,
+                world=world,
+                sets=sets or (),
+                console=Console(),
+            )
+            results = [result]
+    if any(row["verdict"] != "accepted" for result in results for row in result.rows):
         raise typer.Exit(REJECTED)
 
 
@@ -330,6 +414,8 @@ def study(
         Path | None,
         typer.Option(help="Directory that gets the figures.", show_default="runs/study-NAME"),
     ] = None,
+    formats: Formats = None,
+    style: Look = PictureStyle.screen,
 ) -> None:
     """Make the figures of a paper's study from nothing, with our numbers beside the paper's.
 
@@ -342,8 +428,12 @@ def study(
       swarmbed study convoy
 
       swarmbed study convoy --seeds 3 --workers 2
+
+      swarmbed study convoy --style paper --format pdf,svg
     """
     from importlib import import_module
+
+    from swarmbed_experiments.drawing import drawn, formats_of
 
     directory = RUNS / f"study-{name.value}" if out is None else out
     console = Console()
@@ -351,26 +441,55 @@ def study(
     make_ready(directory, "choose another --out")
     make_ready(RUNS, "the study's runs go there; start it in another directory")
     chosen = import_module(f"swarmbed_experiments.studies.{name.value}")
-    for file in chosen.study(directory, seeds=seeds or chosen.SEEDS, workers=workers, console=console):
+    with drawn(style.value, formats_of(formats)):
+        files = chosen.study(directory, seeds=seeds or chosen.SEEDS, workers=workers, console=console)
+    for file in files:
         console.print(f"written: {file}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
 def plot(
-    directory: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIRECTORY", help="Of a run, a sweep or a parameter scan.")
+    ],
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Metric of a scan to draw; repeatable.",
+            show_default="the one that matters most for the scenario",
+        ),
+    ] = None,
+    formats: Formats = None,
+    style: Look = PictureStyle.screen,
 ) -> None:
-    """Draw the pictures of a run again from its files.
+    """Draw the pictures of a run, a sweep or a parameter scan again from its files.
 
     Exit status: 0 drawn, 1 failed, 2 bad input.
 
-    Example:
+    Examples:
       swarmbed plot runs/intralogistics_cooperative-20260101-120000-1
-    """
-    from swarmbed_experiments import report
-    from swarmbed_experiments.runner import redraw
 
-    redraw(directory)
-    report.show_files(Console(), directory)
+      swarmbed plot runs/sweep-convoy-0a1b2c3d --style paper --format pdf,svg
+
+      swarmbed plot runs/scan-convoy-0a1b2c3d --metric collisions --metric accepted
+    """
+    from swarmbed_experiments import results, runner, scan
+    from swarmbed_experiments.drawing import drawn, formats_of
+
+    is_scan = (directory / scan.ABOUT).is_file()
+    if metric and not is_scan:
+        message = f"only for a parameter scan; {directory} is none"
+        raise typer.BadParameter(message, param_hint="--metric")
+    with drawn(style.value, formats_of(formats)):
+        if is_scan:
+            files = scan.redraw(directory, metric or ())
+        elif (directory / "sweep.json").is_file():
+            files = tuple(results.redraw(directory))
+        else:
+            files = tuple(runner.redraw(directory))
+    for file in files:
+        Console().print(f"picture: {file}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -678,6 +797,51 @@ def robots() -> None:
         rings = ", ".join(f"{ring.count} {ring.name}" for ring in spec.ranges)
         table.add_row(spec.kind, spec.title, spec.drive.kind, f"{spec.limits.speed:g}", rings)
     Console().print(table)
+
+
+@app.command()
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    end_processes: Annotated[
+        bool,
+        typer.Option(
+            "--end-processes",
+            help="End processes of this workspace and user whose parent has died, and nothing else.",
+        ),
+    ] = False,
+) -> None:
+    """Say what this machine has and lacks, and the command that mends each lack.
+
+    It also finds processes that earlier runs left behind.
+
+    Exit status: 0 all that is needed is there, 1 something is missing.
+
+    Examples:
+      swarmbed doctor
+
+      swarmbed doctor --json
+
+      swarmbed doctor --end-processes
+    """
+    from swarmbed_experiments import doctor as checks
+    from swarmbed_experiments import report
+
+    console = Console()
+    if end_processes:
+        from swarmbed_experiments import leftovers
+
+        orphans = [one for one in leftovers.find() if one.orphaned]
+        for one, ended in leftovers.end(orphans):
+            text = f"{'ended' if ended else 'still there'}: {one.what}, process {one.pid}"
+            Console(stderr=json).print(text, markup=False, highlight=False, soft_wrap=True)
+    found = checks.examine()
+    if json:
+        from json import dumps
+
+        typer.echo(dumps(checks.as_data(found), indent=2))
+    else:
+        console.print(report.doctor_table(found))
+    raise typer.Exit(0 if checks.is_ready(found) else REJECTED)
 
 
 @app.command()

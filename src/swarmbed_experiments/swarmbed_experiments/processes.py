@@ -6,6 +6,7 @@ which the world process reads it.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ from swarmbed_experiments.scenarios import load_scenario, make_plan, name_of, to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from swarmbed_core.scenario import Scenario
 
 WORLD = "world"
 
@@ -82,7 +85,7 @@ class Plan:
 
     Attributes:
         processes: in the order in which they are started; the world is the first.
-        robots: that get a program each.
+        robots: that get a program each; none where no programs are started.
         directory: that the run leaves its things in.
     """
 
@@ -105,6 +108,7 @@ def make_processes(
     record: bool = False,
     rviz: bool = False,
     isolate: int | None = None,
+    programs: bool = True,
     out: Path = Path("runs"),
     parameters: Path | None = None,
 ) -> Plan:
@@ -121,6 +125,8 @@ def make_processes(
         duration: seconds of the world's time after which the run is over, instead of the scenario's.
         record: whether all topics are recorded to rosbag.mcap.
         rviz: whether rviz2 shows it.
+        programs: whether each robot gets its program; without, people drive the robots, and navigators take
+            their goals.
         isolate: the world's ROS domain, if each robot and its program shall have one of their own: the next.
         out: gets a directory for the run.
         parameters: a file of ROS parameters for all nodes.
@@ -137,16 +143,22 @@ def make_processes(
     if duration is not None:
         changes.append(f"time_limit={duration}")
     case, source = load_scenario(scenario, changes, world=world, seed=seed)
+    if controller is not None and not programs:
+        message = f"controller {controller}: no programs are started; leave out one of the two"
+        raise RunError(message)
     # All faults are told now, by this process and not by five.
     found = make_plan(case, source)
     if found.scene.crowd:
         message = f"{source}: robots: a crowd has no programs of its own; `swarmbed run` runs it"
         raise RunError(message)
+    _let_programs_be_found_beside(Path(source))
+    _check(parameters, [placement.name for placement in found.scene.robots])
     name = name_of(case, source)
     directory = new_directory(out, name, case.seed).resolve()
     file = directory / "scenario.yaml"
     write_text(file, to_yaml(case.model_copy(update={"name": name})))
-    options = () if isolate is None else ("--robot-domains", str(isolate + 1))
+    options: tuple[str, ...] = () if isolate is None else ("--robot-domains", str(isolate + 1))
+    options += ("--recorder",) if record else ()
     world_process = Process(
         WORLD,
         "swarmbed_experiments",
@@ -160,26 +172,17 @@ def make_processes(
             "--out",
             str(out.resolve()),
             *_speed(speed),
+            *(() if programs else ("--no-wait",)),
             *options,
         ),
         needed=True,
         parameters=parameters,
     )
-    told = yaml.safe_dump(dict(case.controller.parameters), default_flow_style=True, width=10_000).strip()
     names = tuple(placement.name for placement in found.scene.robots)
-    controllers = tuple(
-        Process(
-            f"{name}_controller",
-            "swarmbed_robot",
-            "controller",
-            (name, "--controller", case.controller.name, "--parameters", told),
-            namespace=f"/{name}",
-            domain=0 if isolate is None else k,
-            robot=name,
-            parameters=parameters,
-        )
-        for k, name in enumerate(names, start=1)
-    )
+    if programs:
+        drivers = _controllers(case, names, isolate, parameters)
+    else:
+        drivers = _navigators(names, parameters, apart=isolate is not None)
     more = []
     if record:
         more.append(
@@ -196,7 +199,45 @@ def make_processes(
         )
     if rviz:
         more.append(_rviz())
-    return Plan((world_process, *controllers, *more), names, directory, case.title)
+    return Plan((world_process, *drivers, *more), names if programs else (), directory, case.title)
+
+
+def _controllers(
+    case: Scenario, names: Sequence[str], isolate: int | None, parameters: Path | None
+) -> tuple[Process, ...]:
+    """Return a program for each robot."""
+    told = yaml.safe_dump(dict(case.controller.parameters), default_flow_style=True, width=10_000).strip()
+    return tuple(
+        Process(
+            f"{name}_controller",
+            "swarmbed_robot",
+            "controller",
+            (name, "--controller", case.controller.name, "--parameters", told),
+            namespace=f"/{name}",
+            domain=0 if isolate is None else k,
+            robot=name,
+            parameters=parameters,
+        )
+        for k, name in enumerate(names, start=1)
+    )
+
+
+def _navigators(names: Sequence[str], parameters: Path | None, *, apart: bool) -> tuple[Process, ...]:
+    """Return what takes the robots' goals: one process for all of them, or one in each one's ROS domain."""
+    if not apart:
+        arguments = ("--robots", *names)
+        return (Process("navigator", "swarmbed_robot", "navigator", arguments, parameters=parameters),)
+    return tuple(
+        Process(
+            f"{name}_navigator",
+            "swarmbed_robot",
+            "navigator",
+            ("--robots", name),
+            domain=k,
+            parameters=parameters,
+        )
+        for k, name in enumerate(names, start=1)
+    )
 
 
 def host_processes(
@@ -207,9 +248,12 @@ def host_processes(
     speed: str | None = None,
     paused: bool = False,
     rviz: bool = False,
+    navigate: bool = False,
     parameters: Path | None = None,
 ) -> tuple[Process, ...]:
     """Return what has to run for a world without programs and without a frame.
+
+    With `navigate`, the robots of the scenario take goals.
 
     Raises:
         ConfigError: something in the scenario is wrong.
@@ -217,7 +261,8 @@ def host_processes(
     changes = [] if robots is None else [f"robots.0.count={robots}"]
     case, source = load_scenario(scenario, changes, world=world)
     find_plugin(WORLDS, case.world)
-    make_scene(case, case.seed, source)
+    scene = make_scene(case, case.seed, source)
+    _check(parameters, [placement.name for placement in scene.robots])
     options = [scenario, *_speed(speed)]
     if robots is not None:
         options += ["--robots", str(robots)]
@@ -225,8 +270,32 @@ def host_processes(
         options += ["--world", world]
     if paused:
         options.append("--paused")
+    made: tuple[Process, ...]
     made = (Process(WORLD, "swarmbed_robot", "world", tuple(options), needed=True, parameters=parameters),)
+    if navigate:
+        made += _navigators([robot.name for robot in scene.robots], parameters, apart=False)
     return (*made, _rviz()) if rviz else made
+
+
+def _let_programs_be_found_beside(file: Path) -> None:
+    """Let the processes that this one starts find `module:Class` beside a scenario, which they never see."""
+    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    beside = os.path.abspath(file.parent)  # noqa: PTH100 - without following links
+    if beside not in folders:
+        os.environ["PYTHONPATH"] = os.pathsep.join([*folders, beside])
+
+
+def _check(parameters: Path | None, robots: Sequence[str]) -> None:
+    """Accept a file of ROS parameters, if one is given.
+
+    Raises:
+        ConfigError: it cannot be read or is not YAML.
+        RunError: it is no such file, or a name in it does not exist.
+    """
+    if parameters is not None:
+        from swarmbed_experiments.parameter_files import check_parameters
+
+        check_parameters(parameters, robots)
 
 
 def _speed(speed: str | None) -> tuple[str, ...]:
@@ -264,6 +333,7 @@ def robot_processes(
     find_plugin(DEVICES, device)
     if controller is not None:
         find_controller(controller, {}, "controller")
+    _check(parameters, [robot])
     options = [robot, "--kind", kind, "--device", device, "--arena", arena]
     if localise:
         options.append("--localise")

@@ -757,8 +757,7 @@ class Run:
         rows, track = directory / "metrics.parquet", self.track
         kept = self._attempt(rows.name, lambda: write_rows(rows, self._rows))
         kept &= self._attempt("track.npz", lambda: track.save(directory / "track.npz"))
-        for file, picture in pictures(directory, self.scene, track, summary):
-            self._attempt(file.name, picture)
+        draw(directory, self.scene, track, summary, self._attempt)
         if self.faults and summary.get("faults") is not self.faults:
             summary["faults"] = self.faults
         if self.faults:
@@ -792,10 +791,25 @@ def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         raise unwritable(file, error) from None
 
 
-def pictures(
-    directory: Path, scene: Scene, track: Track, summary: Mapping[str, Any]
-) -> list[tuple[Path, Callable[[], None]]]:
-    """Return the files of a run's pictures, and what draws each."""
+def draw(
+    directory: Path,
+    scene: Scene,
+    track: Track,
+    summary: Mapping[str, Any],
+    attempt: Callable[[str, Callable[[], None]], object] = lambda _, draw: draw(),
+) -> list[Path]:
+    """Draw a run's pictures into its directory and return their files.
+
+    Args:
+        directory: gets the files.
+        scene: where everything stood at the start.
+        track: what happened.
+        summary: of the run.
+        attempt: is called with the name of each picture and what draws it.
+
+    Raises:
+        RunError: they cannot be written.
+    """
     from swarmbed_experiments import plots
 
     if not len(track.times):
@@ -803,10 +817,9 @@ def pictures(
     drawn = {"tracks.png": plots.draw_tracks}
     if not scene.crowd or any(track.deeds):
         drawn["timeline.png"] = plots.draw_timeline
-    return [
-        (directory / name, partial(draw, directory / name, scene, track, summary))
-        for name, draw in drawn.items()
-    ]
+    for name, picture in drawn.items():
+        attempt(name, partial(picture, directory / name, scene, track, summary))
+    return [directory / name for name in drawn]
 
 
 def redraw(directory: Path) -> list[Path]:
@@ -827,10 +840,7 @@ def redraw(directory: Path) -> list[Path]:
     if (track.robots, track.carriers) != (robots, carriers):
         message = f"{directory}: scenario.yaml and track.npz are not of the same run"
         raise RunError(message)
-    drawn = pictures(directory, scene, track, summary)
-    for _, draw in drawn:
-        draw()
-    return [file for file, _ in drawn]
+    return draw(directory, scene, track, summary)
 
 
 def warm_up(scenario: Scenario, source: str, seconds: float = 1.0, *, remote: bool = False) -> None:

@@ -45,6 +45,8 @@ OPTIONS = (
     *(option for option in HOST_OPTIONS if option.name != "wait"),
     Option("wait", True, "do not start before every robot has a program"),
 )
+LATER = "later_runs.txt"
+"""In the directory of the first run: those of the runs that began with a reset, one a line."""
 STATUS = {"accepted": 0, "interrupted": 130}
 REJECTED = 1
 
@@ -122,15 +124,38 @@ class RunStage:
             self.made.close()
 
 
+def enter_later_run(first: Path, directory: Path) -> None:
+    """Write down where a run after a reset leaves its results.
+
+    Raises:
+        RunError: that cannot be written.
+    """
+    try:
+        with (first / LATER).open("a", encoding="utf-8") as stream:
+            stream.write(f"{directory.resolve()}\n")
+    except OSError as error:
+        message = f"{first / LATER}: cannot be written ({error.strerror or error})"
+        raise RunError(message) from None
+
+
+def run_directories(first: Path) -> list[Path]:
+    """Return the directories of a world's runs: the first, and those that began with a reset."""
+    try:
+        later = (first / LATER).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        later = []
+    return [first, *map(Path, later)]
+
+
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
     """Host the run until it is decided or the process shall end."""
     seed = None if options["seed"] < 0 else options["seed"]
     case, source = load_scenario(options["scenario"], seed=seed)
     warm_up(case, source, remote=True)
-    first = True
+    first, began = True, Path()
 
     def make(again: int | None) -> RunStage:
-        nonlocal first
+        nonlocal first, began
         scenario = case if again is None else case.model_copy(update={"seed": again})
         if first and options["directory"]:
             directory = Path(options["directory"])
@@ -143,9 +168,12 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
             directory = new_directory(
                 Path(options["out"]), options["name"] or Path(source).stem, scenario.seed
             )
-        first = False
         stage = RunStage(scenario, source, directory, record=options["record"])
         stage.made.name = options["name"] or stage.made.name
+        if first:
+            first, began = False, directory
+        else:
+            enter_later_run(began, directory)
         return stage
 
     host = WorldHost(spinner, node, make, options)
@@ -170,7 +198,8 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
         node.get_logger().error(fault)
     where = stage.made.directory if isinstance(stage, RunStage) else None
     node.get_logger().info(f"{summary['verdict']}: {summary['reason']} ({where})")
-    return STATUS.get(summary["verdict"], REJECTED)
+    status = STATUS.get(summary["verdict"], REJECTED)
+    return REJECTED if status == 0 and summary.get("faults") else status
 
 
 def main() -> int:

@@ -25,6 +25,7 @@ from swarmbed_robot.domains import check_free
 from swarmbed_robot.nodes import BAD_INPUT, Spinner
 
 from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.trial import run_directories
 from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_robot import qos
 
@@ -224,12 +225,18 @@ class Up:
     def _waits_for(self) -> str:
         if self.status is None:
             return "nothing of the world\n" + self._children[0].tail()
-        return f"the world waits for programs of {', '.join(self.status.waiting_for)}"
+        return f"the world waits for {', '.join(self.status.waiting_for)}"
 
     def _ended(self, child: _Child, code: int) -> str | None:
         """Deal with a process that has ended; return what to say if all is over, empty for a good end."""
         # A run that was rejected ends with a status too; one that could not write its results has none.
-        if child.process.needed and (code == 0 or (self.plan.directory / "summary.json").is_file()):
+        last = run_directories(self.plan.directory)[-1]
+        if child.process.needed and (code == 0 or (last / "summary.json").is_file()):
+            if code < 0:
+                # It has written its results, so they count.
+                self._console.print(
+                    f"swarmbed: {child.process.name} ended with {_said(code)}", soft_wrap=True
+                )
             return ""
         # Who is done is not dead, and what was told wrong would be wrong again.
         if self._restart and child.restarts < RESTARTS and code not in {0, BAD_INPUT}:
@@ -256,7 +263,7 @@ class Up:
                 state = f"ended with {_said(code)}"
             elif child.process.needed:
                 state = "starting" if status is None else self._world_state(status)
-            elif status is None or child.process.robot in status.waiting_for:
+            elif status is None or {child.process.robot, child.process.name} & set(status.waiting_for):
                 state = "starting"
             else:
                 state = "runs"
@@ -271,7 +278,7 @@ class Up:
         if status.state == "running":
             state += f", {status.speed:.1f} times real time"
         if status.state == "waiting":
-            state += f", for {len(status.waiting_for)} programs"
+            state += f", for {len(status.waiting_for)} processes"
         return f"{state}; {status.reason}" if status.reason else state
 
     def end(self, stop: _Stop | None = None) -> None:
@@ -327,9 +334,10 @@ def _signal(child: _Child, number: int) -> None:
 
 def _said(code: int) -> str:
     """Return an exit status in words."""
-    if code >= 0:
-        return f"status {code}"
+    # Where a shell or a launcher is between, 128 is added to the signal's number.
+    number = -code if code < 0 else code - 128
     try:
-        return signal.Signals(-code).name
+        name = f"{signal.Signals(number).name} ({signal.strsignal(number)})"
     except ValueError:
-        return f"signal {-code}"
+        return f"status {code}" if code >= 0 else f"signal {-code}"
+    return name if code < 0 else f"status {code}, {name}"

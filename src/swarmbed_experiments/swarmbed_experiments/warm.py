@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from swarmbed_core import navigation
 from swarmbed_experiments.runner import warm_up
 from swarmbed_experiments.scenarios import load_scenario
 
@@ -26,6 +27,7 @@ def main() -> None:
     for name, sets in CASES:
         scenario, source = load_scenario(name, sets)
         warm_up(scenario, source, SECONDS)
+    navigation.warm_up()
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ COMMANDS = (
     "sdf",
     "bench",
     "robots",
+    "doctor",
     "arenas",
     "new",
 )

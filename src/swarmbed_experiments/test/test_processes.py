@@ -17,7 +17,7 @@ from swarmbed_experiments.scenarios import load_scenario
 from swarmbed_robot.options import parse
 
 from swarmbed_experiments import trial
-from swarmbed_robot import controller, onboard, recorder, tf_relay, world
+from swarmbed_robot import controller, navigator, onboard, recorder, tf_relay, world
 
 TABLES = {
     "trial": trial.OPTIONS,
@@ -26,6 +26,7 @@ TABLES = {
     "world": world.OPTIONS,
     "onboard": onboard.OPTIONS,
     "tf_relay": tf_relay.OPTIONS,
+    "navigator": navigator.OPTIONS,
 }
 
 
@@ -68,6 +69,31 @@ def test_every_process_understands_its_arguments(tmp_path):
     parameters = load_scenario("intralogistics")[0].controller.parameters
     assert yaml.safe_load(one["parameters"]) == dict(parameters)
     assert recording == {"out": str(plan.directory / "rosbag.mcap")}
+
+
+def test_without_programs_the_world_waits_for_nobody_and_robots_take_goals(tmp_path):
+    plan = make_processes("intralogistics", robots=2, programs=False, record=True, out=tmp_path)
+    assert [process.name for process in plan.processes] == ["world", "navigator", "recorder"]
+    assert plan.robots == ()
+    host, navigation, _ = map(told, plan.processes)
+    assert host["wait"] is False
+    assert navigation == {"robots": ["dots1", "dots2"]}
+    assert not plan.processes[1].needed
+
+    apart = make_processes("intralogistics", robots=2, programs=False, isolate=20, out=tmp_path)
+    assert [(process.name, process.domain) for process in apart.processes] == [
+        ("world", 0),
+        ("dots1_navigator", 1),
+        ("dots2_navigator", 2),
+    ]
+    assert told(apart.processes[2]) == {"robots": ["dots2"]}
+    with pytest.raises(RunError, match="random_walk"):
+        make_processes("intralogistics", programs=False, controller="random_walk", out=tmp_path)
+
+
+def test_a_world_may_let_its_robots_take_goals():
+    _, navigation = host_processes(robots=2, navigate=True)
+    assert told(navigation) == {"robots": ["dots1", "dots2"]}
 
 
 def test_the_scenario_as_it_is_run_is_in_the_run_s_directory(tmp_path):

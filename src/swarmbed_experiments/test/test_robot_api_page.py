@@ -24,7 +24,19 @@ from swarmbed_robot.nodes import Spinner
 
 from swarmbed_experiments import trial
 from swarmbed_interfaces.msg import WorldStatus
-from swarmbed_robot import api, controller, detector, host, onboard, qos, recorder, teleop, tf_relay, world
+from swarmbed_robot import (
+    api,
+    controller,
+    detector,
+    host,
+    navigator,
+    onboard,
+    qos,
+    recorder,
+    teleop,
+    tf_relay,
+    world,
+)
 from tf2_msgs.msg import TFMessage
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -93,6 +105,7 @@ TABLES = {
     "Of `recorder`:": recorder.OPTIONS,
     "Of `teleop`:": teleop.OPTIONS,
     "Of `detector`:": detector.OPTIONS,
+    "Of `navigator`:": navigator.OPTIONS,
 }
 
 
@@ -127,6 +140,8 @@ WHICH = {
     "localise",
     "topics",
     "keys",
+    "recorder",
+    "program_owns",
     "cameras",
     "compressed",
     "carriers",
@@ -144,6 +159,7 @@ def test_the_file_of_parameters_has_what_is_worth_tuning():
         "tf_relay": tf_relay.OPTIONS,
         "recorder": recorder.OPTIONS,
         "teleop": teleop.OPTIONS,
+        "navigator": navigator.OPTIONS,
         "/**/detector": detector.OPTIONS,
     }
     tuned = {
@@ -355,7 +371,7 @@ def test_rviz_shows_what_is_there(graph):
             found[topic["Value"]] = (topic["Reliability Policy"], topic["Durability Policy"])
     ours = {name: wanted for name, wanted in found.items() if not re.match(r"/dots[2-9]/", name)}
     assert ours.keys() == {
-        *("/scene", "/carriers"),
+        *("/scene", "/carriers", "/map"),
         *(f"/dots1/{topic}" for topic in ("robot_description", "sensor/scan", "collision_map", "path")),
         *(f"/dots1/{camera}/image_tags" for camera in ("cam0", "cam4")),
     }

@@ -6,21 +6,30 @@ import contextlib
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
+from mcap.reader import make_reader
 
 pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
 pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; run scripts/setup")
 
+from geometry_msgs.msg import PoseStamped
+from swarmbed_experiments.processes import Plan, Process
 from swarmbed_experiments.runner import Run, Track
 from swarmbed_experiments.scenarios import load_scenario
 from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
+
+from swarmbed_interfaces.msg import WorldStatus
+from swarmbed_interfaces.srv import Reset
+from swarmbed_robot import qos
 
 PATIENCE = 100.0
 
@@ -91,7 +100,8 @@ class Up:
                 here = (entry / "cwd").readlink() == self.tmp_path
             except OSError:
                 continue
-            if here and state != "Z" and ("trial" in line or "controller" in line or "recorder" in line):
+            ours = ("trial", "controller", "recorder", "navigator")
+            if here and state != "Z" and any(name in line for name in ours):
                 found[int(entry.name)] = line
         return found
 
@@ -134,19 +144,30 @@ def test_intralogistics_on_ros_retrieves_all_and_leaves_what_a_run_leaves(up):
     assert "5 of 5" in one.said
 
 
-@pytest.mark.parametrize("name", ["intralogistics_cooperative", "intralogistics"])
-def test_at_full_speed_it_is_the_same_run_as_in_one_process(up, name):
-    one = up(name, "--speed", "max", "--duration", "12", "--seed", "5")
+@pytest.mark.parametrize(
+    ("name", "seconds", "metres"),
+    [
+        ("intralogistics_cooperative", 12, 5.0),
+        ("intralogistics", 12, 5.0),
+        # What its robot says that it does decides when it is over.
+        ("path_following", 40, 10.0),
+    ],
+)
+def test_at_full_speed_it_is_the_same_run_as_in_one_process(up, tmp_path, name, seconds, metres):
+    one = up(name, "--speed", "max", "--duration", str(seconds), "--seed", "5")
     assert one.wait() in {0, 1}, one.said
-    over_ros = Track.load(one.directory / "track.npz")
-    case, source = load_scenario(name, ["time_limit=12"], seed=5)
+    case, source = load_scenario(name, [f"time_limit={seconds}"], seed=5)
     run = Run(case, source)
-    run.go()
-    here = run.track
-    assert np.array_equal(over_ros.times, here.times)
-    assert np.array_equal(over_ros.poses, here.poses.astype(np.float32))
-    assert np.array_equal(over_ros.carrier_poses, here.carrier_poses.astype(np.float32))
-    assert np.hypot(*np.diff(here.poses[:, :, :2], axis=0).T).sum() > 5.0
+    run.go(tmp_path / "alone", record=False)
+    places = (one.directory, run.directory)
+    over_ros, alone = (Track.load(place / "track.npz") for place in places)
+    for part in fields(Track):
+        assert np.array_equal(getattr(over_ros, part.name), getattr(alone, part.name)), part.name
+    told, expected = (json.loads((place / "summary.json").read_text()) for place in places)
+    for key in ("verdict", "reason", "sim_seconds", "metrics"):
+        assert told[key] == expected[key], key
+    assert np.hypot(*np.diff(alone.poses[:, :, :2], axis=0).T).sum() > metres
+    assert len(set(alone.doing.ravel())) > 1
 
 
 FEW = ("--isolate", "--set", "robots.0.count=2")
@@ -183,6 +204,15 @@ def test_with_domains_of_their_own_it_is_the_same_run_as_in_one_process(up):
     assert np.array_equal(over_ros.poses, run.track.poses.astype(np.float32))
 
 
+def first_stamp(file, topic):
+    """The time of the first message of a topic with a header."""
+    with file.open("rb") as stream:
+        for _, _, message in make_reader(stream).iter_messages(topics=[topic]):
+            seconds, nanoseconds = struct.unpack_from("<iI", message.data, 4)
+            return seconds + 1e-9 * nanoseconds
+    raise AssertionError(topic)
+
+
 def test_ctrl_c_ends_all_of_it_and_keeps_what_there_is(up):
     one = up("--speed", "1", "--record", "--set", "robots.0.count=2", "--set", "carriers.0.count=2")
     one.until(
@@ -195,7 +225,11 @@ def test_ctrl_c_ends_all_of_it_and_keeps_what_there_is(up):
     assert one.children() == {}
     assert json.loads((one.directory / "summary.json").read_text())["verdict"] == "interrupted"
     assert (one.directory / "tracks.png").exists()
-    assert (one.directory / "rosbag.mcap").stat().st_size > 100_000
+    file = one.directory / "rosbag.mcap"
+    assert file.stat().st_size > 100_000
+    # The world has waited for the recorder: it has the first cycles of both robots.
+    for robot in ("dots1", "dots2"):
+        assert first_stamp(file, f"/{robot}/odom") < 0.1
     assert "Traceback" not in one.said + one.logs("world") + one.logs("dots1_controller")
 
 
@@ -263,6 +297,78 @@ def test_every_node_reads_the_parameters(up, tmp_path):
     two.wait()
     directory = max((tmp_path / "runs").iterdir(), key=lambda path: path.stat().st_mtime)
     assert json.loads((directory / "summary.json").read_text())["real_time_factor"] < 0.7
+
+
+def test_after_a_reset_the_last_run_is_reported_and_all_are_named(up, domain):
+    one = up("--speed", "max", "--duration", "30", "--set", "robots.0.count=1", "--set", "carriers.0.count=1")
+    with contextlib.closing(Spinner(domain=domain)) as spinner:
+        node = spinner.node("visitor")
+        reset, statuses = node.create_client(Reset, "/world/reset"), []
+        node.create_subscription(WorldStatus, "/world/status", statuses.append, qos.LATCHED)
+
+        def running(run):
+            spinner.once(0.02)
+            return statuses and statuses[-1].run == run and statuses[-1].state == "running"
+
+        one.until(lambda: reset.service_is_ready() and running(0), "the first run")
+        reset.call_async(Reset.Request(seed=123))
+        one.until(lambda: running(1), "the second run")
+    status = one.wait()
+    first, second = sorted((one.tmp_path / "runs").iterdir(), key=lambda place: place.name.endswith("-123"))
+    summaries = [json.loads((place / "summary.json").read_text()) for place in (first, second)]
+    assert summaries[0]["verdict"] == "interrupted"
+    assert {0: "accepted", 1: "rejected"}[status] == summaries[1]["verdict"]
+    assert f"interrupted before a reset, {summaries[0]['reason']}: {first}" in one.said
+    assert summaries[1]["verdict"] in one.said.partition(str(first))[2]
+    assert second.name in one.said.partition(str(first))[2]
+
+
+def test_a_world_that_dies_after_a_reset_is_told_with_its_signal(tmp_path):
+    """Not taken for a good end because the run before the reset has left results."""
+    from swarmbed_experiments.trial import LATER
+    from swarmbed_experiments.up import Up as Processes
+    from swarmbed_experiments.up import _Child
+
+    first, second = tmp_path / "first", tmp_path / "second"
+    for place in (first, second):
+        place.mkdir()
+    (first / "summary.json").write_text("{}", encoding="utf-8")
+    (first / LATER).write_text(f"{second}\n", encoding="utf-8")
+    world = Process("world", "none", "none", needed=True)
+    ups = object.__new__(Processes)
+    ups.plan, ups._restart = Plan((world,), (), first), False
+    assert "world ended with SIGSEGV (Segmentation fault)" in ups._ended(
+        _Child(world, [], first / "log"), -11
+    )
+
+
+def test_without_programs_a_robot_goes_where_it_is_told(up, domain):
+    """As rviz2 does: a pose on a topic, and the robot goes there."""
+    place = "robots.0.place={poses: [[1.0, 0.0, 0.0]]}"
+    changes = ("--set", place, "--robots", "1", "--world", "planar", "--duration", "1000", "--speed", "2")
+    one = up("random_walk", "--no-programs", *changes)
+    spinner = Spinner(domain=domain)
+    try:
+        goals = spinner.node("rviz").create_publisher(PoseStamped, "/dots1/goal_pose", 10)
+
+        def heard():
+            spinner.once(0.02)
+            return goals.get_subscription_count()
+
+        one.until(heard, "the navigator")
+        goal = PoseStamped()
+        goal.header.frame_id = "map"
+        goal.pose.position.x, goal.pose.position.y = 1.0, 1.0
+        goals.publish(goal)
+        one.until(lambda: "at the goal" in one.logs("navigator"), "the robot at its goal")
+    finally:
+        spinner.close()
+    one.process.send_signal(signal.SIGINT)
+    assert one.wait() == 130, one.said
+    assert one.children() == {}
+    assert not one.logs("dots1_controller")
+    trace = Track.load(one.directory / "track.npz").poses[-1, 0, :2]
+    assert trace == pytest.approx([1.0, 1.0], abs=0.1)
 
 
 def test_a_domain_with_a_world_is_left_alone(up):

@@ -85,6 +85,8 @@ OPTIONS = (
 
 OWNED = frozenset({"cmd_vel", "power_en", "motor_en", "lifter", "carrying", "led", "radio/send"})
 """Inputs that belong to a robot's program while it has one."""
+OWNED_SECONDS = 5.0
+"""Seconds of its clock that a robot stays its program's after a command: a busy machine must not end that."""
 COMMAND_BYTES_MAX = 1_000_000
 """Longer commands are refused before anything is made of them; a path of 1000 waypoints has 50,000 bytes."""
 DOING_MAX = 1000
@@ -188,6 +190,7 @@ class RobotApi:
         self._program_drives = False
         self._owns = bool(options["program_owns"])
         self._owned_until = -math.inf
+        self._switched = False
         self._answerable: deque[float] = deque(maxlen=ANSWERABLE)
         self._refused = (0, -math.inf)
         self.inputs: Counter[str] = Counter()
@@ -522,9 +525,11 @@ class RobotApi:
             self._program_drives = False
 
     def _on_power(self, sent: Bool) -> None:
+        self._switched = True
         self.onboard.act(Command(power=sent.data))
 
     def _on_motors(self, sent: Bool) -> None:
+        self._switched = True
         self.onboard.act(Command(motors=sent.data))
 
     def _on_lifter(self, sent: Bool) -> None:
@@ -559,10 +564,16 @@ class RobotApi:
             self._senses.wanted = True
             self.answered = sent.time
             self.doing = sent.doing
-            self._owned_until = now + self._program.timeout
+            if self._switched and self._owns:
+                # It was not there for a while, and others have switched the drives.
+                self.onboard.enable()
+            self._switched = False
+            self._owned_until = now + OWNED_SECONDS
         elif self.owned:
             self.refuse("command", f"it answers senses of {sent.time} s, which the robot has not sent lately")
             return
+        else:
+            self._switched = True
         self._program.fed(now)
         command = wire.command_from_msg(sent)
         if command.velocity_body is not None or command.path is not None:

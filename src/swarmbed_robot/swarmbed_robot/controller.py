@@ -83,8 +83,13 @@ class Program:
         if robot.time == self._ticked:
             return
         self._ticked = robot.time
-        self._controller.tick()
-        self._say(self._controller.doing)
+        # What it does goes with what it wants at the same tick: a run's frame sees both at once.
+        robot.hold()
+        try:
+            self._controller.tick()
+            self._say(self._controller.doing)
+        finally:
+            robot.release()
 
     def _begin(self) -> None:
         robot, (made, parameters) = self.robot, self._found
@@ -107,7 +112,6 @@ class Program:
             raise RobotError(message)
         if doing != self.robot.doing:
             self._doing.publish(String(data=doing))
-        # It goes with the command of the next tick.
         self.robot.doing = doing
 
     def _show_tree(self) -> None:

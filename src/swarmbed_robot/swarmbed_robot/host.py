@@ -12,10 +12,12 @@ import itertools
 import math
 import re
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.duration import Duration
+from rclpy.node import NodeNameNonExistentError
 from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from swarmbed_core.config import names
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
 OPTIONS = (
     Option("speed", "1", "times real time, such as 2, or max: as fast as the programs answer", loose=True),
     Option("wait", False, "do not start before every robot has a program"),
+    Option(
+        "recorder", False, "do not start before a node `recorder` listens to all robots, for 30 s at most"
+    ),
     Option("paused", False, "start standing still; the services ~/pause and ~/step go on"),
     Option(
         "patience", 5.0, "seconds of this machine that a tick waits for a program at --speed max", 0.01, 60.0
@@ -65,11 +70,16 @@ OPTIONS = (
     *API_OPTIONS,
 )
 
+RECORDER = "recorder"
 STATUS_RATE = 2.0
 DIAGNOSTICS_RATE = 1.0
 """How often the world tells how it and each robot is, in Hz of this machine's time."""
 IDLE = 0.05
 """Seconds that a world which stands still waits for something to do."""
+PAUSES, PAUSES_SECONDS = 5, 10.0
+"""So many pauses in so many seconds of this machine are enough: a flood of requests must not stop a world."""
+RECORDER_SECONDS = 30.0
+"""Seconds of this machine that a world waits for its recorder once all programs are there."""
 MOST_DOMAINS = 232
 TURN = 0.002
 """Seconds after which a world whose robots have domains of their own looks into the next of them."""
@@ -157,6 +167,7 @@ class WorldHost:
         self._pacer = Pacer(speed_of(options["speed"]))
         self._paused = bool(options["paused"])
         self._allowed = 0
+        self._pauses: deque[float] = deque(maxlen=PAUSES)
         self.over = False
         self._lock = hold_for_world(spinner, node)
         try:
@@ -177,7 +188,9 @@ class WorldHost:
         self._outside: dict[str, Outside] = {}
         self._programs: set[str] = set()
         self._silent: dict[str, float] = {}
-        self._waiting = bool(options["wait"])
+        self._waiting = bool(options["wait"] or options["recorder"])
+        self._recorder_until = math.inf
+        self._recorder_asked = (-math.inf, True)
         self._measured = (time.monotonic(), 0.0)
         self._speed = 0.0
         self._told = self._beat = self._diagnosed = -math.inf
@@ -336,7 +349,38 @@ class WorldHost:
         return self._waiting or (self._paused and self._allowed == 0)
 
     def _missing(self) -> list[str]:
-        return [name for name, api in self.apis.items() if not api.commands]
+        """Return the robots whose programs, and then the recorder, if that is what the world waits for."""
+        if self._options["wait"]:
+            missing = [name for name, api in self.apis.items() if not api.commands]
+            if missing:
+                return missing
+        return [RECORDER] if self._options["recorder"] and not self._is_recorded() else []
+
+    def _is_recorded(self) -> bool:
+        """Return whether the recorder listens to all that it should, or has not come for too long."""
+        now = time.monotonic()
+        asked, recorded = self._recorder_asked
+        if now - asked < IDLE:
+            return recorded
+        self._recorder_until = min(self._recorder_until, now + RECORDER_SECONDS)
+        here = [
+            output for api in self.apis.values() if api.node is self._node for output in api.outputs.values()
+        ]
+        topics = {output.publisher.topic_name for output in here}
+        try:
+            heard = self._node.get_subscriber_names_and_types_by_node(RECORDER, "/")
+        except NodeNameNonExistentError:
+            heard = []
+        deaf = {topic for topic in topics if "/image" not in topic} - {topic for topic, _ in heard}
+        recorded = not deaf
+        if deaf and now > self._recorder_until:
+            recorded = True
+            self._node.get_logger().warning(
+                f"after {RECORDER_SECONDS:g} s the recorder does not listen to {len(deaf)} topics, such as "
+                f"{min(deaf)}: the world starts without"
+            )
+        self._recorder_asked = (now, recorded)
+        return recorded
 
     def _sign_of_life(self, now: float) -> None:
         if now - self._beat > 1.0 / STATUS_RATE:
@@ -366,6 +410,7 @@ class WorldHost:
                 if self.stage is not stage:
                     return
             self._showing.show_carriers()
+            self._showing.show_scene()
             self.over = stage.tick({name: api.doing for name, api in self.apis.items()})
         if self._step_number % round(1.0 / (STATUS_RATE * self._dt)) == 0:
             self._showing.tf.look()
@@ -481,11 +526,19 @@ class WorldHost:
     # Services
 
     def _on_pause(self, request: Pause.Request, response: Pause.Response) -> Pause.Response:
+        response.time = wire.stamp_of(self.stage.world.time)
+        now = time.monotonic()
+        if request.paused and not self._paused:
+            if len(self._pauses) == PAUSES and now - self._pauses[0] < PAUSES_SECONDS:
+                response.message = (
+                    f"paused {PAUSES} times within {PAUSES_SECONDS:g} s: wait, or find out who else pauses it"
+                )
+                return response
+            self._pauses.append(now)
         self._paused = request.paused
         self._allowed = 0
-        self._pacer.restart(time.monotonic())
+        self._pacer.restart(now)
         response.success = True
-        response.time = wire.stamp_of(self.stage.world.time)
         return response
 
     def _on_step(self, request: Step.Request, response: Step.Response) -> Step.Response:
@@ -532,7 +585,8 @@ class WorldHost:
         self.stage = made
         self._run += 1
         self._allowed = 0
-        self._waiting = bool(self._options["wait"])
+        self._waiting = bool(self._options["wait"] or self._options["recorder"])
+        self._recorder_until = math.inf
         self._open()
         self._tell(force=True)
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from rclpy.node import Node
     from swarmbed_core.floor_plan import FloorPlan
-    from swarmbed_core.scene import Scene
     from swarmbed_core.world import TaskWorld
 
 RESOLUTION = Option("map_resolution", 0.05, "edge of a cell of /map, in metres", 0.01, 1.0)
@@ -52,19 +51,19 @@ class MapServer:
         self._map = node.create_publisher(OccupancyGrid, "/map", qos.LATCHED)
         self._resolution = resolution
 
-    def begin(self, scene: Scene, world: TaskWorld) -> None:
+    def begin(self, world: TaskWorld) -> None:
         """Show another world."""
-        self._scene = scene
         self._world = world
         self._publish()
 
     def update(self) -> None:
         """Publish the map again if what stands fast has changed."""
-        if self._world.obstacles != self._shown:
+        if self._world.standing().obstacles != self._shown:
             self._publish()
 
     def _publish(self) -> None:
-        scene, self._shown = self._scene, self._world.obstacles
+        scene = self._world.standing()
+        self._shown = scene.obstacles
         places = [robot.pose for robot in scene.robots]
         plan = floor_plan(scene.arena, self._shown, self._resolution, places)
         template = Template(map_message(plan))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -39,7 +40,8 @@ OPTIONS = (
     Option("device", "virtual", "where its parts come from: a name, or module:function of your own"),
     Option("arena", "dots_arena", "where it is: the walls of a virtual robot, the markers to localise by"),
     Option("localise", False, "find its pose in the arena by the markers on its walls"),
-    *API_OPTIONS,
+    # The power watchdog of a real robot is everybody's: a program must not lock its owner out.
+    *(replace(option, default=False) if option.name == "program_owns" else option for option in API_OPTIONS),
 )
 
 CLOCK_SET = 0.1

@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import importlib
 import re
+from collections import deque
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -65,6 +66,8 @@ _BUILT_IN = frozenset(
     | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
 _SEPARATOR = "=" * 80
+EARLY_MAX = 1000
+"""Messages kept that come before the clock does."""
 
 
 def place(out: str) -> Path:
@@ -218,6 +221,7 @@ class Recorder:
         self._unusable: set[str] = set()
         self._schemas: dict[str, int] = {}
         self._failure: OSError | None = None
+        self._early: deque[tuple[_Topic, bytes]] = deque(maxlen=EARLY_MAX)
         # For the size of the file, were it finished now: of what is entered twice, of chunks, and of the
         # messages since the last one was written to `_at`.
         self._entered = 0
@@ -247,9 +251,9 @@ class Recorder:
     def look(self) -> None:
         """Record the topics that have come since the last look, and end when it is time."""
         now = self._clock.now().nanoseconds
-        if self.ended is not None or now == 0:
+        if self.ended is not None:
             return
-        if self._begin is None:
+        if self._begin is None and now:
             self._begin = now
         if self._is_late(now):
             return
@@ -349,7 +353,20 @@ class Recorder:
         if self.ended is not None or self._writer is None:
             return
         now = self._clock.now().nanoseconds
+        if now == 0:
+            # A world that has not begun, or one whose clock was not heard yet.
+            self._early.append((topic, data))
+            return
+        if self._begin is None:
+            self._begin = now
         if self._is_late(now):
+            return
+        while self._early and self.ended is None:
+            self._write(*self._early.popleft(), now)
+        self._write(topic, data, now)
+
+    def _write(self, topic: _Topic, data: bytes, now: int) -> None:
+        if self.ended is not None or self._writer is None:
             return
         try:
             if topic.channel == 0:

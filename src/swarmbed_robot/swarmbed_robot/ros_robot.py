@@ -58,6 +58,7 @@ class RosRobot:
         self._name = name
         self.doing = ""
         self.begins = 0
+        self._held: list[Command] | None = None
         self.refused: tuple[int, str] = (0, "")
         self._spec: RobotSpec | None = None
         self._info: msg.RobotInfo | None = None
@@ -199,8 +200,21 @@ class RosRobot:
             packets.clear()
         return replace(senses, heard=heard)
 
+    def hold(self) -> None:
+        """Keep what the program asks for until `release`: a program's tick is sent when it is over."""
+        self._held = []
+
+    def release(self) -> None:
+        """Send what the program has asked for since `hold`, or a sign of life, with what it does now."""
+        held, self._held = self._held or [Command()], None
+        for command in held:
+            self.act(command)
+
     def act(self, command: Command) -> None:
         """Ask the robot for something; what cannot be done is refused and counted, not raised."""
+        if self._held is not None:
+            self._held.append(command)
+            return
         try:
             made = wire.command_to_msg(command, time=self.time, run=self.run, doing=self.doing)
         except wire.WireError as error:

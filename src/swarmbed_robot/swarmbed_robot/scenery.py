@@ -25,6 +25,7 @@ HAIR = 1e-4
 """Metres or radians by which a carrier has to move to be shown again."""
 _BODY_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 _CUBE, _CYLINDER, _CUBE_LIST, _TEXT = 1, 3, 6, 9
+_DELETE_ALL = 3
 
 
 def colour(code: str, alpha: float = 1.0) -> Any:
@@ -67,9 +68,15 @@ def at(x: float, y: float, z: float, yaw: float = 0.0) -> Any:
     )
 
 
-def scene_markers(scene: Scene) -> Any:
-    """Return what does not move by itself: arena, obstacles, and bodies that follow their robots' frames."""
-    made = [*_zones(scene.arena), *_walls(scene.arena)]
+def scene_markers(scene: Scene, *, again: bool = False) -> Any:
+    """Return what stands in a world: arena, obstacles, and bodies that follow their robots' frames.
+
+    Args:
+        scene: that is shown.
+        again: whether what was shown before goes.
+    """
+    made = [message("visualization_msgs/msg/Marker", action=_DELETE_ALL)] if again else []
+    made += [*_zones(scene.arena), *_walls(scene.arena)]
     grey = colour("#7F7F7F")
     for k, item in enumerate(scene.obstacles):
         x, y, yaw = item.pose

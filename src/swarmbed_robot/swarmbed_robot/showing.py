@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from swarmbed_core.geometry import compose, invert
+from swarmbed_core.scene import RobotPlacement
 from visualization_msgs.msg import MarkerArray
 
 from swarmbed_robot import qos
@@ -43,6 +45,7 @@ class Showing:
             map_resolution: edge of a cell of `/map`, in metres.
         """
         self._truth = truth
+        self._shown: tuple[object, ...] = ()
         self._scenery = node.create_publisher(MarkerArray, "/scene", qos.LATCHED)
         self._carriers = node.create_publisher(MarkerArray, "/carriers", qos.LATCHED)
         self._static = node.create_publisher(TFMessage, "/tf_static", qos.LATCHED)
@@ -51,11 +54,24 @@ class Showing:
 
     def begin(self, scene: Scene, world: TaskWorld) -> None:
         """Show another world."""
+        self._scene = scene
         self._world = world
-        self._map.begin(scene, world)
+        self._map.begin(world)
         self._moving = Carriers(scene) if scene.carriers else None
-        self._scenery.publish(bytes(Template(scene_markers(scene)).data))
         self.show_carriers()
+
+    def show_scene(self) -> None:
+        """Publish the scene, if robots or obstacles have come or gone."""
+        stands = (tuple(self._apis), self._world.obstacles)
+        if stands == self._shown:
+            return
+        again, self._shown = bool(self._shown), stands
+        # Where they are, their frames say.
+        robots = [
+            RobotPlacement(name, api.onboard.device.spec, (0.0, 0.0, 0.0)) for name, api in self._apis.items()
+        ]
+        scene = replace(self._scene, robots=tuple(robots), obstacles=self._world.obstacles)
+        self._scenery.publish(bytes(Template(scene_markers(scene, again=again)).data))
 
     def show_carriers(self) -> None:
         """Publish the carriers, if one has moved, and the map, if something else stands fast now."""
@@ -66,6 +82,7 @@ class Showing:
     def take(self, apis: Mapping[str, RobotApi]) -> None:
         """Take note of which robots there are."""
         self._apis = apis
+        self.show_scene()
         fixed = [transform for api in apis.values() for transform in api.place.fixed_frames]
         self._static.publish(TFMessage(transforms=fixed))
         frames = []

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import OccupancyGrid, Odometry
 from nav_msgs.msg import Path as PathMsg
@@ -18,7 +19,7 @@ from std_msgs.msg import Bool, Float32, Float64, Int32MultiArray, String
 from swarmbed_core.control import Mode
 from swarmbed_core.device import Zone
 from swarmbed_core.robot import Command
-from swarmbed_robot.api import OPTIONS
+from swarmbed_robot.api import DOING_MAX, OPTIONS, OWNED_SECONDS, REFUSED_SECONDS
 
 from swarmbed_interfaces import msg
 from swarmbed_robot import qos
@@ -434,3 +435,135 @@ def test_nothing_is_made_that_nobody_wants(dots):
     dots.api.sense(dots.world.time)
     assert made == []
     assert dots.onboard.on_image == []
+
+
+# Who owns a robot
+
+
+class Program:
+    """Answers what the robot has sensed, as a program does."""
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.publisher = rig.publisher("command", msg.Command, qos.COMMAND)
+
+    def answer(self, doing="work", **fields):
+        now = self.rig.world.time
+        self.rig.api.sense(now, anyway=True)
+        self.rig.say(self.publisher, msg.Command(time=now, doing=doing, **fields))
+        return now
+
+
+OTHERS = [
+    ("cmd_vel", Twist, twist(0.0, 0.5)),
+    ("power_en", Bool, Bool(data=False)),
+    ("motor_en", Bool, Bool(data=False)),
+    ("lifter", Bool, Bool(data=True)),
+    ("carrying", Bool, Bool(data=True)),
+    ("led", Int32MultiArray, Int32MultiArray(data=[255] * 16)),
+    ("radio/send", msg.RadioPayload, msg.RadioPayload(radio="ble", payload=b"x")),
+]
+
+
+def test_a_robot_with_a_program_takes_nothing_from_others_until_the_program_is_silent(dots):
+    publishers = [(dots.publisher(topic, kind), topic, sent) for topic, kind, sent in OTHERS]
+    program = Program(dots)
+    dots.run(0.1)
+    program.answer(velocity_body=[0.2, 0.0, 0.0])
+    assert dots.api.owned
+    for publisher, topic, sent in publishers:
+        dots.say(publisher, sent)
+        assert dots.refused[f"input.{topic}"] == 1
+        assert (
+            f"{topic} is rejected while a program drives dots1"
+            in dots.onboard.health.latest[f"input.{topic}"]
+        )
+    dots.run(0.1)
+    assert dots.onboard.drives_on
+    assert dots.truth[3] > 0.05
+    assert abs(dots.truth[4]) < 0.05
+    dots.run(OWNED_SECONDS - 0.2)
+    assert dots.api.owned
+    dots.run(0.3)
+    assert not dots.api.owned
+    lifter = next(publisher for publisher, topic, _ in publishers if topic == "lifter")
+    dots.say(lifter, Bool(data=True))
+    assert dots.refused["input.lifter"] == 1
+    dots.run(0.3)
+    assert dots.onboard.lifter_height > 0.15
+
+
+@pytest.mark.parametrize("topic", ["power_en", "motor_en"])
+@pytest.mark.parametrize("on", [False, True])
+def test_a_program_that_comes_finds_the_drives_on(dots, topic, on):
+    dots.say(dots.publisher(topic, Bool), Bool(data=on))
+    dots.run(0.1)
+    assert dots.onboard.drives_on == on
+    program = Program(dots)
+    program.answer()
+    assert dots.onboard.drives_on
+    # Nor does it end with the heartbeat of somebody else.
+    dots.run(2.5)
+    assert dots.onboard.drives_on
+
+
+def test_with_program_owns_false_the_latest_wish_wins(make_rig):
+    here = make_rig(program_owns=False)
+    program = Program(here)
+    here.run(0.1)
+    program.answer(velocity_body=[0.2, 0.0, 0.0])
+    here.say(here.publisher("motor_en", Bool), Bool(data=False))
+    here.run(0.05)
+    assert not here.onboard.drives_on
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"time": 0.05}, {"time": 0.0}, {"time": 77.0}, {"time": math.nan}, {"time": math.inf}, {"run": 3}],
+)
+def test_a_command_that_answers_nothing_of_late_is_not_the_programs(dots, fields):
+    program = Program(dots)
+    dots.api.sense(0.0, anyway=True)
+    dots.run(0.1)
+    now = program.answer("work", velocity_body=[0.2, 0.0, 0.0])
+    wanted = {"time": now, "doing": "garbage", "velocity_body": [0.0, 0.5, 0.0], "lift": msg.Command.YES}
+    dots.say(program.publisher, msg.Command(**wanted | fields))
+    assert dots.refused["input.command"] == 1
+    assert (dots.api.doing, dots.api.answered, dots.api.commands) == ("work", now, 1)
+    dots.run(0.1)
+    assert abs(dots.truth[4]) < 0.05
+    assert dots.onboard.lifter_height < 0.15
+
+
+def test_what_a_program_says_it_does_is_bounded(dots):
+    program = Program(dots)
+    dots.run(0.1)
+    program.answer("work")
+    program.answer("x" * (DOING_MAX + 1))
+    assert dots.api.doing == "work"
+    assert "`doing` has 1001 characters: 1000 are taken" in dots.onboard.health.latest["input.command"]
+
+
+def test_bytes_that_are_no_message_are_refused(dots):
+    dots.publisher("cmd_vel", Twist)
+    dots.api._made[0].callback(b"\0\1\0\0\7")
+    dots.api._made[0].callback(b"")
+    assert dots.refused["input.cmd_vel"] == 2
+
+
+def test_the_diagnostics_warn_only_of_what_was_refused_lately(dots, monkeypatch):
+    clock = SimpleNamespace(monotonic=lambda: 1000.0)
+    monkeypatch.setattr("swarmbed_robot.api.time", clock)
+
+    def level():
+        return next(status.level for status in dots.api.diagnostics() if status.name == "dots1: refused")
+
+    assert level() == DiagnosticStatus.OK
+    dots.api.refuse("cmd_vel", "not finite")
+    assert level() == DiagnosticStatus.WARN
+    clock.monotonic = lambda: 1000.0 + REFUSED_SECONDS - 0.1
+    assert level() == DiagnosticStatus.WARN
+    clock.monotonic = lambda: 1000.0 + REFUSED_SECONDS
+    assert level() == DiagnosticStatus.OK
+    dots.api.refuse("cmd_vel", "not finite")
+    assert level() == DiagnosticStatus.WARN

@@ -229,8 +229,9 @@ def test_what_it_does_is_told_to_all_and_with_its_commands(bench, ros):
     here.begin()
     here.tick(3)
     ros.spin_until(lambda: [sent.data for sent in told][-1:] == ["tick 3"], "what it does")
-    # A command says what was being done when it was made.
-    assert here.rig.api.doing == "tick 2"
+    # A command says what the program does at the tick that made it.
+    ros.spin_until(lambda: here.rig.api.doing, "a command")
+    assert here.rig.api.doing == "tick 3"
     # Who comes later is told too.
     later = []
     ros.node("late").create_subscription(String, f"/{here.rig.name}/doing", later.append, qos.LATCHED)

@@ -13,10 +13,11 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.robot import Command
 from swarmbed_core.scenario import Scenario
 from swarmbed_robot.errors import RobotError
-from swarmbed_robot.host import IDLE, OPTIONS, WorldHost
+from swarmbed_robot.host import IDLE, OPTIONS, PAUSES, PAUSES_SECONDS, WorldHost
 from swarmbed_robot.pacing import BEHIND, speed_of
 from swarmbed_robot.ros_robot import RosRobot
 from swarmbed_robot.world import PlainStage
+from visualization_msgs.msg import Marker, MarkerArray
 
 from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
@@ -464,6 +465,50 @@ def test_with_wait_a_reset_waits_again(rig):
 
 
 # Robots that come and go
+
+
+def test_the_scene_shows_who_comes_and_goes_and_boxes(rig, ros):
+    here = rig(speed="max")
+    heard = []
+    ros.node("outsider").create_subscription(MarkerArray, "/scene", heard.append, qos.LATCHED)
+
+    def shown(namespace):
+        return [marker for marker in heard[-1].markers if marker.ns == namespace]
+
+    def names():
+        return [marker.text for marker in shown("names")]
+
+    ros.spin_until(lambda: heard, "the scene")
+    assert names() == ["dots1", "dots2"]
+    assert call(here, Spawn, "spawn", x=1.0, y=-0.5).success
+    ros.spin_until(lambda: names() == ["dots1", "dots2", "dots3"], "the third robot")
+    assert heard[-1].markers[0].action == Marker.DELETEALL
+    assert call(here, Remove, "remove", name="dots1").success
+    ros.spin_until(lambda: names() == ["dots2", "dots3"], "the first robot's end")
+    here.world.add_obstacle("box", (1.5, 1.0, 0.0), (0.2, 0.3))
+    here.until(0.2)
+    ros.spin_until(lambda: shown("obstacles"), "the box")
+    here.world.remove_obstacle("box")
+    here.until(0.4)
+    ros.spin_until(lambda: not shown("obstacles"), "the box's end")
+    count = len(heard)
+    here.until(1.0)
+    ros.spin_for(0.1)
+    assert len(heard) == count, "nothing has changed"
+
+
+def test_pauses_that_come_too_often_are_refused(rig):
+    here = rig(speed="1")
+    for _ in range(PAUSES):
+        assert call(here, Pause, "pause", paused=True).success
+        assert call(here, Pause, "pause", paused=True).success
+        assert call(here, Pause, "pause", paused=False).success
+    refused = call(here, Pause, "pause", paused=True)
+    assert not refused.success
+    assert f"paused {PAUSES} times within 10 s" in refused.message
+    assert here.host.state == "running"
+    here.now += PAUSES_SECONDS
+    assert call(here, Pause, "pause", paused=True).success
 
 
 def test_robots_come_with_a_name_and_a_number_of_their_own(rig):

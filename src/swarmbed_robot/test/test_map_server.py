@@ -50,7 +50,7 @@ def test_the_message_says_what_the_plan_says():
 def test_who_comes_late_gets_it_and_it_follows_what_changes(ros):
     server = MapServer(ros.node("world"), 0.05)
     made = stage()
-    server.begin(made.scene, made.world)
+    server.begin(made.world)
     got = []
     ros.node("outsider").create_subscription(OccupancyGrid, "/map", got.append, qos.LATCHED)
     ros.spin_until(lambda: got, "the map")
@@ -68,7 +68,7 @@ def test_who_comes_late_gets_it_and_it_follows_what_changes(ros):
 
     # A reset: another world, with other things in it.
     other = stage(seed=2, obstacles=[])
-    server.begin(other.scene, other.world)
+    server.begin(other.world)
     ros.spin_until(lambda: len(got) > 3, "the map of the next world")
     assert at(got[-1], 1.0, 1.0) == 0
     server.update()

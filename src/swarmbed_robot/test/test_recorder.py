@@ -1,5 +1,6 @@
 """The recorder: what others read in its files is what was sent."""
 
+import contextlib
 import errno
 import os
 import signal
@@ -8,7 +9,10 @@ import sys
 
 import pytest
 from geometry_msgs.msg import Point, Twist
+from mcap.exceptions import EndOfFile
 from mcap.reader import make_reader
+from mcap.records import Channel, Message
+from mcap.stream_reader import StreamReader
 from rclpy.parameter import Parameter
 from rclpy.serialization import deserialize_message, serialize_message
 from rosbags.highlevel import AnyReader
@@ -233,18 +237,19 @@ def test_it_is_stamped_and_ends_by_the_simulations_clock(ros, file):
         clock.publish(now)
         ros.spin_until(lambda: listener.get_clock().now().nanoseconds == second * 10**9, "the time")
 
-    assert not publisher.get_subscription_count()
-    ros.spin_until(clock.get_subscription_count, "the node's clock")
+    ros.spin_until(lambda: clock.get_subscription_count() and recording._early, "what comes before the time")
+    assert recording.messages == 0
     until(100)
-    ros.spin_until(heard(recording, 1), "the message from before")
+    publisher.publish(Float32(data=1.5))
+    ros.spin_until(heard(recording, 2), "the message from before, and the next")
     until(105)
     publisher.publish(Float32(data=2.0))
-    ros.spin_until(heard(recording, 2), "the message")
+    ros.spin_until(heard(recording, 3), "the message")
     until(111)
     ros.spin_until(lambda: recording.ended, "the end")
     assert "10 s" in recording.ended
     recording.close()
-    assert [time for _, _, time in contents(file)[0]] == [100 * 10**9, 105 * 10**9]
+    assert [time for _, _, time in contents(file)[0]] == [100 * 10**9] * 2 + [105 * 10**9]
 
 
 def test_a_type_that_is_not_installed_is_left_out(ros, file, monkeypatch):
@@ -327,6 +332,29 @@ def test_signals_end_it_with_a_whole_file(ros, file, number):
     found = contents(file)[0]
     assert f"{len(found)} messages" in said
     assert " MB written to" in said
+
+
+def kept_in(file):
+    """Return the topics of the messages in a file that is not finished."""
+    channels, topics = {}, []
+    with file.open("rb") as stream, contextlib.suppress(EndOfFile):
+        for record in StreamReader(stream).records:
+            if isinstance(record, Channel):
+                channels[record.id] = record.topic
+            if isinstance(record, Message):
+                topics.append(channels[record.channel_id])
+    return topics
+
+
+def test_what_was_recorded_is_soon_on_the_disk(ros, file, monkeypatch):
+    """Should the process be killed, `swarmbed mend` makes a whole file of it."""
+    monkeypatch.setattr(recorder, "KEPT", SOON)
+    publisher = ros.node("robot").create_publisher(String, "/x", qos.LATCHED)
+    publisher.publish(String(data="x"))
+    recording = Recorder(ros.node("recorder"), file, ["/x"], rediscover=SOON)
+    ros.spin_until(lambda: kept_in(file) == ["/x"], "the message on the disk")
+    recording.close()
+    assert len(contents(file)[0]) == 1
 
 
 def test_an_unwritable_file_is_one_line_and_status_2():

@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from swarmbed_core.device import CornerReading
     from swarmbed_core.feed import Reader
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.scenario import Obstacle
     from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import Body, Radio, RangeRing, RobotSpec
     from swarmbed_core.spec import Compass as CompassSpec
@@ -373,16 +372,11 @@ class SimWorld:
     def _show(self) -> None:
         """Let images show what is there now."""
         if self._studio is not None:
-            self._studio.show(self._seen())
+            self._studio.show(self.standing())
 
-    def _seen(self) -> Scene:
-        """Return the scene with the boxes that were put there since."""
-        return replace(self.scene, obstacles=self.obstacles)
-
-    @property
-    def obstacles(self) -> tuple[Obstacle, ...]:
-        """Return what stands fast on the floor now: the scene's obstacles and boxes that were added."""
-        return (*self.scene.obstacles, *self._added.values())
+    def standing(self) -> Scene:
+        """Return the scene with the robots and obstacles of now."""
+        return replace(self.scene, obstacles=(*self.scene.obstacles, *self._added.values()))
 
     def _check_no_crowd(self, what: str) -> None:
         if self.scene.crowd:
@@ -725,7 +719,7 @@ class SimWorld:
         """Return what renders images."""
         if self._studio is None:
             seed = within(self._seed, self._radio_number + 1, _STUDIO)
-            self._studio = Studio(self._seen(), seed, self._stage_of, noise=self._noise)
+            self._studio = Studio(self.standing(), seed, self._stage_of, noise=self._noise)
         return self._studio
 
     def _pixel_eyes(self, rate: float) -> PixelEyes:
