@@ -509,6 +509,7 @@ SAMPLE: dict[str, Any] = {
 FILES = {
     "summary.json": "verdict, reason, times and all metrics: [below](#summaryjson)",
     "scenario.yaml": "the scenario as it was run, with what `--set` changed",
+    "files": "directory with copies of the files that `scenario.yaml` names: arena, robots, marker maps",
     "metrics.parquet": "time series of the transducers: [below](#metricsparquet)",
     "track.npz": "where everything was, and what each robot did: [below](#tracknpz)",
     "recording.mcap": "the run as ROS 2 messages, unless `--no-record`: [below](#recordingmcap)",
@@ -518,13 +519,14 @@ FILES = {
 """The files of a run; `failure.txt` comes beside them when a run fails."""
 
 SUMMARY = {
-    "scenario": "name of the scenario's file",
+    "scenario": "its name, or that of its file",
     "title": "its title",
     "world": "its world",
     "controller": "name of its controller",
     "robots": "number of robots",
     "seed": "seed of the run",
-    "verdict": "`accepted`, `rejected`, `failed` (something raised: see `failure.txt`) or `interrupted`",
+    "verdict": "`accepted`, `rejected`, `failed` (something raised: see `failure.txt`), `interrupted`, or "
+    "`killed` (written by `swarmbed mend`)",
     "reason": "why, in words",
     "sim_seconds": "[s] time that passed in the world",
     "wall_seconds": "[s] time that it took, without compiling",

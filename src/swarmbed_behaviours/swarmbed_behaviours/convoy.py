@@ -423,7 +423,7 @@ class Convoy:
             self._robot.act(Command())
             return
         ranges = np.concatenate([senses.ranges[name] for name in self._rings])
-        member.tick(np.where(np.isnan(ranges), math.inf, ranges), self._rng.random())
+        member.tick(ranges, self._rng.random())
         speed, rate = member.asked
         self._robot.act(Command(velocity_body=(speed, 0.0, rate), send={self._radio: encode(member.words)}))
 

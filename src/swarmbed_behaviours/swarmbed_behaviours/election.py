@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from swarmbed_behaviours.toolkit import Board
 
 _NUMBERS = struct.Struct("<II")
-"""Rank and count, little-endian; the leader's name follows."""
+"""Rank and beat, little-endian; the leader's name follows."""
 
 
 class Candidate(NamedTuple):
@@ -45,21 +45,21 @@ class Candidate(NamedTuple):
 
 
 class Message(NamedTuple):
-    """Whom a robot takes for the leader, and the newest count of that one that it knows."""
+    """Whom a robot takes for the leader, and the highest count of that one's messages that it knows."""
 
     leader: Candidate
-    count: int
+    beat: int
 
     def pack(self) -> bytes:
         """Return the message as bytes for a radio."""
-        return _NUMBERS.pack(self.leader.rank, self.count) + self.leader.name.encode()
+        return _NUMBERS.pack(self.leader.rank, self.beat) + self.leader.name.encode()
 
     @classmethod
     def unpack(cls, payload: bytes) -> Message | None:
         """Return the message in a payload, None if there is none: others may use the radio too."""
         try:
-            rank, count = _NUMBERS.unpack_from(payload)
-            return cls(Candidate(rank, payload[_NUMBERS.size :].decode()), count)
+            rank, beat = _NUMBERS.unpack_from(payload)
+            return cls(Candidate(rank, payload[_NUMBERS.size :].decode()), beat)
         except (struct.error, UnicodeDecodeError):
             return None
 
@@ -77,11 +77,11 @@ class Ballot:
 
         Args:
             me: this robot.
-            patience: seconds without a new count after which a leader is given up.
+            patience: seconds without a higher count after which a leader is given up.
         """
         self.me = self.leader = me
         self._patience = patience
-        self._counts: dict[Candidate, int] = {me: 0}
+        self._beats: dict[Candidate, int] = {me: 0}
         self._heard_at = 0.0
 
     def update(self, now: float, messages: Iterable[Message]) -> Message:
@@ -91,17 +91,17 @@ class Ballot:
             now: the robot's clock, in seconds.
             messages: those that were heard since the last time.
         """
-        for leader, count in messages:
-            is_news = leader != self.me and count > self._counts.get(leader, -1)
+        for leader, beat in messages:
+            is_news = leader != self.me and beat > self._beats.get(leader, -1)
             if is_news:
-                self._counts[leader] = count
+                self._beats[leader] = beat
             if is_news and leader >= self.leader:
                 self.leader, self._heard_at = leader, now
         if self.leader != self.me and now - self._heard_at > self._patience:
             self.leader = self.me
         if self.leader == self.me:
-            self._counts[self.me] += 1
-        return Message(self.leader, self._counts[self.leader])
+            self._beats[self.me] += 1
+        return Message(self.leader, self._beats[self.leader])
 
 
 class ElectionParameters(Part):

@@ -471,7 +471,7 @@ def clear_k(
     n = free.shape[0]
     for k in range(angles.shape[0]):
         distance = sweep[k]
-        if math.isnan(distance):
+        if not math.isfinite(distance):
             continue
         for part in range(-1, 2):
             angle = yaw + angles[k] + 0.12 * part

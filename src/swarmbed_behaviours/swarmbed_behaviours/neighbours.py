@@ -196,7 +196,7 @@ def unseen_k(
         dx: own place minus the told one.
         dy: own place minus the told one.
         yaw: of the robot in its own frame.
-        sweep: distances from the robot's edge, NaN where nothing came back.
+        sweep: distances from the robot's edge, inf where nothing came back: that tells nothing.
         angles: of the sensors.
         size: metres from the robot's centre to a sensor plus the other's radius.
     """
@@ -215,7 +215,7 @@ def unseen_k(
             off = abs((bearing - angles[i] + math.pi) % (2.0 * math.pi) - math.pi)
             if off < least:
                 nearest, least = i, off
-        if sweep[nearest] > distance - size + 0.5:
+        if distance - size + 0.5 < sweep[nearest] < math.inf:
             hypotheses[k, _W] *= 0.6
     _normalise_k(hypotheses)
 

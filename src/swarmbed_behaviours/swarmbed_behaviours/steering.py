@@ -141,7 +141,7 @@ def notice_k(
     """Note the returns of a sweep in a ring of rows x, y, time; return where the ring goes on.
 
     Args:
-        sweep: distances from the sensors' faces, NaN without return.
+        sweep: distances from the sensors' faces, inf without return.
         angles: of the sensors.
         blind: returns of each sensor nearer than this are the robot's own load.
         mount: metres from the centre to the sensors' faces.
@@ -154,7 +154,7 @@ def notice_k(
     """
     for k in range(angles.shape[0]):
         distance = sweep[k]
-        if not distance > blind[k]:
+        if not blind[k] < distance < math.inf:
             continue
         angle = yaw + angles[k]
         memory[head, 0] = x + (mount + distance) * math.cos(angle)

@@ -167,7 +167,7 @@ class ByItself:
         self.robot.name = name
         self.program = Convoy(self.robot, ConvoyParameters(adjust="find"), np.random.default_rng(1))
 
-    def tick(self, ahead=math.nan, **heard):
+    def tick(self, ahead=math.inf, **heard):
         packets = tuple(
             RadioPacket(
                 0.0, sender, payload if isinstance(payload, bytes) else convoy.encode(np.array(payload))
@@ -175,7 +175,7 @@ class ByItself:
             for sender, payload in heard.items()
         )
         self.robot.set(
-            ranges={"infrared": np.array([ahead, math.nan, math.nan])}, heard={"neighbours": packets}
+            ranges={"infrared": np.array([ahead, math.inf, math.inf])}, heard={"neighbours": packets}
         )
         self.program.tick()
 

@@ -120,7 +120,7 @@ def test_returns_are_remembered_for_a_while():
     out = np.zeros((8, OBSTACLE))
     angles = np.array([0.0, math.pi / 2])
     blind = np.zeros(2)
-    head = notice_k(np.array([1.0, math.nan]), angles, blind, 0.125, 2.0, 3.0, math.pi / 2, 10.0, memory, 0)
+    head = notice_k(np.array([1.0, math.inf]), angles, blind, 0.125, 2.0, 3.0, math.pi / 2, 10.0, memory, 0)
     assert head == 1
     assert recall_k(memory, 2.0, 3.0, 10.2, 0.35, out) == 1
     # The robot looks along +y.

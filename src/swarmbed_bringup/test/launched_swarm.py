@@ -24,8 +24,9 @@ from launch import LaunchDescription
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "src" / "swarmbed_robot" / "test"))
 
-from conftest import Ros
 from swarm_checks import CHECKS, Swarm, write_scenario
+
+from conftest import Ros
 
 CHOSEN = [os.environ["CHECK"]] if "CHECK" in os.environ else list(CHECKS)
 STARTED = 30.0  # s

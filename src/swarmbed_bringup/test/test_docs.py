@@ -1,71 +1,219 @@
 """What README and docs/ show works: their programs run, their commands and files exist."""
 
+import json
+import os
 import re
+import runpy
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from swarmbed_experiments import cli
+
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+FOLLOWED = {
+    "tutorial.md": ["curious.py", "curious.yaml"],
+    "frame_parts.md": ["my_parts.py", "herd.yaml"],
+    "own_package.md": ["pyproject.toml", "my_swarm.py"],
+    "reference/run_files.md": [],
+}
+"""Pages that are followed from top to bottom, with the files that they have one save."""
+BLOCK = re.compile(r"(?:as\s+`([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PROGRAMS = [
-    pytest.param(block, id=f"{page.name}-{i}")
+    pytest.param(block, id=f"{page.relative_to(ROOT)}-{i}")
     for page in PAGES
+    if page not in {DOCS / name for name in FOLLOWED}
     for i, block in enumerate(
         re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     )
 ]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_programs_run_and_say_something(program, tmp_path):
+def run(command, folder):
+    """Run a command as a reader would, and return what it prints."""
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     result = subprocess.run(
-        [sys.executable, "-c", program],
+        command,
         capture_output=True,
         text=True,
-        cwd=tmp_path,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
         timeout=100,
         check=False,
     )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.strip()
-    assert "nan" not in result.stdout
+    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
 
 
-def test_the_tutorial_can_be_followed(tmp_path):
-    """Its files are saved and its commands run, one after the other, as a student does."""
-    page = (ROOT / "docs" / "tutorial.md").read_text()
-    blocks = re.findall(r"(?:as\s+`([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert [name for name, _, _ in blocks if name] == ["curious.py", "curious.yaml"]
-    for name, kind, block in blocks:
-        if name:
-            (tmp_path / name).write_text(block)
-        for command in block.splitlines() if kind == "sh" else ():
-            result = subprocess.run(
-                ["bash", "-c", command],
-                capture_output=True,
-                text=True,
-                cwd=tmp_path,
-                timeout=100,
-                check=False,
-            )
-            assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+def run_program(program, folder):
+    (folder / "program.py").write_text(program)
+    said = run([sys.executable, "program.py"], folder)
+    assert said.strip()
+    assert "nan" not in said
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_run_and_say_something(program, tmp_path):
+    run_program(program, tmp_path)
+
+
+def register(folder):
+    """Do what pip does for entry points, for it would have to change this environment."""
+    about = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    lines = [
+        line
+        for group, points in about["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {what}" for name, what in points.items()))
+    ]
+    made = folder / f"{about['name']}-{about['version']}.dist-info"
+    made.mkdir()
+    (made / "METADATA").write_text(f"Name: {about['name']}\nVersion: {about['version']}\n")
+    (made / "entry_points.txt").write_text("\n".join(lines))
+
+
+def run_command(command, patch):
+    """Run a command of `swarmbed` in this process, which takes a fraction of the time that a new one does."""
+    words = shlex.split(command)
+    expected = 0
+    if words[-5:-1] == ["||", "test", "$?", "="]:
+        words, expected = words[:-5], int(words[-1])
+    assert words[0] == "swarmbed", command
+    patch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as ended:
+        sys.exit(cli.main())
+    assert (ended.value.code or 0) == expected, command
+
+
+@pytest.fixture
+def follow(tmp_path, monkeypatch, capsys):
+    """Return what saves the files of a page, and runs its programs and commands one after the other."""
+
+    def follow(name):
+        saved = []
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(tmp_path)
+        for file, kind, block in BLOCK.findall((DOCS / name).read_text()):
+            if file:
+                saved.append(file)
+                (tmp_path / file).write_text(block)
+                if file == "pyproject.toml":
+                    register(tmp_path)
+            elif kind == "python":
+                capsys.readouterr()
+                (tmp_path / "program.py").write_text(block)
+                runpy.run_path("program.py", run_name="__main__")
+                assert capsys.readouterr().out.strip()
+            for command in block.splitlines() if kind == "sh" else ():
+                run_command(command, monkeypatch)
+        assert saved == FOLLOWED[name]
+
+    return follow
+
+
+def test_the_command_is_on_the_path(tmp_path):
+    assert "One swarm program, every reality" in run(["swarmbed", "--help"], tmp_path)
+
+
+@pytest.mark.timeout(400)
+def test_the_tutorial_can_be_followed(follow, tmp_path):
+    follow("tutorial.md")
     assert (tmp_path / "reference.png").stat().st_size > 10_000
     assert list(tmp_path.glob("runs/curious-*/tracks.png"))
     assert (tmp_path / "sweeps/curious/sweep.json").exists()
 
 
+def test_frame_parts_of_ones_own(follow, tmp_path):
+    follow("frame_parts.md")
+    found = [json.loads(file.read_text()) for file in sorted(tmp_path.glob("runs/herd-*/summary.json"))]
+    assert sorted(each["verdict"] for each in found) == ["accepted", "rejected"]
+    [accepted] = [each for each in found if each["verdict"] == "accepted"]
+    assert accepted["metrics"]["spread_most"] > 0.1
+    [rejected] = [each for each in found if each["verdict"] == "rejected"]
+    assert "m off after" in rejected["reason"]
+
+
+DEVICE = """
+from swarmbed_core.onboard import Onboard
+from swarmbed_core.plugins import DEVICES, find_plugin
+from swarmbed_core.local import LocalRobot
+from swarmbed_core.robot import Command
+from swarmbed_core.spec import RobotSpec
+from swarmbed_core.watchdog import Pace
+
+device = find_plugin(DEVICES, "bench")("dots1", RobotSpec.load("dots"), "dots_arena")
+robot = LocalRobot(Onboard(device))
+pace = Pace(100.0)
+while device.clock.time < 1.0:
+    if pace.due(device.clock.time):
+        robot.onboard.step()
+        robot.act(Command(velocity_body=(0.3, 0.0, 0.0)))
+print(type(device.motors).__name__, robot.sense().pose_odom[0] > 0.02)
+"""
+
+
+def test_a_package_of_ones_own(follow, tmp_path):
+    follow("own_package.md")
+    [file] = tmp_path.glob("runs/random_walk-*/summary.json")
+    summary = json.loads(file.read_text())
+    assert (summary["world"], summary["controller"]) == ("still", "circle")
+    # Five robots that turn at 0.4 rad/s for three seconds.
+    assert summary["metrics"]["laps"] == pytest.approx(5 * 0.4 * 3 / 6.283, rel=0.25)
+    (tmp_path / "device.py").write_text(DEVICE)
+    assert run([sys.executable, "device.py"], tmp_path).split() == ["Wheels", "True"]
+
+
+@pytest.mark.timeout(400)
+def test_what_a_run_leaves_can_be_read(follow):
+    follow("reference/run_files.md")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_scripts_exist(page):
     text = page.read_text()
-    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
     scripts = re.findall(r"\b(scripts/[a-z_]+(?:\.sh)?)", text)
     assert len(text.splitlines()) > 5
     for link in links:
         assert (page.parent / link).exists(), link
     for script in scripts:
         assert (ROOT / script).exists(), script
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_headings(page):
+    for link, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+        assert anchor in anchors(page.parent / link if link else page), f"{link}#{anchor}"
+
+
+def test_every_page_is_on_the_list_of_pages():
+    listed = set(re.findall(r"\]\(([\w/]+\.md)\)", (DOCS / "README.md").read_text()))
+    assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"README.md"}
+
+
+def test_options_that_pages_name_exist():
+    """Each `swarmbed COMMAND --option` in a page is one that the command has."""
+    text = (DOCS / "reference" / "command.md").read_text()
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    known = {name: set(re.findall(r"--[a-z-]+", section)) | {"--help"} for name, section in sections.items()}
+    for page in PAGES:
+        for command, rest in re.findall(r"\bswarmbed ([a-z]+)\b([^`\n|]*)", page.read_text()):
+            if command in known:
+                options = set(re.findall(r"(?<![\w-])--[a-z-]+", rest.split("#")[0]))
+                assert options <= known[command], (
+                    f"{page.name}: swarmbed {command} {options - known[command]}"
+                )
 
 
 def test_the_readme_is_a_page():

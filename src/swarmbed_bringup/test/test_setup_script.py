@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -75,6 +77,7 @@ class Workspace:
             (self.fakes / name).write_text(STAND_IN)
             (self.fakes / name).chmod(0o755)
         (self.fakes / "pip.list").touch()
+        self.user = []
         mine = {"ROS_DISTRO", "SWARMBED_PYTHON", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", *TRUST}
         self.env = {name: value for name, value in os.environ.items() if name not in mine}
         self.env |= {
@@ -90,7 +93,7 @@ class Workspace:
 
     def start(self, *options):
         return subprocess.Popen(
-            [self.root / "scripts/setup", *options],
+            [*self.user, self.root / "scripts/setup", *options],
             env=self.env,
             text=True,
             stdout=subprocess.PIPE,
@@ -380,6 +383,40 @@ def test_without_root_the_missing_packages_are_named(bare):
     assert done == []
     assert "sudo apt-get install -y --no-install-recommends g++ make" in said
     assert not bare.is_ready
+
+
+@pytest.fixture
+def owned_by_root():
+    """Return a workspace of another user, which everybody may read."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        made = Workspace(Path(name))
+        made.setup()
+        if os.getuid() == 0:
+            made.user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        else:
+            made.root.chmod(0o555)
+        yield made
+        made.root.chmod(0o755)
+
+
+def test_another_user_uses_what_its_owner_set_up(owned_by_root):
+    # A Gazebo in the owner's home is not in the user's.
+    owned_by_root.env["HOME"] = "/nonexistent"
+    assert owned_by_root.setup("--quiet") == ([], "")
+
+
+def test_another_user_is_told_who_can_set_it_up(owned_by_root):
+    (owned_by_root.root / "src/some_package/msg/A.msg").write_text("bool b")
+    done, said = owned_by_root.setup(code=1)
+    assert done == []
+    first, second = said.splitlines()
+    assert re.fullmatch(
+        r"scripts/setup: /.*/workspace cannot be written by \w+, and the workspace is not ready\.", first
+    )
+    assert re.fullmatch(
+        r"Run scripts/setup as \w+, to whom it belongs, or work in a copy of your own\.", second
+    )
 
 
 def test_a_useless_python_is_refused(bare):

@@ -104,7 +104,7 @@ class CrowdSenses(Protocol):
 
     Attributes:
         time: [s] the world's time.
-        ranges: [(robots, sensors); m] distances from the sensors' faces; inf where nothing came back.
+        ranges: [(robots, sensors); m] distances from the sensors' faces; infinity where nothing came back.
         angles: [(sensors,); rad; base_link] directions of the sensors, the same for all robots.
         headings: [(robots,); rad; map] absolute headings.
         positions: [(robots, 2); m; map] positions x, y by the sense of position; NaN without one.

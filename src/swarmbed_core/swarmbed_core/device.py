@@ -63,7 +63,10 @@ class CompassReading(NamedTuple):
 
 
 class RangeReading(NamedTuple):
-    """One sweep of a ring: metres from the face of each sensor, NaN where nothing came back."""
+    """One sweep of a ring: metres from the face of each sensor, infinity where nothing came back.
+
+    NaN is taken for infinity: a sensor that is broken sees nothing either.
+    """
 
     stamp: float
     distances: FloatArray

@@ -11,8 +11,13 @@ one, has a cache directory of its own.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import shutil
+import stat
+import tempfile
+import zlib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -21,7 +26,7 @@ import numba
 from numba.core import config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 # numba fills its settings in from the environment: no type checker sees them.
 settings = cast("Any", config)
@@ -47,7 +52,9 @@ def _compiled(function: F, *, nogil: bool) -> F:
     before = settings.CACHE_DIR
     settings.CACHE_DIR = str(directory) if directory else before
     try:
-        compiled = numba.njit(cache=True, fastmath=False, error_model="numpy", nogil=nogil)(function)
+        compiled = numba.njit(cache=directory is not None, fastmath=False, error_model="numpy", nogil=nogil)(
+            function
+        )
     finally:
         settings.CACHE_DIR = before
     return cast("F", compiled)
@@ -55,9 +62,11 @@ def _compiled(function: F, *, nogil: bool) -> F:
 
 @cache
 def cache_directory(package: Path) -> Path | None:
-    """Return where the kernels of a package are cached, None where numba has to choose.
+    """Return where the kernels of a package are cached, None where nothing can be written.
 
-    That is `NUMBA_CACHE_DIR` if it is set, else a directory within the package's `__pycache__`.
+    That is `NUMBA_CACHE_DIR` if it is set, else a directory within the package's `__pycache__`. Where
+    somebody else owns these it is the user's own cache directory, or one for temporary files, and begins with
+    what is in the package's.
     """
     digest = hashlib.sha256(numba.__version__.encode())
     for folder in sorted({package, Path(__file__).resolve().parent}):
@@ -66,17 +75,54 @@ def cache_directory(package: Path) -> Path | None:
             # Others have no part in a kernel, and change often.
             if b"@kernel" in source or b"@free_kernel" in source:
                 digest.update(source)
+    state = digest.hexdigest()[:16]
     named = settings.CACHE_DIR
     kernels = Path(named) if named else package / "__pycache__" / "kernels"
-    chosen = kernels / digest.hexdigest()[:16]
+    chosen = _made(kernels / state)
+    if chosen is not None and not named:
+        _forget(kernels)
+    if chosen is not None:
+        return chosen
+    for own in _users_caches():
+        mine = own / f"{package.name}-{zlib.crc32(str(package).encode(errors='surrogateescape')):08x}"
+        fresh = not (mine / state).exists()
+        chosen = _made(mine / state)
+        if chosen is not None:
+            _forget(mine)
+            if fresh:
+                with contextlib.suppress(OSError, shutil.Error):
+                    shutil.copytree(kernels / state, chosen, dirs_exist_ok=True)
+            return chosen
+    return None
+
+
+def _made(directory: Path) -> Path | None:
+    """Return a directory that is there now and can be written; None if it cannot be."""
     try:
-        chosen.mkdir(parents=True, exist_ok=True)
-        chosen.touch()
-        if not named:
-            by_age = sorted(kernels.iterdir(), key=lambda folder: folder.stat().st_mtime)
-            for old in by_age[:-KEPT]:
-                shutil.rmtree(old, ignore_errors=True)
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            directory.touch()
     except OSError:
-        # A read-only installation: numba has a place of its own for that.
         return None
-    return chosen
+    return directory
+
+
+def _forget(kernels: Path) -> None:
+    """Remove the oldest cache directories."""
+    with contextlib.suppress(OSError):
+        by_age = sorted(kernels.iterdir(), key=lambda folder: folder.stat().st_mtime)
+        for old in by_age[:-KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _users_caches() -> Iterator[Path]:
+    """Yield directories for what is of the user alone: code comes out of them."""
+    with contextlib.suppress(RuntimeError):
+        named = os.environ.get("XDG_CACHE_HOME")
+        yield (Path(named) if named else Path("~/.cache").expanduser()) / "swarmbed" / "kernels"
+    temporary = Path(tempfile.gettempdir()) / f"swarmbed-kernels-{os.getuid()}"
+    with contextlib.suppress(OSError):
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        status = temporary.lstat()
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
+            yield temporary

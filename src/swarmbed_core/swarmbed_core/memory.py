@@ -233,8 +233,7 @@ class _Ranges:
             true,
         )
         if self._model is not None:
-            return RangeReading(now, self._model.measure(true))
-        true[~np.isfinite(true)] = math.nan
+            true = self._model.measure(true)
         return RangeReading(now, true)
 
 

@@ -125,7 +125,7 @@ class _Ring:
         """Know of no return."""
         self.stamp = now
         self.taken = math.nan
-        self.distances = np.full(len(self.angles), math.nan)
+        self.distances = np.full(len(self.angles), math.inf)
         self.points.fill(math.nan)
 
 
@@ -266,24 +266,24 @@ class Onboard:
         if now is None or not self._clock_is_sane(now):
             self._ask("motors", motors.drive, self._still)
             return
+        oldest, newest = now - STALE, now + FUTURE
         if imu is not None:
             try:
                 self.imu = imu.read()
                 # Without a gyro the wheels tell how the body turns.
-                if self._is_current("imu", self.imu.stamp, now):
+                if oldest <= self.imu.stamp <= newest or self._is_current("imu", self.imu.stamp, now):
                     gyro = float(self.imu.gyro[2])
             except Exception as error:
                 self._failed("imu", error)
         try:
             reading = motors.read()
-            blind = not self._is_current("motors", reading.stamp, now)
-            if not blind:
+            if oldest <= reading.stamp <= newest or self._is_current("motors", reading.stamp, now):
                 self.filter.step(float(reading.stamp), reading.travel, gyro)
+            else:
+                # Blind wheels must not turn.
+                motion.ramp_down()
         except Exception as error:
             self._failed("motors", error)
-            blind = True
-        if blind:
-            # Blind wheels must not turn.
             motion.ramp_down()
         x, y, yaw, *v_body = self.filter.odometry.numbers()
         pose_odom = (x, y, yaw)
@@ -406,6 +406,7 @@ class Onboard:
             explanation = f"distances of shape {distances.shape}, {len(ring.distances)} sensors"
             self.health.refuse(f"ranges.{name}", explanation)
             return
+        distances[np.isnan(distances)] = math.inf
         ring.distances, ring.stamp, ring.taken = distances, now, sweep.stamp
         points_body_k(distances, ring.angles, ring.mount_radius, ring.points)
         if self.collision_map is not None:

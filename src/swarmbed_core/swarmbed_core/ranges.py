@@ -10,7 +10,8 @@ file. In order, for a surface at a true distance:
 - noise of `sigma`, which grows beyond `dropout_from` to `sigma_far` at `range_max`;
 - whole steps of `resolution`; what is nearer than `range_min` reads as `range_min`.
 
-A distance is in metres from the sensor's face; NaN where nothing came back.
+A distance is in metres from the sensor's face; infinity where nothing came back, as in ROS (REP 117): so it
+is beyond any threshold, and the least of several distances is that of the nearest thing.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _bias_k(distance: float, numbers: FloatArray) -> float:
 
 @kernel
 def measure_one_k(distance: float, gaussian: float, uniform: float, numbers: FloatArray) -> float:
-    """Return what a sensor measures for a true distance, NaN for nothing.
+    """Return what a sensor measures for a true distance, inf for nothing.
 
     Args:
         distance: metres from the sensor's face; inf or NaN is nothing there.
@@ -82,7 +83,7 @@ def measure_one_k(distance: float, gaussian: float, uniform: float, numbers: Flo
         numbers: from `range_numbers`.
     """
     if not 0.0 <= distance <= numbers[_RANGE_MAX]:
-        return math.nan
+        return math.inf
     path = distance
     offset = 0.0
     if distance >= numbers[_BELOW] or uniform >= numbers[_SLOPE2] + numbers[_SLOPE3]:
@@ -99,12 +100,12 @@ def measure_one_k(distance: float, gaussian: float, uniform: float, numbers: Flo
         uniform = (uniform - numbers[_SLOPE2]) / numbers[_SLOPE3]
     range_max: float = numbers[_RANGE_MAX]
     if path > range_max:
-        return math.nan
+        return math.inf
     far = 0.0
     if path > numbers[_FROM]:
         far = (path - numbers[_FROM]) / (range_max - numbers[_FROM])
         if uniform < far * numbers[_DROPOUT]:
-            return math.nan
+            return math.inf
     sigma = numbers[_SIGMA] + far * (numbers[_SIGMA_FAR] - numbers[_SIGMA])
     measured: float = path + offset + sigma * gaussian
     if numbers[_RESOLUTION] > 0.0:
@@ -130,7 +131,7 @@ def measure_k(
         uniforms: rows of numbers from [0, 1), one a sensor.
         row: which of the rows to use.
         numbers: from `range_numbers`.
-        out: one number a sensor, NaN for nothing; may be `distances` itself.
+        out: one number a sensor, inf for nothing; may be `distances` itself.
     """
     for i in range(distances.shape[0]):
         out[i] = measure_one_k(distances[i], gaussians[row, i], uniforms[row, i], numbers)
@@ -155,7 +156,7 @@ class RangeModel:
         self._row = _SWEEPS
 
     def measure(self, distances: ArrayLike) -> FloatArray:
-        """Return what the sensors measure at true distances, NaN where nothing comes back.
+        """Return what the sensors measure at true distances, inf where nothing comes back.
 
         Args:
             distances: metres from each sensor's face, inf where there is nothing.
@@ -165,7 +166,7 @@ class RangeModel:
         if true.shape != self._shape:
             explanation = f"distances of shape {true.shape}: ring '{self.ring.name}' needs {self._shape}"
             self.health.refuse("ranges.shape", explanation)
-            out.fill(math.nan)
+            out.fill(math.inf)
             return out
         if self._row == _SWEEPS:
             self._rng.standard_normal(out=self._gaussians)
@@ -226,6 +227,7 @@ def figure7(ring: RangeRing, seed: int, samples: int = 2455, bin_width: float = 
     measure_k(true, gaussians, uniforms, 0, range_numbers(ring), measured)
 
     seen = np.isfinite(measured)
+    measured[~seen] = math.nan
     error = (measured - true)[seen]
     bins = np.digitize(true[seen], edges) - 1
     size = len(edges) - 1

@@ -60,20 +60,21 @@ class Senses:
         pose_map: [(3,); m, m, rad; map] pose in the arena, as the EKF estimates it. None until the robot has
             seen a wall marker or was placed, and always for a robot that is not `localised`.
         pose_covariance: [(3, 3); m², m·rad, rad²; map] covariance of `pose_map`. None whenever that is.
-        heading: [rad; map] absolute heading from the compass. None without a compass or before its first
-            reading.
-        zone: the zone of the task that the robot stands in; `NEITHER` without a zone sense.
+        heading: [rad; map] absolute heading from the compass; without one, the yaw of `pose_map`. None before
+            the first reading, and while neither is known.
+        zone: the zone of the task that the robot stands in, by its zone sense; without one, by `pose_map`.
+            `NEITHER` while neither is known.
         ranges: [(count,) each; m] newest distances of each ring, by its name, from the faces of the sensors.
-            NaN where nothing came back, and before the first sweep. Empty without rings.
+            Infinity where nothing came back, and before the first sweep. Empty without rings.
         points_body: [(N, 2); m; base_link] the newest returns of all rings as points x, y about the robot's
-            centre, without those that are NaN. None without rings.
+            centre, without those of sensors to which nothing came back. None without rings.
         collision_map: what was seen around the robot lately. None without rings.
         carrier: the side of the carrier that has the robot's attention. None while no side is in sight.
         underside: the carrier above the robot, as the upward camera sees it. None while there is none.
         lifter_height: [m] height of the platform's top above the floor. None without a lifter.
         battery: voltage, charge and hours left. None without a battery, and before its first reading.
         heard: packets received since the call of `sense` before this one, oldest first, by radio: each packet
-            is handed out once.
+            is handed out once to each program.
         motion: what the motion control is doing.
         refused: how many inputs were refused since the start, by reason.
     """

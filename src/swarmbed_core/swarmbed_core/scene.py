@@ -34,6 +34,14 @@ CARRIER_GAP = 0.35
 """Metres that carriers placed at random keep from everything: a robot and some room fit between."""
 TRIES = 2000
 """Places that are tried for a thing before it counts as not fitting."""
+ALL_TRIES = 1_000_000
+"""Places that are tried for all things together: a minute's work or two."""
+MOST_ROBOTS = 100_000
+"""Robots of a scenario."""
+MOST_ONBOARDS = 5_000
+"""Robots that are no crowd: each has on-board software of half a megabyte."""
+MOST_RAYS = 20_000_000
+"""Rays of all distance sensors of all robots together."""
 TOUCH = 1e-6
 """Metres of overlap that are a rounding error."""
 
@@ -146,9 +154,11 @@ class _Placer:
         self.segments, self.pillars = scene.segments(), scene.pillars()
         self._discs = _Discs()
         self._trays: list[tuple[Pose, str]] = []
+        self._tries = 0
 
     def scene(self) -> Scene:
         """Return the scene."""
+        self._check_sizes()
         scenario = self.scenario
         bodies: dict[tuple[int, int], Pose] = {}
         robots: dict[tuple[int, int], Pose] = {}
@@ -174,6 +184,28 @@ class _Placer:
     def _fail(self, field: str, explanation: str) -> NoReturn:
         message = f"{self.source}: {field}: {explanation}"
         raise ConfigError(message)
+
+    def _check_sizes(self) -> None:
+        """Reject what would take all memory, or hours to place."""
+        groups = list(zip(self.scenario.robots, self.specs, strict=True))
+        count = sum(group.number for group, _ in groups)
+        if count > MOST_ROBOTS:
+            self._fail("robots", f"{count:,} of them; at most {MOST_ROBOTS:,} are accepted")
+        whole = sum(group.number for group, _ in groups if not group.crowd)
+        if whole > MOST_ONBOARDS:
+            what = f"{whole:,} with on-board software of their own; at most {MOST_ONBOARDS:,} are accepted"
+            self._fail("robots", f"{what}, and {MOST_ROBOTS:,} with crowd: true")
+        rays = sum(
+            group.number * sum(ring.count * ring.rays for ring in spec.ranges) for group, spec in groups
+        )
+        if rays > MOST_RAYS:
+            what = f"their distance sensors have {rays:,} rays; at most {MOST_RAYS:,} are accepted"
+            self._fail("robots", f"{what}: fewer robots, or fewer angles and rays in their file")
+        ids, carriers = len(self.markers.side_ids), 0
+        for i, load in enumerate(self.scenario.carriers):
+            carriers += load.number * len(load.joined or ((0, 0),))
+            if carriers > ids:
+                self._fail(f"carriers.{i}", f"more carriers than the {ids} marker ids there are")
 
     def _check_names(self, robots: Sequence[str], carriers: Sequence[str]) -> None:
         """Refuse two things of one name: contacts and faults are told by names."""
@@ -209,8 +241,6 @@ class _Placer:
                     f"carriers.{i}.payload", f"{group.payload} kg; a carrier takes {tray.max_payload} kg"
                 )
             for place in self._cells(group, poses[i, k], tray):
-                if len(made) == len(ids):
-                    self._fail(f"carriers.{i}", f"more carriers than the {len(ids)} marker ids there are")
                 name = f"carrier{len(made) + 1}"
                 made.append(CarrierPlacement(name, ids[len(made)], tray, place, group.payload, body))
         return tuple(made)
@@ -279,11 +309,17 @@ class _Placer:
         gap = gap if place.gap is None else place.gap
         (left, right), (bottom, top) = area.along_x, area.along_y
         for _ in range(TRIES):
+            self._tries += 1
+            if self._tries > ALL_TRIES:
+                break
             x, y = self.rng.uniform(left, right), self.rng.uniform(bottom, top)
             yaw = self.rng.uniform(-math.pi, math.pi) if place.yaw is None else place.yaw
             if not self._fixed(x, y, radius, gap) and not self._discs.near(x, y, radius, gap):
                 return (float(x), float(y), float(yaw))
-        return self._fail(f"{field}.count", f"{group.number} do not fit: no room found in {TRIES} tries")
+        tries = (
+            f"{TRIES:,} tries" if self._tries <= ALL_TRIES else f"{ALL_TRIES:,} tries for all things together"
+        )
+        return self._fail(f"{field}.count", f"{group.number:,} do not fit: no room found in {tries}")
 
     def _area(self, group: Several, field: str) -> Area:
         """Return the part of the arena's inside that a group is placed in."""
@@ -361,11 +397,16 @@ class _Discs:
         """Return what a disc would come nearer to than the gap, if anything."""
         reach = math.ceil(max(radius + gap + self._largest, 0.0))
         column, row = math.floor(x), math.floor(y)
-        for i in range(column - reach, column + reach + 1):
-            for j in range(row - reach, row + reach + 1):
-                for ox, oy, size, name, kind in self._cells.get((i, j), ()):
-                    if kind in kinds and math.hypot(ox - x, oy - y) < size + radius + gap:
-                        return name
+        if (2 * reach + 1) ** 2 > len(self._cells):
+            cells = [cell for cell in self._cells if abs(cell[0] - column) <= reach >= abs(cell[1] - row)]
+            cells.sort()
+        else:
+            across, along = range(column - reach, column + reach + 1), range(row - reach, row + reach + 1)
+            cells = [(i, j) for i in across for j in along]
+        for cell in cells:
+            for ox, oy, size, name, kind in self._cells.get(cell, ()):
+                if kind in kinds and math.hypot(ox - x, oy - y) < size + radius + gap:
+                    return name
         return None
 
 

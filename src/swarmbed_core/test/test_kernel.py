@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swarmbed_core.kernel import KEPT, cache_directory, kernel
 
+from swarmbed_core import kernel as kernel_module
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from swarmbed_core.geometry import FloatArray
@@ -105,6 +110,74 @@ def test_a_kernel_that_changed_in_another_file_is_compiled_again(tmp_path: Path)
     assert len(list(caches.iterdir())) == KEPT
 
 
-def test_a_directory_that_cannot_be_written_is_left_to_numba(tmp_path: Path) -> None:
+@pytest.fixture
+def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a package without a place for a cache, as in a clone of somebody else."""
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__pycache__").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    cache_directory.cache_clear()
+    yield package
+    cache_directory.cache_clear()
+
+
+def test_where_the_package_cannot_be_written_the_users_cache_is_used(locked: Path, tmp_path: Path) -> None:
+    found = cache_directory(locked)
+    assert found is not None
+    assert found.is_relative_to(tmp_path / "cache" / "swarmbed" / "kernels")
+
+
+def test_without_a_home_it_is_a_private_temporary_directory(locked: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("in the way")
+    found = cache_directory(locked)
+    assert found is not None
+    private = tmp_path / "temporary" / f"swarmbed-kernels-{os.getuid()}"
+    assert found.is_relative_to(private)
+    assert private.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_temporary_directory_that_others_may_write_is_not_trusted(locked: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("in the way")
+    shared = tmp_path / "temporary" / f"swarmbed-kernels-{os.getuid()}"
+    shared.mkdir()
+    shared.chmod(0o777)
+    assert cache_directory(locked) is None
+
+
+def test_without_any_place_kernels_are_compiled_for_the_process_alone(tmp_path: Path) -> None:
     (tmp_path / "__pycache__").write_text("in the way")
-    assert cache_directory(tmp_path) is None
+    (tmp_path / "temporary").write_text("in the way")
+    (tmp_path / "lone.py").write_text(
+        "from swarmbed_core.kernel import kernel\n@kernel\ndef twice(x):\n    return 2.0 * x\n"
+    )
+    program = "import tempfile; tempfile.tempdir = '/proc/nowhere'; import lone; print(lone.twice(1.5))"
+    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "temporary"), "PYTHONDONTWRITEBYTECODE": "1"}
+    env.pop("NUMBA_CACHE_DIR", None)
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "3.0\n"
+
+
+def test_the_users_cache_begins_with_what_the_package_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    package = tmp_path / "package"
+    package.mkdir()
+    cache_directory.cache_clear()
+    theirs = cache_directory(package)
+    assert theirs is not None
+    (theirs / "a.nbi").write_text("compiled")
+    made = kernel_module._made
+    # Root may write everywhere, so that permissions would show nothing here.
+    monkeypatch.setattr(kernel_module, "_made", lambda path: None if path == theirs else made(path))
+    cache_directory.cache_clear()
+    mine = cache_directory(package)
+    cache_directory.cache_clear()
+    assert mine is not None
+    assert mine != theirs
+    assert (mine / "a.nbi").read_text() == "compiled"

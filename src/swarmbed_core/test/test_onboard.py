@@ -278,6 +278,14 @@ def test_wheels_that_give_nonsense_are_survived(bad):
     assert is_finite(onboard)
 
 
+def test_nothing_is_infinity_whatever_a_driver_calls_it():
+    world, onboard = onboard_with(ranges={"tof": Fixed(RangeReading(0.0, np.r_[[math.nan] * 8, [1.0] * 8]))})
+    assert (onboard.senses().ranges["tof"] == math.inf).all()
+    steps(world, onboard, 1)
+    assert onboard.senses().ranges["tof"].tolist() == [math.inf] * 8 + [1.0] * 8
+    assert onboard.senses().points_body.shape == (8, 2)
+
+
 def test_a_sweep_of_the_wrong_size_is_refused():
     world, onboard = onboard_with(ranges={"tof": Fixed(RangeReading(0.0, np.zeros(7)))})
     steps(world, onboard, 3)
@@ -515,7 +523,7 @@ def test_sensors_that_fall_silent_are_not_believed_for_ever(part):
     onboard.device = replace(onboard.device, ranges={"tof": part}, compass=part)
     swarm.run(6.0)
     senses = onboard.senses()
-    assert np.isnan(senses.ranges["tof"]).all()
+    assert (senses.ranges["tof"] == math.inf).all()
     assert senses.heading is None
     assert senses.collision_map.likelihood((0.5, 0.0), 1.0) < 0.01
     assert onboard.health.counts["ranges.tof.silent"] > 0

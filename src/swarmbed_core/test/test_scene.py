@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_core.config import check
+from swarmbed_core.config import check, find
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.safe_yaml import read
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import CARRIER_GAP, ROBOT_GAP, legs_of, make_scene
 from swarmbed_core.spec import RobotSpec
@@ -218,3 +221,50 @@ def test_legs_are_flush_with_the_trays_corners():
     legs = legs_of(RobotSpec.load("dots").carrier)
     assert np.abs(legs) == pytest.approx(np.full((4, 2), 0.15))
     assert len({tuple(np.sign(leg)) for leg in legs}) == 4
+
+
+WIDE = {"area": {"x_min": -900, "x_max": 900, "y_min": -900, "y_max": 900}}
+LINE = {"line": {"start": [0, 0, 0], "spacing": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("robots", "carriers", "told"),
+    [
+        ([{"count": 100_000, "crowd": True, "place": WIDE}] * 2, [], "200,000 of them; at most 100,000"),
+        (
+            [{"count": 5001, "place": WIDE}],
+            [],
+            "5,001 with on-board software .* and 100,000 with crowd: true",
+        ),
+        (
+            [{"count": 1, "place": WIDE}],
+            [{"count": 100_000, "place": LINE}],
+            "more carriers than the 20 marker",
+        ),
+        (
+            [{"count": 2, "place": {**WIDE, "gap": 1e6}}],
+            [],
+            "robots.0.count: 2 do not fit: no room found in 2,000 tries",
+        ),
+    ],
+)
+def test_what_would_take_all_memory_or_hours_is_rejected_at_once(robots, carriers, told):
+    started = time.process_time()
+    with pytest.raises(ConfigError, match=told):
+        scene(arena="empty", robots=robots, carriers=carriers)
+    assert time.process_time() - started < 20, "it was hours"
+
+
+def test_sensors_of_all_robots_are_bounded(tmp_path):
+    spec = read(find("dots", RobotSpec.FOLDER))
+    spec["ranges"][0] |= {"angles": [0.01 * i for i in range(600)], "rays": 100}
+    file = tmp_path / "many.yaml"
+    file.write_text(yaml.safe_dump(spec))
+    with pytest.raises(ConfigError, match="60,000,000 rays; at most 20,000,000 are accepted"):
+        scene(arena="empty", robots=[{"kind": str(file), "count": 1000, "place": WIDE}], carriers=[])
+
+
+def test_all_tries_together_are_bounded(monkeypatch):
+    monkeypatch.setattr("swarmbed_core.scene.ALL_TRIES", 20)
+    with pytest.raises(ConfigError, match="no room found in 20 tries for all things together"):
+        scene(robots=[{"count": 40, "place": {"zone": "anywhere"}}], carriers=[])

@@ -15,8 +15,9 @@ from swarmbed_core.arena import Arena
 from swarmbed_core.config import names
 from swarmbed_core.scenario import Scenario
 
+from swarmbed_experiments.drawing import save
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.plots import draw_place, save
+from swarmbed_experiments.plots import draw_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

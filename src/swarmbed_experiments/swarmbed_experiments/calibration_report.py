@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from swarmbed_core.calibration import INTRINSICS, MOUNTING, CalibrationResult
 from swarmbed_core.calibration_target import coverage
 
+from swarmbed_experiments.drawing import ALARM, DPI, GREY, INK, PALETTE
 from swarmbed_experiments.errors import RunError, unwritable
 from swarmbed_experiments.files import write_text
-from swarmbed_experiments.plots import ALARM, DPI, GREY, INK, PALETTE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,6 +17,7 @@ from swarmbed_core.errors import FOREIGN, SwarmbedError
 
 from swarmbed_experiments.errors import FailedError, RunError, cause_of
 from swarmbed_experiments.files import RUNS, make_ready
+from swarmbed_experiments.hang import TICK_LIMIT, Limits, getting_ready
 from swarmbed_experiments.new import Kind, write
 from swarmbed_experiments.streams import Console, guard
 
@@ -47,6 +48,42 @@ Sets = Annotated[
         "--set",
         metavar="FIELD=VALUE",
         help="Change a field of the scenario, such as robots.0.count=7; repeatable.",
+    ),
+]
+
+TickLimit = Annotated[
+    float,
+    typer.Option(
+        "--tick-limit",
+        metavar="SECONDS",
+        min=0,
+        help="Wall time that a program may take for one tick before the run fails; 0 for no limit.",
+    ),
+]
+
+
+Formats = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="png,pdf,svg",
+        help="What pictures are written as; several with commas.",
+        show_default="png; pdf with --style paper",
+    ),
+]
+
+
+class PictureStyle(StrEnum):
+    """What `--style` takes."""
+
+    screen = "screen"
+    paper = "paper"
+
+
+Look = Annotated[
+    PictureStyle,
+    typer.Option(
+        "--style", help="paper: one or two columns wide, letters of 8 to 9 points, no titles, clear in grey."
     ),
 ]
 
@@ -95,6 +132,7 @@ def run(
             help="Record a camera's images, tags drawn in, such as dots1/cam0; repeatable.",
         ),
     ] = None,
+    tick_limit: TickLimit = TICK_LIMIT,
 ) -> None:
     """Run a scenario: robots with their whole on-board software in a simulated world.
 
@@ -103,6 +141,9 @@ def run(
     ends it early and keeps what there is. A second one does not stop the
     writing of the results, a third one ends the process at once. After a kill,
     swarmbed mend makes the results of what is there.
+
+    A program that does not return is reported with the line that it hangs in,
+    and the run fails.
 
     Exit status: 0 accepted, 1 rejected, failed, or results that could not be
     written, 2 bad input, 130 ended by Ctrl-C, 143 by SIGTERM.
@@ -119,6 +160,7 @@ def run(
     import threading
 
     from swarmbed_experiments import leaving, report
+    from swarmbed_experiments.metrics import units_of
     from swarmbed_experiments.runner import Run, warm_up
     from swarmbed_experiments.scenarios import load_scenario
 
@@ -132,8 +174,10 @@ def run(
     with console.status(
         "getting ready: the first run after an update compiles its hot loops for half a minute"
     ):
-        warm_up(case, source)
-        ready = Run(case, source)
+        limits = Limits(tick_limit or None)
+        with getting_ready(limits):
+            warm_up(case, source)
+            ready = Run(case, source)
     try:
         with report.RunProgress(console, case.time_limit) as progress:
             summary = ready.go(
@@ -143,10 +187,11 @@ def run(
                 speed=times,
                 progress=progress,
                 terminate=True,
+                limits=limits,
             )
     finally:
         ready.close()
-    console.print(report.result_table(summary))
+    console.print(report.result_table(summary, units_of(case)))
     if ready.directory is not None:
         report.show_files(console, ready.directory)
     for fault in ready.faults:
@@ -286,12 +331,49 @@ def sweep(
             show_default="runs/sweep-SCENARIO-..., another one when the scenario or a program changes",
         ),
     ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=VALUE,VALUE",
+            help="Scan a field: run each of these values with all seeds. Repeat it to scan combinations.",
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Metric that a scan's picture shows; repeatable.",
+            show_default="the one that matters most for the scenario",
+        ),
+    ] = None,
+    formats: Formats = None,
+    style: Look = PictureStyle.screen,
+    tick_limit: TickLimit = TICK_LIMIT,
+    run_limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.1,
+            help="Wall time that a run may take before it counts as failed.",
+            show_default="none",
+        ),
+    ] = None,
 ) -> None:
     """Run a scenario with many seeds, on all cores or a Dask cluster, and sum up with confidence intervals.
 
     One row a run goes to sweep.parquet, means and intervals to sweep.json,
-    completion times to a picture. A sweep that was stopped continues where it
-    was when the same command is given again.
+    the metrics that matter to a picture. A sweep that was stopped continues
+    where it was when the same command is given again, unless a setting, a file
+    or the version of a package that decides the runs has changed since.
+
+    With --grid it is a parameter scan: each combination of values is a cell.
+    The cells go to scan.parquet and scan.json, the runs to runs.parquet, with
+    the parameters as columns. The picture is a line with intervals for one
+    grid, a heat map for two, several heat maps for three.
+
+    Runs of your own programs have a process each, so that no run depends on
+    another. A run whose process dies is tried once more. One that dies again or
+    exceeds a limit has failed, and the same command repeats it.
 
     Exit status: 0 all runs were accepted, 1 they were not, 2 bad input,
     130 interrupted.
@@ -302,24 +384,51 @@ def sweep(
       swarmbed sweep intralogistics --seeds 20 --workers 2 --set time_limit=300
 
       swarmbed sweep --seeds 1000 --dask tcp://127.0.0.1:8786
+
+      swarmbed sweep random_walk --seeds 5 --grid controller.speed=0.2,0.4 --grid robots.0.count=5,10,20
     """
+    from swarmbed_experiments import scan as scans
     from swarmbed_experiments import sweep as sweeps
+    from swarmbed_experiments.drawing import drawn, formats_of
 
     if workers is not None and dask is not None:
         message = "not with --dask"
         raise typer.BadParameter(message, param_hint="--workers")
-    result = sweeps.sweep(
-        scenario,
-        seeds=seeds,
-        first_seed=first_seed,
-        workers=workers,
-        dask=dask,
-        out=out,
-        world=world,
-        sets=sets or (),
-        console=Console(),
-    )
-    if any(row["verdict"] != "accepted" for row in result.rows):
+    if metric and not grid:
+        message = "only with --grid: a sweep's picture shows all metrics that matter"
+        raise typer.BadParameter(message, param_hint="--metric")
+    limits = Limits(tick_limit or None, run_limit)
+    with drawn(style.value, formats_of(formats)):
+        if grid:
+            results = scans.scan(
+                scenario,
+                grid,
+                seeds=seeds,
+                first_seed=first_seed,
+                workers=workers,
+                dask=dask,
+                out=out,
+                world=world,
+                sets=sets or (),
+                metrics=metric or (),
+                console=Console(),
+                limits=limits,
+            ).results
+        else:
+            result = sweeps.sweep(
+                scenario,
+                seeds=seeds,
+                first_seed=first_seed,
+                workers=workers,
+                dask=dask,
+                out=out,
+                world=world,
+                sets=sets or (),
+                console=Console(),
+                limits=limits,
+            )
+            results = [result]
+    if any(row["verdict"] != "accepted" for result in results for row in result.rows):
         raise typer.Exit(REJECTED)
 
 
@@ -341,6 +450,8 @@ def study(
         Path | None,
         typer.Option(help="Directory that gets the figures.", show_default="runs/study-NAME"),
     ] = None,
+    formats: Formats = None,
+    style: Look = PictureStyle.screen,
 ) -> None:
     """Make the figures of a paper's study from nothing, with our numbers beside the paper's.
 
@@ -353,8 +464,12 @@ def study(
       swarmbed study convoy
 
       swarmbed study convoy --seeds 3 --workers 2
+
+      swarmbed study convoy --style paper --format pdf,svg
     """
     from importlib import import_module
+
+    from swarmbed_experiments.drawing import drawn, formats_of
 
     directory = RUNS / f"study-{name.value}" if out is None else out
     console = Console()
@@ -362,26 +477,55 @@ def study(
     make_ready(directory, "choose another --out")
     make_ready(RUNS, "the study's runs go there; start it in another directory")
     chosen = import_module(f"swarmbed_experiments.studies.{name.value}")
-    for file in chosen.study(directory, seeds=seeds or chosen.SEEDS, workers=workers, console=console):
+    with drawn(style.value, formats_of(formats)):
+        files = chosen.study(directory, seeds=seeds or chosen.SEEDS, workers=workers, console=console)
+    for file in files:
         console.print(f"written: {file}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
 def plot(
-    directory: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIRECTORY", help="Of a run, a sweep or a parameter scan.")
+    ],
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Metric of a scan to draw; repeatable.",
+            show_default="the one that matters most for the scenario",
+        ),
+    ] = None,
+    formats: Formats = None,
+    style: Look = PictureStyle.screen,
 ) -> None:
-    """Draw the pictures of a run again from its files.
+    """Draw the pictures of a run, a sweep or a parameter scan again from its files.
 
     Exit status: 0 drawn, 1 failed, 2 bad input.
 
-    Example:
+    Examples:
       swarmbed plot runs/intralogistics_cooperative-20260101-120000-1
-    """
-    from swarmbed_experiments import report
-    from swarmbed_experiments.runner import redraw
 
-    redraw(directory)
-    report.show_files(Console(), directory)
+      swarmbed plot runs/sweep-convoy-0a1b2c3d --style paper --format pdf,svg
+
+      swarmbed plot runs/scan-convoy-0a1b2c3d --metric collisions --metric accepted
+    """
+    from swarmbed_experiments import results, runner, scan
+    from swarmbed_experiments.drawing import drawn, formats_of
+
+    is_scan = (directory / scan.ABOUT).is_file()
+    if metric and not is_scan:
+        message = f"only for a parameter scan; {directory} is none"
+        raise typer.BadParameter(message, param_hint="--metric")
+    with drawn(style.value, formats_of(formats)):
+        if is_scan:
+            files = scan.redraw(directory, metric or ())
+        elif (directory / "sweep.json").is_file():
+            files = tuple(results.redraw(directory))
+        else:
+            files = tuple(runner.redraw(directory))
+    for file in files:
+        Console().print(f"picture: {file}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

@@ -38,9 +38,24 @@ TIMEOUT = "10s"
 MOST = 100_000_000
 """Bytes of files that are sent to each worker."""
 STATIONS = 2
-"""Sweeps for which a Dask worker keeps processes."""
+"""Sweeps for which a Dask worker keeps processes, besides those that it works for."""
 
-Outcome = tuple[int, "dict[str, Any] | Lost | Exception"]
+Outcome = tuple["Task", "dict[str, Any] | Lost | Exception"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tasks of one sweep.
+
+    Attributes:
+        tasks: to be done.
+        identity: of the sweep.
+        about: its scenario, the file of that, and what its runs depend on; None for other jobs than runs.
+    """
+
+    tasks: Sequence[Task]
+    identity: dict[str, Any]
+    about: tuple[Scenario, str, Inputs] | None
 
 
 @dataclass(frozen=True)
@@ -67,40 +82,49 @@ class Refused:
     reason: str
 
 
+def check_address(address: str) -> None:
+    """Refuse what is no address: Dask tries such for half a minute, and ends with a traceback.
+
+    Raises:
+        RunError: it is none.
+    """
+    if re.fullmatch(ADDRESS, address) is None:
+        message = f"--dask {address}: not an address; tcp://HOST:8786 is usual"
+        raise RunError(message)
+
+
 def work(
     address: str,
     job: Callable[[Task], dict[str, Any]],
-    tasks: Sequence[Task],
-    identity: dict[str, Any],
-    about: tuple[Scenario, str, Inputs] | None,
+    groups: Sequence[Group],
     limits: Limits,
 ) -> Generator[Outcome, None, None]:
-    """Do all tasks on a Dask cluster; give each seed's row, or what came instead, as they come.
+    """Do all tasks on a Dask cluster; give each one's row, or what came instead, as they come.
 
     Raises:
         RunError: nobody answers at the address, or a worker there has other programs.
     """
     import distributed
 
-    if re.fullmatch(ADDRESS, address) is None:
-        # Dask tries such addresses for half a minute, and ends with a traceback.
-        message = f"--dask {address}: not an address; tcp://HOST:8786 is usual"
-        raise RunError(message)
-    if not tasks:
+    groups = [group for group in groups if group.tasks]
+    if not groups:
         return
-    parcel = pack(identity, about, limits)
+    parcels = [pack(group.identity, group.about, limits) for group in groups]
     try:
         client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError, TypeError) as error:
         message = f"--dask {address}: no Dask scheduler answers there ({error}); tcp://HOST:8786 is usual"
         raise RunError(message) from None
     with client:
-        sent = client.scatter(parcel, hash=False)  # type: ignore[no-untyped-call]
-        futures = {client.submit(run_there, job, task, sent, pure=False): task.seed for task in tasks}
+        futures = {}
+        for group, parcel in zip(groups, parcels, strict=True):
+            sent = client.scatter(parcel, hash=False)  # type: ignore[no-untyped-call]
+            for task in group.tasks:
+                futures[client.submit(run_there, job, task, sent, pure=False)] = task
         try:
             for future in distributed.as_completed(list(futures), loop=client.loop):  # type: ignore[no-untyped-call]
                 fault = future.exception()
-                seed = futures.pop(future)
+                task = futures.pop(future)
                 if isinstance(fault, ImportError):
                     message = f"--dask {address}: a worker cannot import Swarmbed ({fault}); install it there"
                     raise RunError(message)
@@ -108,7 +132,7 @@ def work(
                 if isinstance(found, Refused):
                     message = f"--dask {address}: {found.reason}"
                     raise RunError(message)
-                yield seed, found
+                yield task, found
         finally:
             if futures:
                 client.cancel(list(futures))  # type: ignore[no-untyped-call]
@@ -152,6 +176,8 @@ class _Station:
     workers: Workers | None = None
     fresh: bool = False
     refusal: str = ""
+    busy: int = 0
+    """Tasks that are being done."""
 
 
 _stations: OrderedDict[str, _Station] = OrderedDict()
@@ -164,6 +190,18 @@ def run_there(
     """Do a task on the Dask worker that this is, if it has the same programs."""
     with _lock:
         station = _station(parcel)
+        station.busy += 1
+    try:
+        return _run_at(station, job, task)
+    finally:
+        with _lock:
+            station.busy -= 1
+
+
+def _run_at(
+    station: _Station, job: Callable[[Task], dict[str, Any]], task: Task
+) -> dict[str, Any] | Lost | Refused | Exception:
+    parcel = station.parcel
     if station.refusal or station.workers is None:
         return Refused(f"worker {_name()}: {station.refusal}")
     try:
@@ -178,9 +216,9 @@ def _station(parcel: Parcel) -> _Station:
     """Return what there is for a sweep."""
     key = digest_of({"identity": parcel.identity, "limits": str(parcel.limits)})
     if key not in _stations:
-        while len(_stations) >= STATIONS:
-            _, old = _stations.popitem(last=False)
-            old.stack.close()
+        idle = [name for name, old in _stations.items() if not old.busy]
+        for name in idle[: max(0, len(_stations) + 1 - STATIONS)]:
+            _stations.pop(name).stack.close()
         station = _Station(parcel)
         try:
             _open(station)

@@ -90,8 +90,8 @@ def replace_text(file: Path, text: str) -> None:
         RunError: it cannot be written.
     """
     aside = file.with_name(f".new-{file.name}")
-    write_text(aside, text)
     try:
+        aside.write_text(text, encoding="utf-8")
         aside.replace(file)
     except OSError as error:
         message = f"{file}: cannot be written ({error.strerror})"

@@ -6,7 +6,7 @@ computed, and where. A call into compiled code that never releases the interpret
 timer of the processor's time then ends the process, and faulthandler writes the line.
 
 `limited` raises the report in the main thread, for a run in the foreground; workers of sweeps report and exit
-(`swarmbed_experiments.workers`). `leave` exits even if programs left threads behind.
+(`swarmbed_experiments.workers`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from swarmbed_experiments import errors
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import FailedError
 from swarmbed_experiments.origins import is_library, is_ours
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ LOOK = 0.25
 LONGEST = 1.0
 """What counts of the time between two looks at most: while a process is stopped, no program is slow."""
 GRACE = 5.0
-"""Seconds that the main thread is given to take the report, and threads to end."""
+"""Seconds that the main thread is given to take the report."""
 AT_WORK = ("/pdb.py", "/bdb.py", "/pydevd.py", "/_pydevd_bundle/", "/numba/core/compiler")
 """Time in files with such names does not count: debuggers, and the compiler of kernels."""
 _LINE = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
@@ -128,6 +128,8 @@ class Watch:
         self._file = last_words
         self._main = threading.main_thread()
         self._cpu = limits.shortest or 0.0
+        self._last: tuple[str, float | None] = ("", None)
+        self._total = self._still = 0.0
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
 
     def __enter__(self) -> Self:
@@ -153,35 +155,35 @@ class Watch:
             signal.setitimer(signal.ITIMER_PROF, self._cpu + 4 * LOOK)
 
     def _look(self) -> None:
-        total = still = 0.0
-        before, last = time.monotonic(), now()
+        self._last = now()
+        before = time.monotonic()
         while not self.over.wait(LOOK):
             self._rearm()
             clock = time.monotonic()
-            step = min(clock - before, LONGEST)
+            found = self.look(min(clock - before, LONGEST))
             before = clock
-            total += step
-            who, at = state = now()
-            still = still + step if state == last else 0.0
-            last = state
-            frames = frames_of(sys._current_frames().get(self._main.ident or 0))  # noqa: SLF001 - no other way
-            if any(name in frame.file for frame in frames for name in AT_WORK):
-                still = total = 0.0
-                continue
-            limit = self._limits.tick
-            if limit is not None and still > limit * (WORLD if who.startswith("world ") else 1.0):
-                self._report(f"{who} has not returned for {limit:g} s ({where(frames)})")
-                return
-            if self._limits.run is not None and total > self._limits.run:
-                reached = "" if at is None else f" at {at:.1f} s of the world's time"
-                self._report(
-                    f"the run was not over after {self._limits.run:g} s{reached}, in {who} ({where(frames)})"
-                )
+            if found and not self.over.is_set():
+                self._tell(found)
                 return
 
-    def _report(self, text: str) -> None:
-        if not self.over.is_set():
-            self._tell(text)
+    def look(self, seconds: float) -> str:
+        """Return what hangs, now that some seconds more have passed; nothing, if nothing does."""
+        state = now()
+        who, at = state
+        self._total += seconds
+        self._still = self._still + seconds if state == self._last else 0.0
+        self._last = state
+        frames = frames_of(sys._current_frames().get(self._main.ident or 0))  # noqa: SLF001 - no other way
+        if any(name in frame.file for frame in frames for name in AT_WORK):
+            self._total -= seconds
+            self._still = 0.0
+        tick, run = self._limits.tick, self._limits.run
+        if tick is not None and self._still > tick * (WORLD if who.startswith("world ") else 1.0):
+            return f"{who} has not returned for {tick:g} s ({where(frames)})"
+        if run is not None and self._total > run:
+            reached = "" if at is None else f" at {at:.1f} s of the world's time"
+            return f"the run was not over after {run:g} s{reached}, in {who} ({where(frames)})"
+        return ""
 
 
 @contextlib.contextmanager
@@ -190,7 +192,7 @@ def limited(limits: Limits) -> Iterator[None]:
 
     A program that catches even that ends the process, with a message. In other threads nothing is watched.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if limits.shortest is None or threading.current_thread() is not threading.main_thread():
         yield
         return
     text = ""
@@ -224,13 +226,13 @@ def getting_ready(limits: Limits) -> Iterator[None]:
     """Report what hangs before a run begins as an error.
 
     Raises:
-        RunError: something does, and where.
+        FailedError: something does, and where.
     """
     try:
         with limited(limits):
             yield
     except Stuck as stuck:
-        raise RunError(str(stuck)) from None
+        raise FailedError(str(stuck)) from None
 
 
 def _stderr() -> IO[Any] | None:
@@ -240,35 +242,6 @@ def _stderr() -> IO[Any] | None:
     except (AttributeError, OSError, ValueError):
         return None
     return sys.__stderr__
-
-
-def leave(status: int) -> None:
-    """Exit, even if threads that a program left do not end."""
-    if others():
-        threading.Thread(target=_cut, args=(status,), daemon=True).start()
-    sys.exit(status)
-
-
-def _cut(status: int) -> None:
-    """End this process once its threads have had time to end."""
-    time.sleep(GRACE)
-    left = others()
-    if left:
-        names = ", ".join(thread.name for thread in left)
-        text = f"swarmbed: ended in spite of threads that a program left running: {names}"
-        print(text, file=sys.stderr, flush=True)  # noqa: T201
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-        os._exit(status)
-
-
-def others() -> list[threading.Thread]:
-    """Return the threads that keep this process from ending."""
-    return [
-        thread
-        for thread in threading.enumerate()
-        if thread is not threading.main_thread() and not thread.daemon and thread.is_alive()
-    ]
 
 
 # Where

@@ -1,8 +1,7 @@
-"""Pictures of results. Every run and every sweep leaves one that shows at a glance what happened.
+"""Pictures of runs and benchmarks. Every run leaves some that show at a glance what happened.
 
-`draw_tracks` is the paper's Figure 17, `draw_sweep` stands beside its Table V. Colours are those of Okabe and
-Ito, which people tell apart whatever their eyes; where there are more things than colours, line styles help.
-Figures are made without pyplot: there is no state that two of them could share, and no screen is needed.
+`draw_tracks` is the paper's Figure 17. `swarmbed_experiments.charts` draws sweeps and scans, and
+`swarmbed_experiments.drawing` has colours, sizes and formats.
 """
 
 from __future__ import annotations
@@ -14,14 +13,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Patch, Polygon, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from swarmbed_core.geometry import rotate
 from swarmbed_core.scenario import BoxObstacle
 
-from swarmbed_experiments.errors import unwritable
+from swarmbed_experiments.drawing import (
+    ALARM,
+    DONE,
+    GREY,
+    GRID,
+    INK,
+    LINES,
+    PALETTE,
+    STYLES,
+    TRAY,
+    head,
+    is_fitted,
+    legend_below,
+    line,
+    new_figure,
+    plain,
+    save,
+    small,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +45,7 @@ if TYPE_CHECKING:
 
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
     from swarmbed_core.arena import Arena
     from swarmbed_core.geometry import FloatArray
@@ -37,21 +54,14 @@ if TYPE_CHECKING:
 
     from swarmbed_experiments.runner import Track
 
-DPI = 150
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D31", "#5D3A9B")
-"""Okabe and Ito's without black, yellow, which is no line on white, and vermilion, which marks contacts."""
-STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)))
 DEEDS = (
     *("#BCD4E6", "#E69F00", "#009E73", "#CC79A7", "#0072B2", "#F0E442"),
     *("#56B4E9", "#5D3A9B", "#8C6D31", "#999999", "#F5CF8A", "#8FD3BF"),
 )
 """Colours of what robots do: pale for what they do first, which is most of the time to search."""
-ALARM, DONE, INK, GREY, TRAY = "#D55E00", "#117733", "#222222", "#666666", "#C8A165"
 SEARCH, DROP = "#DCECF7", "#DDF0E3"
 DEED_LENGTH = 30
 """Letters of what a robot does that fit into a legend."""
-TABLE_V = (136.0, 99.0, 213.0, 116.0, 327.0)
-"""Seconds that the paper's five runs of the task took (Table V)."""
 NAMED = 24
 """Robots that a legend names; more are only a crowd."""
 ROWS = 30
@@ -72,7 +82,7 @@ def draw_tracks(file: Path, scene: Scene, track: Track, summary: Mapping[str, An
     Raises:
         RunError: the picture cannot be written.
     """
-    figure = Figure(figsize=(10.0, 7.4), layout="constrained")
+    figure = new_figure(10.0, 7.4)
     axes = figure.subplots()
     crowd = len(track.robots) > NAMED
     handles = _draw_arena(axes, scene, tinted=not crowd)
@@ -92,10 +102,10 @@ def draw_tracks(file: Path, scene: Scene, track: Track, summary: Mapping[str, An
         bbox_to_anchor=place,
         ncols=4 if crowd else 1,
         frameon=False,
-        fontsize="small",
+        fontsize=small(),
         borderaxespad=0.0,
     )
-    axes.set_title(_title(summary), parse_math=False)
+    head(axes, _title(summary))
     save(figure, file)
 
 
@@ -115,7 +125,7 @@ def draw_timeline(file: Path, scene: Scene, track: Track, summary: Mapping[str, 
     rows = count if count <= ROWS else 12
     counted = bool(scene.carriers) and "carriers_retrieved" in summary["metrics"]
     heights = [max(0.32 * rows, 1.4), *([1.3] if counted else [])]
-    figure = Figure(figsize=(11.0, sum(heights) + 1.4), layout="constrained")
+    figure = new_figure(11.0, sum(heights) + 1.4)
     panels = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     colours = _deed_colours(track)
     if count <= ROWS:
@@ -132,40 +142,11 @@ def draw_timeline(file: Path, scene: Scene, track: Track, summary: Mapping[str, 
     panels[-1].set_xlabel("time (s)")
     end = max(float(track.times[-1]), 1e-3)
     panels[-1].set_xlim(0.0, end)
-    legend = figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize="small")
+    legend = figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=small())
     for text in legend.get_texts():
         # What programs say they do is no formula.
         text.set_parse_math(False)
-    panels[0].set_title(_title(summary), parse_math=False)
-    save(figure, file)
-
-
-def draw_sweep(file: Path, rows: Sequence[Mapping[str, Any]], title: str, *, paper: bool = False) -> None:
-    """Draw the completion times of a sweep.
-
-    Args:
-        file: PNG to write.
-        rows: of the runs: `verdict`, and `completion_seconds` or, without it, `sim_seconds`.
-        title: of the picture.
-        paper: whether the task is the paper's, so that its Table V can stand beside.
-
-    Raises:
-        RunError: the picture cannot be written.
-    """
-    accepted = [row for row in rows if row["verdict"] == "accepted"]
-    times = np.sort([seconds for row in accepted if (seconds := completion_of(row)) is not None])
-    figure = Figure(figsize=(11.0, 4.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    ours = f"ours: {len(times)} of {len(rows)} runs" + (f", mean {times.mean():.0f} s" if len(times) else "")
-    theirs = f"paper, Table V: 5 runs, mean {np.mean(TABLE_V):.0f} s"
-    _draw_shares_done(left, times, len(rows), paper=paper)
-    _draw_histogram(right, times, paper=paper)
-    handles: list[Artist] = [Line2D([], [], color=PALETTE[0], linewidth=2.5, label=ours)]
-    if paper:
-        handles.append(Line2D([], [], color=ALARM, linewidth=2, linestyle=STYLES[1], label=theirs))
-    handles.append(Line2D([], [], color=INK, linewidth=1, linestyle=":", label="means"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
-    figure.suptitle(title, fontsize="large", parse_math=False)
+    head(panels[0], _title(summary))
     save(figure, file)
 
 
@@ -179,7 +160,7 @@ def draw_figure6(file: Path, drives: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         RunError: the picture cannot be written.
     """
-    figure = Figure(figsize=(5.5 * len(drives), 6.0), layout="constrained")
+    figure = new_figure(5.5 * len(drives), 6.0)
     panels = figure.subplots(2, len(drives), squeeze=False, sharex="col")
     for column, told in enumerate(drives):
         for row, axis in enumerate("xy"):
@@ -194,7 +175,7 @@ def draw_figure6(file: Path, drives: Sequence[Mapping[str, Any]]) -> None:
                 errors.plot(rows[:, 0], 1e3 * np.abs(rows[:, 3 + row]), color=ALARM, linewidth=0.5, alpha=0.5)
             errors.set_ylabel(f"error of {axis} (mm)", color=ALARM)
             errors.set_ylim(0.0, None)
-            _plain(axes)
+            plain(axes)
             errors.spines["top"].set_visible(False)
         panels[0][column].set_title(f"{told['speed']:g} m/s, {len(told['drives'])} seeds")
         panels[1][column].set_xlabel("time (s)")
@@ -213,14 +194,18 @@ def draw_steps(file: Path, told: Sequence[Mapping[str, Any]]) -> None:
     """
     worlds = told[0]["steps"]
     names = list(next(iter(worlds.values())))
-    figure = Figure(figsize=(4.2 * len(names), 3.4), layout="constrained")
+    figure = new_figure(4.2 * len(names), 3.4)
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         for k, (world, steps) in enumerate(worlds.items()):
             rows = np.asarray(steps[name])
-            axes.plot(rows[:, 0], rows[:, 1], color=PALETTE[k], linewidth=4.2 - k, label=world)
+            style = LINES[k % len(LINES)]
+            axes.plot(
+                rows[:, 0], rows[:, 1], color=PALETTE[k], linestyle=style, linewidth=4.2 - k, label=world
+            )
         axes.set_title(name)
         axes.set_xlabel("time (s)")
-        _plain(axes)
+        plain(axes)
+    figure.axes[0].set_ylabel("velocity (m/s; turning: rad/s)")
     figure.axes[0].legend(frameon=False)
     save(figure, file)
 
@@ -241,7 +226,7 @@ def draw_cost(file: Path, rows: Sequence[Mapping[str, Any]], title: str = "What 
     for row in rows:
         by_what.setdefault(str(row["what"]), []).append(row)
     remembered = any(row.get("mb") is not None for row in rows)
-    figure = Figure(figsize=(11.0 if remembered else 7.0, 5.0), layout="constrained")
+    figure = new_figure(11.0 if remembered else 7.0, 5.0)
     panels = figure.subplots(1, 2 if remembered else 1, squeeze=False)[0]
     columns = [("ms_per_second", "time on one core (ms a simulated second)"), ("mb", "memory (MB)")]
     for axes, (column, label) in zip(panels, columns, strict=False):
@@ -249,16 +234,7 @@ def draw_cost(file: Path, rows: Sequence[Mapping[str, Any]], title: str = "What 
             points = sorted((row["robots"], row[column]) for row in found if row.get(column) is not None)
             if points:
                 x, y = zip(*points, strict=True)
-                axes.plot(
-                    x,
-                    y,
-                    "o",
-                    color=PALETTE[k % len(PALETTE)],
-                    linewidth=1.8,
-                    markersize=5,
-                    linestyle=STYLES[k // len(PALETTE) % len(STYLES)],
-                    label=what,
-                )
+                axes.plot(x, y, label=what, **line(k))
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("robots")
@@ -269,37 +245,17 @@ def draw_cost(file: Path, rows: Sequence[Mapping[str, Any]], title: str = "What 
         # Whole decades, so that there are numbers at both ends.
         low, high = axes.get_ylim()
         axes.set_ylim(10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high)))
-        axes.grid(visible=True, which="major", color="#DDDDDD", linewidth=0.6)
-        _plain(axes)
+        axes.grid(visible=True, which="major", color=GRID, linewidth=0.6)
+        plain(axes)
     handles: list[Artist] = list(panels[0].get_lines())
     real_time = panels[0].axhline(1000.0, color=ALARM, linewidth=1.2, linestyle=STYLES[1])
     real_time.set_label("real time")
-    figure.legend(
-        handles=[*handles, real_time], loc="outside lower center", ncols=3, frameon=False, fontsize="small"
-    )
-    figure.suptitle(title, fontsize="large", parse_math=False)
+    legend_below(figure, 3, handles=[*handles, real_time], fontsize=small())
+    head(figure, title)
     save(figure, file)
 
 
-def completion_of(row: Mapping[str, Any]) -> float | None:
-    """Return when a run's task was done, None if it does not say."""
-    seconds = row.get("completion_seconds", row.get("sim_seconds"))
-    return None if seconds is None or not math.isfinite(seconds) else float(seconds)
-
-
 # The parts of the pictures
-
-
-def save(figure: Figure, file: Path) -> None:
-    """Write a figure to a file.
-
-    Raises:
-        RunError: it cannot be written.
-    """
-    try:
-        figure.savefig(file, dpi=DPI, bbox_inches="tight", pad_inches=0.15)
-    except OSError as error:
-        raise unwritable(file, error) from None
 
 
 def _title(summary: Mapping[str, Any]) -> str:
@@ -312,11 +268,6 @@ def _title(summary: Mapping[str, Any]) -> str:
 def _thousands(value: float, _: object = None) -> str:
     """Return a number on a logarithmic axis as people write it."""
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
-
-
-def _plain(axes: Axes) -> None:
-    """Take away the frame's upper and right lines."""
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _frame(axes: Axes, scene: Scene, track: Track) -> None:
@@ -381,6 +332,9 @@ def _draw_robots(axes: Axes, scene: Scene, track: Track) -> list[Artist]:
     handles: list[Artist] = []
     for r, (placement, name) in enumerate(zip(scene.robots, track.robots, strict=True)):
         colour, style = PALETTE[r % len(PALETTE)], STYLES[r // len(PALETTE) % len(STYLES)]
+        if is_fitted():
+            # Told apart in grey, too.
+            style = LINES[r % len(LINES)]
         path = np.vstack([[placement.pose], track.poses[:, r]])[:, :2]
         axes.plot(*path.T, color=colour, linewidth=1.0, linestyle=style, alpha=0.85, zorder=4)
         laden = np.concatenate([[False], (track.carried_by == r).any(axis=1)])
@@ -568,7 +522,7 @@ def _draw_rows(axes: Axes, track: Track, colours: Mapping[str, str]) -> None:
     axes.set_yticks(range(len(track.robots)), track.robots)
     axes.set_ylim(len(track.robots) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    _plain(axes)
+    plain(axes)
 
 
 def _draw_shares(axes: Axes, track: Track, colours: Mapping[str, str]) -> None:
@@ -580,7 +534,7 @@ def _draw_shares(axes: Axes, track: Track, colours: Mapping[str, str]) -> None:
     axes.stackplot(track.times, list(counts.values()), colors=list(colours.values()), linewidth=0)
     axes.set_ylabel("robots")
     axes.set_ylim(0, len(track.robots))
-    _plain(axes)
+    plain(axes)
 
 
 def _draw_events(axes: Axes, track: Track, *, names: bool) -> list[Artist]:
@@ -650,55 +604,5 @@ def _draw_count(axes: Axes, track: Track) -> None:
     axes.set_ylim(0, len(track.carriers) + 0.3)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
     axes.set_ylabel("carriers\nretrieved")
-    axes.grid(visible=True, axis="y", color="#DDDDDD", linewidth=0.6)
-    _plain(axes)
-
-
-def _draw_shares_done(axes: Axes, times: FloatArray, runs: int, *, paper: bool) -> None:
-    """Draw the share of the runs that were done by each time."""
-    latest = max([*times, *(TABLE_V if paper else ()), 1.0]) * 1.05
-    if len(times):
-        shares = 100.0 * np.arange(1, len(times) + 1) / runs
-        x, y = [0.0, *times, latest], [0.0, *shares, shares[-1]]
-        axes.step(x, y, where="post", color=PALETTE[0], linewidth=2.5)
-        axes.axvline(float(times.mean()), color=PALETTE[0], linewidth=1, linestyle=":")
-    if paper:
-        theirs = np.sort(TABLE_V)
-        shares = 100.0 * np.arange(1, len(theirs) + 1) / len(theirs)
-        x, y = [0.0, *theirs, latest], [0.0, *shares, shares[-1]]
-        axes.step(x, y, where="post", color=ALARM, linewidth=2, linestyle=STYLES[1])
-        axes.axvline(float(theirs.mean()), color=ALARM, linewidth=1, linestyle=":")
-    axes.set_xlim(0.0, latest)
-    axes.set_ylim(0, 103)
-    axes.set_xlabel("completion time (s)")
-    axes.set_ylabel("runs that are done (%)")
-    axes.grid(visible=True, color="#E4E4E4", linewidth=0.6)
-    _plain(axes)
-
-
-def _draw_histogram(axes: Axes, times: FloatArray, *, paper: bool) -> None:
-    """Draw how many runs took how long, with each of the paper's as a line."""
-    known = [*times, *(TABLE_V if paper else ())]
-    latest = max([*known, 1.0]) * 1.05
-    if len(times):
-        bins = min(40, max(8, round(2 * len(times) ** 0.5)))
-        axes.hist(times, bins=np.linspace(0.0, latest, bins + 1).tolist(), color=PALETTE[0], rwidth=0.92)
-        axes.axvline(float(times.mean()), color=PALETTE[0], linewidth=1, linestyle=":")
-    else:
-        axes.text(0.5, 0.5, "no run was accepted", ha="center", transform=axes.transAxes)
-    if paper:
-        for seconds in TABLE_V:
-            axes.plot(
-                [seconds, seconds],
-                [0.0, 0.09],
-                color=ALARM,
-                linewidth=2,
-                transform=axes.get_xaxis_transform(),
-                zorder=4,
-            )
-        axes.axvline(float(np.mean(TABLE_V)), color=ALARM, linewidth=1, linestyle=":")
-    axes.set_xlim(0.0, latest)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("completion time (s)")
-    axes.set_ylabel("runs")
-    _plain(axes)
+    axes.grid(visible=True, axis="y", color=GRID, linewidth=0.6)
+    plain(axes)

@@ -6,6 +6,7 @@ which the world process reads it.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,6 +151,7 @@ def make_processes(
     if found.scene.crowd:
         message = f"{source}: robots: a crowd has no programs of its own; `swarmbed run` runs it"
         raise RunError(message)
+    _let_programs_be_found_beside(Path(source))
     _check(parameters, [placement.name for placement in found.scene.robots])
     name = name_of(case, source)
     directory = new_directory(out, name, case.seed).resolve()
@@ -273,6 +275,14 @@ def host_processes(
     if navigate:
         made += _navigators([robot.name for robot in scene.robots], parameters, apart=False)
     return (*made, _rviz()) if rviz else made
+
+
+def _let_programs_be_found_beside(file: Path) -> None:
+    """Let the processes that this one starts find `module:Class` beside a scenario, which they never see."""
+    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    beside = os.path.abspath(file.parent)  # noqa: PTH100 - without following links
+    if beside not in folders:
+        os.environ["PYTHONPATH"] = os.pathsep.join([*folders, beside])
 
 
 def _check(parameters: Path | None, robots: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from swarmbed_core.errors import ConfigError, SwarmbedError
 from swarmbed_core.plugins import ACCEPTORS, CONTROLLERS, GENERATORS, TRANSDUCERS, WORLDS
 from swarmbed_core.scenario import Frame, Named, Scenario
 
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import FailedError
 from swarmbed_experiments.identity import Inputs, Reads, all_inputs
 from swarmbed_experiments.origins import is_our_name
 from swarmbed_experiments.workers import JobError, Lost
@@ -112,7 +112,7 @@ def rehearsal_by(workers: Workers, case: Case, limits: Limits) -> Inputs:
 
     Raises:
         ConfigError: something in the scenario is wrong.
-        RunError: a program hangs, or ends its process before anything moves.
+        FailedError: a program hangs, or ends its process before anything moves.
     """
     try:
         found = workers.submit(rehearse, case, limits=limits).result()
@@ -121,11 +121,11 @@ def rehearsal_by(workers: Workers, case: Case, limits: Limits) -> Inputs:
             found = workers.submit(rehearse, replace(case, ticks=False), limits=limits).result()
     except JobError as error:
         message = f"{case.source}: cannot be made ready: {error}"
-        raise RunError(message) from None
+        raise FailedError(message) from None
     if isinstance(found, Lost):
         when = "in its first second" if found.stuck else "while it was made"
         message = f"{case.source}: {when}, {found.reason}"
-        raise RunError(message)
+        raise FailedError(message)
     if found.inputs is None:
         raise ConfigError(found.fault)
     return cast("Inputs", found.inputs)

@@ -19,6 +19,10 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
+from swarmbed_experiments.drawing import FORMATS
+from swarmbed_experiments.metrics import by_rank, text_of, unit_of
+from swarmbed_experiments.results import HUGE, number, shown
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
@@ -34,20 +38,10 @@ COLOURS = {"accepted": "green", "rejected": "red", "failed": "red", "interrupted
 EVERY = 5
 """Ticks between two updates of the bar: it must not cost the run anything."""
 
-METRICS: Mapping[str, tuple[str, str]] = {
-    "carriers_retrieved": ("carriers retrieved", ""),
-    "completion_seconds": ("done after", "s"),
-    "escaped_seconds": ("drop zone left after", "s"),
-    "collisions": ("collisions between robots", ""),
-    "max_approach_speed": ("fastest approach of two robots", "m/s"),
-    "distance_per_robot": ("way of a robot, mean", "m"),
-    "energy_wh": ("energy, all robots", "Wh"),
-    "messages": ("messages sent", ""),
-    "messages_lost": ("messages lost", ""),
-    "goal_error": ("off the goal by", "m"),
-    "localisation_error_mean": ("localisation error, mean", "m"),
-    "formation_error_max": ("formation error, worst", "m"),
-}
+LONGEST = 60
+"""Letters of a metric that is a text or a list."""
+ITEMS = 6
+"""Items of a metric that is a mapping."""
 
 
 class _Standing(ProgressColumn):
@@ -94,8 +88,13 @@ class RunProgress:
             self._progress.update(self._task, completed=run.time, description=run.standing)
 
 
-def result_table(summary: Mapping[str, Any]) -> Table:
-    """Return how a run went."""
+def result_table(summary: Mapping[str, Any], units: Mapping[str, str] | None = None) -> Table:
+    """Return how a run went.
+
+    Args:
+        summary: of the run.
+        units: of metrics of a user's own, as `units_of` finds them.
+    """
     verdict, metrics = summary["verdict"], summary["metrics"]
     title = Text.assemble(
         f"{summary['scenario']} in {summary['world']}, seed {summary['seed']}: ", (verdict, COLOURS[verdict])
@@ -106,19 +105,41 @@ def result_table(summary: Mapping[str, Any]) -> Table:
     factor = summary["real_time_factor"]
     speed = "" if factor is None else f" ({factor:.{0 if factor >= 10 else 1}f} x real time)"
     table.add_row("computed in", f"{summary['wall_seconds']:.2f} s{speed}")
-    for key, (text, unit) in METRICS.items():
-        value = metrics.get(key)
-        if not isinstance(value, int | float | np.number) or not math.isfinite(value):
+    for key in by_rank(metrics):
+        value = metrics[key]
+        shown = _shown(value, unit_of(key, units))
+        if shown is None:
             continue
-        shown = f"{value:d}" if isinstance(value, int) else f"{value:.3g}"
         if key == "carriers_retrieved":
             if not metrics.get("carriers"):
                 continue
             shown += f" of {metrics['carriers']}"
-        table.add_row(text, f"{shown} {unit}".strip())
+        table.add_row(Text(text_of(key)), Text(shown))
     for reason, count in summary.get("refused", {}).items():
         table.add_row("refused by robots", Text(f"{reason}, {count:,} times", style="yellow"))
     return table
+
+
+def _shown(value: object, unit: str) -> str | None:
+    """Return a metric in one line, None if there is nothing to say."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if value is None or (isinstance(value, float) and not math.isfinite(value)) or value in ("", [], {}):
+        return None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,d} {unit}".strip() if abs(value) < HUGE else "a number with hundreds of digits"
+    if isinstance(value, float):
+        return f"{number(value, 3)} {unit}".strip()
+    if isinstance(value, dict):
+        items = [(key, _shown(item, unit)) for key, item in list(value.items())[:ITEMS]]
+        more = f", and {len(value) - ITEMS} more" if len(value) > ITEMS else ""
+        return ", ".join(f"{key} {item}" for key, item in items if item is not None) + more or None
+    if isinstance(value, list | tuple) and len(value) > ITEMS:
+        return f"{len(value)} items, in summary.json"
+    text = shown(value, LONGEST)
+    return f"{text} {unit}" if unit and isinstance(value, list | tuple) else text
 
 
 @contextlib.contextmanager
@@ -158,9 +179,9 @@ def calibration_table(done: Calibration) -> Table:
 
 def show_files(console: Console, directory: Path) -> None:
     """Say where a run's pictures and other files are."""
+    pictures = [(f"{name}.{kind}", "picture") for name in ("tracks", "timeline") for kind in FORMATS]
     for name, what in (
-        ("tracks.png", "picture"),
-        ("timeline.png", "picture"),
+        *pictures,
         ("recording.mcap", "recording"),
         ("failure.txt", "failure"),
         ("summary.json", "summary"),

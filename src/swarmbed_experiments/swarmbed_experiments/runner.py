@@ -30,7 +30,7 @@ from swarmbed_core.scene import make_scene
 from swarmbed_experiments.errors import RunError, cause_of, make, unwritable
 from swarmbed_experiments.files import as_json, new_directory, read_json, replace_text, write_text
 from swarmbed_experiments.frame import Event, Look, Setting, Stand
-from swarmbed_experiments.hang import attend
+from swarmbed_experiments.hang import Limits, Stuck, attend, limited
 from swarmbed_experiments.interrupts import Interrupts
 from swarmbed_experiments.journal import NAME as JOURNAL
 from swarmbed_experiments.journal import Journal
@@ -178,7 +178,7 @@ class _Tracker:
         self._carried_by: list[NDArray[np.int64]] = []
 
     def add(self, look: Look) -> None:
-        """Add a sample."""
+        """Add a sample; one that is interrupted before its time is entered does not count."""
         deeds = self._deeds
         if look.doing or self._doing:
             said = look.doing or ("",) * len(self.robots)
@@ -357,6 +357,7 @@ class Run:
         speed: float | None = None,
         progress: Callable[[Run], None] | None = None,
         terminate: bool = False,
+        limits: Limits | None = None,
     ) -> dict[str, Any]:
         """Run to the end and return the summary.
 
@@ -367,6 +368,7 @@ class Run:
             speed: times real time, None for as fast as it goes.
             progress: called after each tick.
             terminate: whether SIGTERM ends the run as Ctrl-C does: `self.interrupts` says which it was.
+            limits: how long a tick and the run may take; as long as they like, if not given.
 
         Raises:
             RunError: the directory cannot be written, or there is no such camera.
@@ -384,7 +386,8 @@ class Run:
         self.interrupts = Interrupts(terminate=terminate)
         with self.interrupts as signals:
             try:
-                verdict, reason = self._loop(speed, progress)
+                with limited(self._limits(limits, speed)):
+                    verdict, reason = self._loop(speed, progress)
             except BaseException as error:  # noqa: BLE001 - whatever happens, what was recorded is kept
                 signals.held = True
                 verdict, reason, failure = self._ended_by(error)
@@ -441,6 +444,7 @@ class Run:
     def _loop(self, speed: float | None, progress: Callable[[Run], None] | None) -> tuple[Verdict, str]:
         """Tick until the acceptors have decided; return verdict and reason."""
         started = time.perf_counter()
+        signals = self.interrupts
         for tick in itertools.count(1):
             decided = self.take(self.tick())
             if progress is not None:
@@ -452,7 +456,7 @@ class Run:
                     progress = None
             if decided is not None:
                 return decided
-            if self.interrupts.received is not None:
+            if signals.received is not None:
                 raise KeyboardInterrupt
             if speed is not None:
                 ahead = started + tick / (TICK_RATE * speed) - time.perf_counter()
@@ -460,11 +464,19 @@ class Run:
                     time.sleep(ahead)
         raise AssertionError
 
+    def _limits(self, limits: Limits | None, speed: float | None) -> Limits:
+        """Return limits that leave time to wait for the next tick."""
+        if limits is None or limits.tick is None or speed is None:
+            return limits or Limits(None)
+        return Limits(max(limits.tick, 2.0 / (TICK_RATE * speed)), limits.run)
+
     def _ended_by(self, error: BaseException) -> tuple[Verdict, str, str | None]:
         """Return verdict, reason and traceback of a run that something ended."""
         signals = self.interrupts
         if signals.received is not None or (isinstance(error, KeyboardInterrupt) and signals.possible):
             return "interrupted", f"stopped by {signals.name} after {self.time:.1f} s", None
+        if isinstance(error, Stuck):
+            return "failed", str(error), "".join(traceback.format_exception(error))
         return "failed", f"{self.now}: {cause_of(error)}", "".join(traceback.format_exception(error))
 
     def take(self, look: Look) -> tuple[Verdict, str] | None:
@@ -582,10 +594,7 @@ class Run:
         """Keep what belongs into track and time series, when it is time."""
         tick = round(look.time * TICK_RATE)
         if tick % self._tracker.every == 0:
-            signals = self.interrupts
-            held, signals.held = signals.held, True
             self._tracker.add(look)
-            signals.held = held
         if tick % round(ROW_PERIOD * TICK_RATE) == 0:
             row: dict[str, Any] = {"time": look.time}
             for transducer in self.transducers:
@@ -757,8 +766,7 @@ class Run:
         rows, track = directory / "metrics.parquet", self.track
         kept = self._attempt(rows.name, lambda: write_rows(rows, self._rows))
         kept &= self._attempt("track.npz", lambda: track.save(directory / "track.npz"))
-        for file, picture in pictures(directory, self.scene, track, summary):
-            self._attempt(file.name, picture)
+        draw(directory, self.scene, track, summary, self._attempt)
         if self.faults and summary.get("faults") is not self.faults:
             summary["faults"] = self.faults
         if self.faults:
@@ -792,10 +800,25 @@ def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         raise unwritable(file, error) from None
 
 
-def pictures(
-    directory: Path, scene: Scene, track: Track, summary: Mapping[str, Any]
-) -> list[tuple[Path, Callable[[], None]]]:
-    """Return the files of a run's pictures, and what draws each."""
+def draw(
+    directory: Path,
+    scene: Scene,
+    track: Track,
+    summary: Mapping[str, Any],
+    attempt: Callable[[str, Callable[[], None]], object] = lambda _, draw: draw(),
+) -> list[Path]:
+    """Draw a run's pictures into its directory and return their files.
+
+    Args:
+        directory: gets the files.
+        scene: where everything stood at the start.
+        track: what happened.
+        summary: of the run.
+        attempt: is called with the name of each picture and what draws it.
+
+    Raises:
+        RunError: they cannot be written.
+    """
     from swarmbed_experiments import plots
 
     if not len(track.times):
@@ -803,10 +826,9 @@ def pictures(
     drawn = {"tracks.png": plots.draw_tracks}
     if not scene.crowd or any(track.deeds):
         drawn["timeline.png"] = plots.draw_timeline
-    return [
-        (directory / name, partial(draw, directory / name, scene, track, summary))
-        for name, draw in drawn.items()
-    ]
+    for name, picture in drawn.items():
+        attempt(name, partial(picture, directory / name, scene, track, summary))
+    return [directory / name for name in drawn]
 
 
 def redraw(directory: Path) -> list[Path]:
@@ -827,10 +849,7 @@ def redraw(directory: Path) -> list[Path]:
     if (track.robots, track.carriers) != (robots, carriers):
         message = f"{directory}: scenario.yaml and track.npz are not of the same run"
         raise RunError(message)
-    drawn = pictures(directory, scene, track, summary)
-    for _, draw in drawn:
-        draw()
-    return [file for file, _ in drawn]
+    return draw(directory, scene, track, summary)
 
 
 def warm_up(scenario: Scenario, source: str, seconds: float = 1.0, *, remote: bool = False) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import random
 import time
 from concurrent.futures import as_completed
@@ -24,21 +23,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
-from swarmbed_core.errors import ConfigError
+from rich.markup import escape
+from swarmbed_core.errors import ConfigError, SwarmbedError
 from swarmbed_core.scenario import Scenario
 
 from swarmbed_experiments import cluster
-from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.files import RUNS, write_json, write_text
+from swarmbed_experiments.errors import FailedError, RunError
+from swarmbed_experiments.files import RUNS, write_text
 from swarmbed_experiments.hang import Limits
 from swarmbed_experiments.identity import (
     Inputs,
@@ -49,19 +40,16 @@ from swarmbed_experiments.identity import (
     listed,
     our_inputs,
 )
-from swarmbed_experiments.rehearsal import Case, rehearsal_by, tame, warm
+from swarmbed_experiments.rehearsal import Case, Rehearsal, rehearsal_by, rehearse, tame, warm
+from swarmbed_experiments.results import Result, conclude, progress, row_of, tell
 from swarmbed_experiments.workers import JobError, Lost, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from swarmbed_experiments.cluster import Outcome
 
 SEEDS = 2**32
-CONFIDENCE = 0.95
-PERCENTILES = (5, 25, 50, 75, 95)
-SETTLED = frozenset({"robots", "carriers"})
-"""Numbers of a run that the scenario says."""
 IDENTITY, NEW_IDENTITY = "identity.json", "identity.new"
 """What a sweep is of; the first file in its directory."""
 
@@ -100,38 +88,83 @@ def run_task(task: Task) -> dict[str, Any]:
         run.close()
 
 
-def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run's summary as one flat row; metrics of each robot get names with a dot."""
-    row: dict[str, Any] = {}
-    for key, value in summary.items():
-        row.update(_flat("" if key == "metrics" else key, value))
-    return row
+@dataclass(frozen=True)
+class Cell:
+    """One scenario and its seeds: what a sweep is of.
 
+    Attributes:
+        name: for people; empty if there is but one cell.
+        scenario: with the first seed.
+        source: its file, for messages.
+        seeds: of the runs.
+        place: gives its directory, from a word that stands for all that decides its runs; one in `runs/`, if
+            not given.
+    """
 
-def _flat(key: str, value: Any) -> dict[str, Any]:
-    if isinstance(value, dict):
-        row: dict[str, Any] = {}
-        for inner, item in value.items():
-            row.update(_flat(f"{key}.{inner}" if key else str(inner), item))
-        return row
-    if isinstance(value, np.generic):
-        return {key: value.item()}
-    return {key: json.dumps(value) if isinstance(value, list | tuple) else value}
+    name: str
+    scenario: Scenario
+    source: str
+    seeds: range
+    place: Callable[[str], Path] | None = None
+
+    def directory(self, digest: str) -> Path:
+        """Return where its files go."""
+        if self.place is not None:
+            return self.place(digest)
+        return RUNS / f"sweep-{Path(self.source).stem}-{digest}"
+
+    @property
+    def case(self) -> Case:
+        """Return what is rehearsed before its runs."""
+        return Case(self.scenario.model_dump_json(), self.source)
 
 
 @dataclass(frozen=True)
-class Result:
-    """What a sweep has found out.
+class Worked:
+    """What came out of cells.
 
     Attributes:
-        directory: where its files are.
-        rows: one a run, in order of the seeds.
-        aggregates: what sweep.json holds.
+        results: one of each cell.
+        ran: how many runs were done now.
+        seconds: that they took.
+        missing: how many are not done.
+        lost: how many died or took too long.
+        errors: what became of runs that could not be done at all.
+        interrupted: whether somebody pressed Ctrl-C.
     """
 
-    directory: Path
-    rows: list[dict[str, Any]]
-    aggregates: dict[str, Any]
+    results: list[Result]
+    ran: int
+    seconds: float
+    missing: int
+    lost: int
+    errors: list[str]
+    interrupted: bool
+
+    def insist(self, console: Console, where: Path | None = None) -> None:
+        """Say what is not done, and make sure that nothing is missing.
+
+        Args:
+            console: for what is not done.
+            where: the directory of what is kept, if there is but one.
+
+        Raises:
+            FailedError: runs could not be done.
+            KeyboardInterrupt: somebody pressed Ctrl-C.
+        """
+        if self.lost:
+            text = f"{self.lost} runs died or took too long; the same command does them again"
+            console.print(text, highlight=False, soft_wrap=True)
+        kept = sum(len(result.rows) for result in self.results)
+        there = "" if where is None else f" in {where}"
+        message = f"{kept} of {kept + self.missing} runs are kept{there}; "
+        message += f"the same command does the other {self.missing}"
+        if self.interrupted:
+            console.print(message, soft_wrap=True)
+            raise KeyboardInterrupt
+        if self.errors:
+            message = f"{len(self.errors)} runs were lost, such as {self.errors[0]}; {message}"
+            raise FailedError(message)
 
 
 def sweep(
@@ -169,109 +202,206 @@ def sweep(
 
     Raises:
         ConfigError: something in the scenario is wrong.
-        RunError: results cannot be written, a program hangs in its first second, nobody answers at the
-            address, or the cluster there has other programs.
+        FailedError: a program hangs in its first second, or runs were lost.
+        RunError: results cannot be written, nobody answers at the address, or the cluster there has other
+            programs.
         KeyboardInterrupt: somebody pressed Ctrl-C; what was done by then is kept and summed up.
     """
     from swarmbed_experiments.scenarios import load_scenario
 
     console = console or Console(quiet=True)
-    limits = limits or Limits()
-    if first_seed + seeds > SEEDS:
-        message = f"{seeds} seeds from {first_seed} on: the last seed that there is is {SEEDS - 1}"
-        raise ConfigError(message)
+    wanted = seeds_of(first_seed, seeds)
+    if dask is not None:
+        cluster.check_address(dask)
     scenario, source = load_scenario(name, sets, world=world, seed=first_seed)
+    cells = [Cell("", scenario, source, wanted, None if out is None else lambda _: out)]
+    limits = limits or Limits()
     with contextlib.ExitStack() as stack:
         if crew is None:
             crew = stack.enter_context(Workers(workers))
-        inputs = our_inputs()
-        if job is None:
-            with console.status(
-                "getting ready: the first run after an update compiles its hot loops for half a minute"
-            ):
-                inputs = _get_ready(crew, scenario, source, limits, here=dask is None)
-        identity = identity_of(scenario, inputs)
-        parts = Parts.open(out, scenario, source, identity)
-        wanted = range(first_seed, first_seed + seeds)
-        rows = {seed: row for seed in wanted if (row := parts.read(seed)) is not None}
-        text = scenario.model_dump_json()
-        tasks = [Task(text, source, seed) for seed in wanted if seed not in rows]
-        if rows:
-            done = f"{len(rows)} of {seeds} runs are done already, in {parts.directory}"
-            console.print(done, soft_wrap=True)
-        started = time.perf_counter()
-        errors: list[str] = []
-        lost = 0
-        interrupted = False
-        with _progress(console, total=seeds, done=len(rows)) as advance:
-            try:
-                work = job or run_task
-                if dask is None:
-                    outcomes = _work(crew, work, tasks, fresh=inputs.modules, limits=limits)
-                else:
-                    about = None if job else (scenario, source, inputs)
-                    outcomes = cluster.work(dask, work, tasks, identity, about, limits)
-                with contextlib.closing(outcomes):
-                    for seed, found in outcomes:
-                        if isinstance(found, Exception):
-                            errors.append(f"seed {seed}: {_text(found)}")
-                            continue
-                        if isinstance(found, Lost):
-                            lost += 1
-                            row = {"seed": seed, "verdict": "failed", "reason": found.reason}
-                        else:
-                            row = found
-                        if row["verdict"] != "interrupted":
-                            parts.write(seed, row, lost=isinstance(found, Lost))
-                            rows[seed] = row
-                            advance(rows.values())
-            except KeyboardInterrupt:
-                interrupted = True
-    # Read back, so that the rows of a sweep that was continued are those of one that was not.
-    kept = [row for seed in wanted if seed in rows and (row := parts.read(seed, lost=True)) is not None]
-    result = _conclude(parts.directory, scenario, source, kept, seeds)
+        inputs = prepare(crew, cells, console, limits, job=job, here=dask is None)
+        worked = work_through(crew, cells, inputs, console, limits, job=job, dask=dask)
+    (result,) = worked.results
     if table:
-        _tell(console, result, len(tasks) - (seeds - len(kept)), time.perf_counter() - started)
-    if lost:
-        text = f"{lost} runs died or took too long; the same command does them again"
-        console.print(text, highlight=False, soft_wrap=True)
-    left = seeds - len(kept)
-    if interrupted or errors:
-        where = f"{len(kept)} of {seeds} runs are kept in {parts.directory}"
-        message = f"{where}; the same command does the other {left}"
-        if interrupted:
-            console.print(message, soft_wrap=True)
-            raise KeyboardInterrupt
-        message = f"{len(errors)} runs were lost, such as {errors[0]}; {message}"
-        raise RunError(message)
+        tell(console, result, worked.ran, worked.seconds)
+    worked.insist(console, result.directory)
     return result
+
+
+def seeds_of(first: int, count: int) -> range:
+    """Return so many seeds.
+
+    Raises:
+        ConfigError: there are not so many.
+    """
+    if first + count > SEEDS:
+        message = f"{count} seeds from {first} on: the last seed that there is is {SEEDS - 1}"
+        raise ConfigError(message)
+    return range(first, first + count)
+
+
+def prepare(
+    crew: Workers,
+    cells: Sequence[Cell],
+    console: Console,
+    limits: Limits,
+    *,
+    job: Callable[[Task], dict[str, Any]] | None = None,
+    here: bool = True,
+) -> list[Inputs]:
+    """Check all cells, compile what they need, and return what the runs of each depend on.
+
+    Args:
+        crew: who does it.
+        cells: what is run later.
+        console: for what is done.
+        limits: of a tick.
+        job: what is done for each task instead of a run; then there is nothing to check.
+        here: whether the crew does the runs, too.
+
+    Raises:
+        ConfigError: something in a scenario is wrong; the message names the cell.
+        RunError: a program hangs, or ends its process before anything moves.
+    """
+    if job is not None:
+        return [our_inputs()] * len(cells)
+    # What is compiled now does not count as a run.
+    tick = Limits(limits.tick)
+    with console.status(
+        "getting ready: the first run after an update compiles its hot loops for half a minute"
+    ) as status:
+        # What the first cell compiles, the others find.
+        found = [_rehearsed(crew, cells[0], tick)]
+        futures = [crew.submit(rehearse, cell.case, limits=tick) for cell in cells[1:]]
+        for cell, future in zip(cells[1:], futures, strict=True):
+            status.update(f"checking cell {escape(cell.name)}")
+            done = None
+            with contextlib.suppress(JobError):
+                done = future.result()
+            if isinstance(done, Rehearsal) and done.inputs is not None:
+                found.append(done.inputs)
+            else:
+                found.append(_rehearsed(crew, cell, tick))
+    warmed = set()
+    for cell, inputs in zip(cells, found, strict=True):
+        scenario = cell.scenario
+        kinds = [(group.kind, str(group.crowd)) for group in scenario.robots]
+        what = repr((scenario.world, scenario.controller.name, kinds))
+        if here and what not in warmed:
+            warmed.add(what)
+            programs = not inputs.modules or tame(scenario) != scenario
+            crew.load(warm, replace(cell.case, programs=programs))
+    return found
+
+
+def _rehearsed(crew: Workers, cell: Cell, limits: Limits) -> Inputs:
+    """Return what the runs of a cell depend on; faults name the cell."""
+    try:
+        return rehearsal_by(crew, cell.case, limits)
+    except SwarmbedError as error:
+        if not cell.name:
+            raise
+        message = f"cell {cell.name}: {error}"
+        raise type(error)(message) from None
+
+
+def work_through(
+    crew: Workers,
+    cells: Sequence[Cell],
+    inputs: Sequence[Inputs],
+    console: Console,
+    limits: Limits,
+    *,
+    job: Callable[[Task], dict[str, Any]] | None = None,
+    dask: str | None = None,
+    pictures: bool = True,
+) -> Worked:
+    """Run what is left of all cells, as one list of work, and sum each of them up.
+
+    Args:
+        crew: who does the runs, without Dask.
+        cells: what is run.
+        inputs: what `prepare` found.
+        console: for progress.
+        limits: how long a tick and a run may take.
+        job: what is done for each task, `run_task` if not given.
+        dask: address of a Dask scheduler, whose workers are used instead.
+        pictures: whether each cell gets one.
+
+    Raises:
+        RunError: results cannot be written, nobody answers at the address, or the cluster there has other
+            programs.
+    """
+    identities = [identity_of(cell.scenario, found) for cell, found in zip(cells, inputs, strict=True)]
+    parts = [
+        Parts.open(cell.directory(digest_of(identity)), cell.scenario, identity)
+        for cell, identity in zip(cells, identities, strict=True)
+    ]
+    done: list[dict[str, Any]] = []
+    owners: dict[Task, int] = {}
+    for k, (cell, part) in enumerate(zip(cells, parts, strict=True)):
+        text = cell.scenario.model_dump_json()
+        for seed in cell.seeds:
+            there = part.read(seed)
+            if there is None:
+                owners[Task(text, cell.source, seed)] = k
+            else:
+                done.append(there)
+    total = sum(len(cell.seeds) for cell in cells)
+    if done:
+        where = f", in {parts[0].directory}" if len(cells) == 1 else ""
+        console.print(f"{len(done)} of {total} runs are done already{where}", soft_wrap=True)
+    started = time.perf_counter()
+    errors: list[str] = []
+    lost = ran = 0
+    interrupted = False
+    with progress(console, len(done) + len(owners), done) as advance:
+        try:
+            if dask is None:
+                fresh = {task: inputs[k].modules for task, k in owners.items()}
+                outcomes = work(crew, job or run_task, fresh, limits=limits)
+            else:
+                tasks: list[list[Task]] = [[] for _ in cells]
+                for task, k in owners.items():
+                    tasks[k].append(task)
+                groups = []
+                for k, cell in enumerate(cells):
+                    about = None if job else (cell.scenario, cell.source, inputs[k])
+                    groups.append(cluster.Group(tasks[k], identities[k], about))
+                outcomes = cluster.work(dask, job or run_task, groups, limits)
+            with contextlib.closing(outcomes):
+                for task, found in outcomes:
+                    k = owners[task]
+                    if isinstance(found, Exception):
+                        named = f"{cells[k].name}, " if cells[k].name else ""
+                        errors.append(f"{named}seed {task.seed}: {_text(found)}")
+                        continue
+                    if isinstance(found, Lost):
+                        lost += 1
+                        row = {"seed": task.seed, "verdict": "failed", "reason": found.reason}
+                    else:
+                        row = found
+                    if row["verdict"] != "interrupted":
+                        parts[k].write(task.seed, row, lost=isinstance(found, Lost))
+                        ran += 1
+                        advance(row)
+        except KeyboardInterrupt:
+            interrupted = True
+    seconds = time.perf_counter() - started
+    results = []
+    for cell, part in zip(cells, parts, strict=True):
+        # Read back, so that the rows of a sweep that was continued are those of one that was not.
+        rows = [kept for seed in cell.seeds if (kept := part.read(seed, lost=True)) is not None]
+        results.append(
+            conclude(part.directory, cell.scenario, cell.source, rows, len(cell.seeds), picture=pictures)
+        )
+    missing = total - sum(len(result.rows) for result in results)
+    return Worked(results, ran, seconds, missing, lost, errors, interrupted)
 
 
 def _text(error: Exception) -> str:
     """Return an error for people; that of a job says itself what it is."""
     return str(error) if isinstance(error, JobError | RunError) else f"{type(error).__name__}: {error}"
-
-
-def _get_ready(crew: Workers, scenario: Scenario, source: str, limits: Limits, *, here: bool) -> Inputs:
-    """Check a scenario, compile what it needs, and return what its runs depend on.
-
-    Args:
-        crew: who does it.
-        scenario: what is run later.
-        source: its file, for messages.
-        limits: of a tick.
-        here: whether the crew does the runs, too.
-
-    Raises:
-        ConfigError: something in the scenario is wrong.
-        RunError: a program hangs, or ends its process before anything moves.
-    """
-    case = Case(scenario.model_dump_json(), source)
-    # What is compiled now does not count as a run.
-    found = rehearsal_by(crew, case, Limits(limits.tick))
-    if here:
-        crew.load(warm, replace(case, programs=not found.modules or tame(scenario) != scenario))
-    return found
 
 
 class Parts:
@@ -283,13 +413,12 @@ class Parts:
         self._parts = directory / "parts"
 
     @classmethod
-    def open(cls, out: Path | None, scenario: Scenario, source: str, identity: Mapping[str, Any]) -> Parts:
+    def open(cls, directory: Path, scenario: Scenario, identity: Mapping[str, Any]) -> Parts:
         """Make or find the directory of a sweep.
 
         Raises:
             RunError: it cannot be made, or holds something else.
         """
-        directory = RUNS / f"sweep-{Path(source).stem}-{digest_of(identity)}" if out is None else out
         parts = cls(directory)
         about = directory / IDENTITY
         try:
@@ -375,199 +504,28 @@ def _compare(directory: Path, found: Any, identity: Mapping[str, Any]) -> None:
 # The work
 
 
-def _work(
+def work(
     crew: Workers,
     job: Callable[[Task], dict[str, Any]],
-    tasks: Sequence[Task],
+    tasks: Mapping[Task, bool],
     *,
-    fresh: bool,
     limits: Limits,
 ) -> Generator[Outcome, None, None]:
-    """Do all tasks; give each seed's row, or what came instead, as they come."""
-    futures = {crew.submit(job, task, fresh=fresh, limits=limits): task.seed for task in tasks}
+    """Do all tasks; give each one's row, or what came instead, as they come.
+
+    Args:
+        crew: who does them.
+        job: that is done.
+        tasks: and whether each needs a process of its own.
+        limits: of its time.
+    """
+    futures = {crew.submit(job, task, fresh=fresh, limits=limits): task for task, fresh in tasks.items()}
     try:
         for future in as_completed(list(futures)):
             fault = future.exception()
-            seed = futures.pop(future)
+            task = futures.pop(future)
             # Crew's futures raise nothing else.
-            yield seed, future.result() if fault is None else cast("Exception", fault)
+            yield task, future.result() if fault is None else cast("Exception", fault)
     finally:
         if futures:
             crew.drop()
-
-
-# The results
-
-
-def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return Wilson's interval of a share: it holds for few trials, and for none or all of them, too."""
-    from scipy.stats import norm
-
-    if not trials:
-        return 0.0, 1.0
-    z = float(norm.ppf((1 + confidence) / 2))
-    share = successes / trials
-    middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def statistics(values: Sequence[float], confidence: float = CONFIDENCE) -> dict[str, Any]:
-    """Return the mean with its confidence interval by Student's t, and how the values are spread."""
-    from scipy.stats import t
-
-    array = np.asarray(values, dtype=np.float64)
-    count, mean = len(array), float(array.mean())
-    found: dict[str, Any] = {"runs": count, "mean": mean, "low": None, "high": None, "std": None}
-    if count > 1:
-        std = float(array.std(ddof=1))
-        half = float(t.ppf((1 + confidence) / 2, count - 1)) * std / math.sqrt(count)
-        found.update(low=mean - half, high=mean + half, std=std)
-    found["min"] = float(array.min())
-    for percent, value in zip(PERCENTILES, np.percentile(array, PERCENTILES), strict=True):
-        found[f"p{percent}"] = float(value)
-    found["max"] = float(array.max())
-    return found
-
-
-def aggregate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return verdicts, the share of accepted runs, and each number of the rows over the runs that have it.
-
-    Runs that failed are no measurement: they count in the verdicts only.
-    """
-    verdicts = [row["verdict"] for row in rows]
-    accepted = verdicts.count("accepted")
-    low, high = wilson(accepted, len(rows))
-    numbers: dict[str, list[float]] = {}
-    for row in rows:
-        for key, value in row.items():
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if is_number and math.isfinite(value) and key != "seed" and row["verdict"] != "failed":
-                numbers.setdefault(key, []).append(value)
-    return {
-        "runs": len(rows),
-        "confidence": CONFIDENCE,
-        "verdicts": {verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))},
-        "accepted": {
-            "runs": accepted,
-            "share": accepted / len(rows) if rows else None,
-            "low": low,
-            "high": high,
-            "interval": "Wilson",
-        },
-        "metrics": {key: statistics(values) for key, values in numbers.items()},
-        "not_accepted": [
-            {"seed": row["seed"], "verdict": row["verdict"], "reason": row.get("reason")}
-            for row in rows
-            if row["verdict"] != "accepted"
-        ],
-    }
-
-
-def _conclude(
-    directory: Path, scenario: Scenario, source: str, rows: list[dict[str, Any]], seeds: int
-) -> Result:
-    """Write table, aggregates and picture of the runs that are done."""
-    from swarmbed_experiments import plots
-
-    about = {
-        "scenario": Path(source).stem,
-        "title": scenario.title,
-        "world": scenario.world,
-        "controller": scenario.controller.name,
-        "first_seed": scenario.seed,
-        "wanted": seeds,
-    }
-    aggregates = {**about, **aggregate(rows)}
-    write_json(directory / "sweep.json", aggregates)
-    if rows:
-        _write_table(directory / "sweep.parquet", rows)
-        title = f"{scenario.title}: {scenario.controller.name}, {scenario.world}, {len(rows)} seeds"
-        plots.draw_sweep(directory / "sweep.png", rows, title, paper=_is_papers(scenario))
-    return Result(directory, rows, aggregates)
-
-
-def _is_papers(scenario: Scenario) -> bool:
-    """Return whether five robots fetch five carriers undisturbed, as for Table V."""
-    return (
-        sum(group.number for group in scenario.robots) == 5
-        and sum(group.number * len(group.joined or (0,)) for group in scenario.carriers) == 5
-        and any(acceptor.name == "retrieved" for acceptor in scenario.frame.acceptors)
-        and not scenario.frame.generators
-    )
-
-
-def _write_table(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as Parquet; a column that some do not have is null there."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    columns: dict[str, list[Any]] = {key: [] for row in rows for key in row}
-    for key, values in columns.items():
-        values.extend(row.get(key) for row in rows)
-        if any(isinstance(value, float) for value in values):
-            values[:] = [float(value) if isinstance(value, int) else value for value in values]
-    aside = file.with_suffix(".new")
-    try:
-        with aside.open("wb") as stream:
-            pq.write_table(pa.table(columns), stream)
-        aside.replace(file)
-    except OSError as error:
-        message = f"{file}: cannot be written ({error.strerror or error})"
-        raise RunError(message) from None
-
-
-# What a person sees
-
-
-@contextlib.contextmanager
-def _progress(console: Console, *, total: int, done: int) -> Iterator[Callable[[Iterable[Any]], None]]:
-    """Show a bar with what has come out so far and how long the rest may take."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-    )
-    with Progress(*columns, console=console, transient=True, speed_estimate_period=600.0) as progress:
-        bar = progress.add_task("running", total=total, completed=done)
-
-        def advance(rows: Iterable[Mapping[str, Any]]) -> None:
-            accepted = sum(row["verdict"] == "accepted" for row in rows)
-            progress.update(bar, advance=1, description=f"running, {accepted} accepted")
-
-        yield advance
-
-
-def _tell(console: Console, result: Result, ran: int, seconds: float) -> None:
-    """Print the result."""
-    found = result.aggregates
-    accepted = found["accepted"]
-    title = f"{found['scenario']} in {found['world']}: {found['runs']} runs"
-    table = Table(title=title)
-    table.add_column("what", no_wrap=True)
-    for column in ("mean", f"{CONFIDENCE:.0%} interval", "least", "median", "most"):
-        table.add_column(column)
-    if found["runs"]:
-        interval = f"{accepted['low']:.1%} to {accepted['high']:.1%}"
-        table.add_row("accepted", f"{accepted['share']:.1%}", interval)
-    for key, numbers in found["metrics"].items():
-        # What each robot did is in the table of the runs, and what is always the same is in the scenario.
-        if "." in key or key in SETTLED:
-            continue
-        spread = "" if numbers["low"] is None else f"{numbers['low']:.4g} to {numbers['high']:.4g}"
-        ends = [f"{numbers[name]:.4g}" for name in ("min", "p50", "max")]
-        table.add_row(key, f"{numbers['mean']:.4g}", spread, *ends)
-    console.print(table)
-    for item in found["not_accepted"][:5]:
-        text = f"seed {item['seed']} {item['verdict']}: {item['reason']}"
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-    if len(found["not_accepted"]) > 5:
-        console.print(f"and {len(found['not_accepted']) - 5} more, in sweep.json", highlight=False)
-    console.print(f"{ran} runs in {seconds:.1f} s", highlight=False)
-    for name, what in (("sweep.png", "picture"), ("sweep.parquet", "runs"), ("sweep.json", "sums")):
-        if (result.directory / name).exists():
-            text = f"{what}: {result.directory / name}"
-            console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -198,7 +198,8 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
         node.get_logger().error(fault)
     where = stage.made.directory if isinstance(stage, RunStage) else None
     node.get_logger().info(f"{summary['verdict']}: {summary['reason']} ({where})")
-    return STATUS.get(summary["verdict"], REJECTED)
+    status = STATUS.get(summary["verdict"], REJECTED)
+    return REJECTED if status == 0 and summary.get("faults") else status
 
 
 def main() -> int:

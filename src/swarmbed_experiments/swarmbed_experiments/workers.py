@@ -31,7 +31,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn, Self
 
-from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.errors import FailedError
 from swarmbed_experiments.hang import GRACE, Limits, Watch, frames_in, where
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Workers:
     ) -> Future[Any]:
         """Have a job done, and return what will hold its result.
 
-        That is what the job returns, or `Lost`; or JobError if it raises, RunError if the server dies.
+        That is what the job returns, or `Lost`; or JobError if it raises, FailedError if the server dies.
 
         Args:
             job: what workers can import.
@@ -175,7 +175,7 @@ class Workers:
             except OSError:
                 # The one who listens has noticed, or will.
                 if self._futures.pop(self._count, None) is not None:
-                    future.set_exception(RunError("the process that starts workers has ended"))
+                    future.set_exception(FailedError("the process that starts workers has ended"))
 
     def _start(self) -> Connection:
         """Start the server and return the line to it."""
@@ -227,7 +227,7 @@ class Workers:
         line.close()
         for future in waiting.values():
             text = f"the process that starts workers ended ({_status(process.returncode)})"
-            future.set_exception(RunError(text))
+            future.set_exception(FailedError(text))
 
 
 def _status(code: int | None) -> str:

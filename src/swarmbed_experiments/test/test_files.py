@@ -2,11 +2,12 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.files import make_ready, new_directory, write_json
+from swarmbed_experiments.files import make_ready, new_directory, replace_text, write_json
 
 
 def test_directories_carry_name_and_seed_and_never_collide(tmp_path):
@@ -34,6 +35,17 @@ def test_json_is_short_and_always_valid(tmp_path):
         "n": 3,
         "s": "x",
     }
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
+    file = tmp_path / "summary.json"
+    replace_text(file, "first")
+    replace_text(file, "second")
+    assert [each.name for each in tmp_path.iterdir()] == ["summary.json"]
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    with pytest.raises(RunError, match=r"summary\.json: cannot be written \(Input/output error"):
+        replace_text(file, "third")
+    assert file.read_text() == "second"
 
 
 def test_a_directory_that_is_not_there_is_told(tmp_path):

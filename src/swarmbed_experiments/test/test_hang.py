@@ -8,7 +8,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from swarmbed_experiments.errors import RunError, make
+from swarmbed_experiments.errors import FailedError, make
 from swarmbed_experiments.hang import (
     Limits,
     Place,
@@ -71,40 +71,50 @@ def test_a_run_that_takes_too_long_is_raised_in(hangs):
         hangs.spin()
 
 
-def test_what_goes_on_is_left_alone():
+@pytest.fixture
+def watch():
+    return Watch(lambda _: None, Limits(tick=2.0, run=60.0))
+
+
+def test_what_goes_on_is_left_alone(watch):
     run = Running()
     attend(run)
-    heard = []
-    with Watch(heard.append, Limits(tick=0.6)):
-        for _ in range(15):
-            threading.Event().wait(0.1)
-            run.world.time += 0.1
-    assert not heard
+    for _ in range(20):
+        assert not watch.look(1.0)
+        run.world.time += 0.01
+    assert not watch.look(1.0)
+    assert not watch.look(1.0)
+    assert "has not returned for 2 s" in watch.look(1.5)
 
 
-def test_worlds_are_given_more_time():
+def test_one_program_after_the_other_goes_on(watch):
+    run = Running()
+    attend(run)
+    for number in range(20):
+        run.now = f"dots{number}: controller mine"
+        assert not watch.look(1.0)
+
+
+def test_worlds_are_given_more_time(watch):
     run = Running()
     run.now = "world gazebo"
     attend(run)
-    heard = []
-    with Watch(heard.append, Limits(tick=0.3)):
-        threading.Event().wait(1.0)
-    assert not heard
+    assert not any(watch.look(1.0) for _ in range(21))
+    assert watch.look(1.0).startswith("world gazebo has not returned")
 
 
-def test_a_debugger_is_given_all_the_time():
+def test_a_debugger_is_given_all_the_time(watch):
     run = Running()
     attend(run)
     heard = []
-    code = compile("wait(1.0)", "/usr/lib/python3/pdb.py", "exec")
-    with Watch(heard.append, Limits(tick=0.3)):
-        exec(code, {"wait": threading.Event().wait})  # noqa: S102
-    assert not heard
+    code = compile("heard += [look(1.0) for _ in range(99)]", "/usr/lib/python3/pdb.py", "exec")
+    exec(code, {"heard": heard, "look": watch.look})  # noqa: S102
+    assert set(heard) == {""}
 
 
 def test_who_is_being_made_is_named(hangs):
     attend(Running())
-    with pytest.raises(RunError, match=r"dots2: controller it has not returned for 0.3 s \(my_hangs"):  # noqa: SIM117
+    with pytest.raises(FailedError, match=r"dots2: controller it has not returned for 0.3 s \(my_hangs"):  # noqa: SIM117
         with getting_ready(Limits(tick=0.3)):
             make("dots2: controller it", hangs.spin)
     assert now() == ("getting the run ready", None)
@@ -128,15 +138,9 @@ def test_in_other_threads_nothing_is_watched():
     assert done
 
 
-def python(text, **options):
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(text)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        **options,
-    )
+def python(text):
+    words = [sys.executable, "-c", textwrap.dedent(text)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
 
 
 def test_a_program_that_catches_everything_is_ended():
@@ -169,29 +173,6 @@ def test_compiled_code_that_hangs_is_ended_with_its_line():
     """)
     assert done.returncode != 0
     assert "in stuck_here" in done.stderr
-
-
-LEFT = """
-    import threading
-    from swarmbed_experiments import hang
-    hang.GRACE = 0.5
-    threading.Thread(target=threading.Event().wait{arguments}, name="forgotten").start()
-    print("said")
-    hang.leave(3)
-"""
-
-
-def test_threads_that_are_left_do_not_keep_a_process():
-    done = python(LEFT.format(arguments=""))
-    assert done.returncode == 3
-    assert done.stdout == "said\n"
-    assert done.stderr == "swarmbed: ended in spite of threads that a program left running: forgotten\n"
-
-
-def test_threads_that_end_in_time_are_waited_for():
-    done = python(LEFT.format(arguments=", args=(0.1,)"))
-    assert done.returncode == 3
-    assert not done.stderr
 
 
 def test_lines_are_read_from_what_faulthandler_wrote(tmp_path):

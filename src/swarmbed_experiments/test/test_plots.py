@@ -1,6 +1,5 @@
 """Pictures: what happened is in them, at the right place, and nothing else breaks them."""
 
-import math
 from dataclasses import replace
 
 import matplotlib as mpl
@@ -11,7 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
-from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Event
 from swarmbed_experiments.runner import Track
 
@@ -289,44 +287,6 @@ def test_many_robots_have_shares_on_the_timeline(tmp_path, figures):
     assert labels(figures[0])[:2] == ["explore", "take to drop zone"]
 
 
-def test_a_sweep_stands_beside_the_papers_runs(tmp_path, figures):
-    rows = [{"seed": k, "verdict": "accepted", "completion_seconds": 60.0 + k} for k in range(40)]
-    rows += [{"seed": 40, "verdict": "rejected", "completion_seconds": None}] * 10
-    plots.draw_sweep(tmp_path / "sweep.png", rows, "A sweep", paper=True)
-    assert is_drawn(tmp_path / "sweep.png")
-    assert labels(figures[0]) == [
-        "ours: 40 of 50 runs, mean 80 s", "paper, Table V: 5 runs, mean 178 s", "means",
-    ]  # fmt: skip
-    left, right = figures[0].axes
-    steps = max(left.get_lines(), key=lambda line: len(line.get_xdata()))
-    # Runs that were not accepted never get done.
-    assert steps.get_ydata().max() == pytest.approx(80.0)
-    assert sum(patch.get_height() for patch in right.patches) == 40
-    assert left.get_xlabel() == right.get_xlabel() == "completion time (s)"
-    rug = [
-        line.get_xdata()[0]
-        for line in right.get_lines()
-        if len(line.get_ydata()) == 2 and line.get_ydata()[1] == 0.09
-    ]
-    assert tuple(rug) == plots.TABLE_V
-
-
-@pytest.mark.parametrize("verdicts", [["rejected"], ["accepted"], ["failed", "accepted"]])
-def test_small_and_bad_sweeps_can_be_drawn(tmp_path, verdicts, figures):
-    rows = [{"verdict": verdict, "sim_seconds": 30.0} for verdict in verdicts]
-    plots.draw_sweep(tmp_path / "sweep.png", rows, "A sweep")
-    assert not any("paper" in name for name in labels(figures[0]))
-    said = texts(figures[0].axes[1])
-    assert said == ([] if "accepted" in verdicts else ["no run was accepted"])
-
-
-def test_completion_is_the_acceptors_or_the_end():
-    assert plots.completion_of({"completion_seconds": 7, "sim_seconds": 9.0}) == 7.0
-    assert plots.completion_of({"sim_seconds": 9.0}) == 9.0
-    assert plots.completion_of({"completion_seconds": None, "sim_seconds": 9.0}) is None
-    assert plots.completion_of({"completion_seconds": math.nan}) is None
-
-
 def test_costs_have_a_line_for_each_kind_and_one_for_real_time(tmp_path, figures):
     rows = [
         {"what": what, "robots": n, "ms_per_second": cost * n, "mb": 80 + n}
@@ -341,15 +301,3 @@ def test_costs_have_a_line_for_each_kind_and_one_for_real_time(tmp_path, figures
     assert memory.get_ylabel() == "memory (MB)"
     plots.draw_cost(tmp_path / "cost.png", [{"what": "x", "robots": 1, "ms_per_second": 2.0}])
     assert len(figures[1].axes) == 1
-
-
-def test_a_picture_that_cannot_be_written_is_told(tmp_path):
-    with pytest.raises(RunError, match=r"missing/sweep.png: cannot be written \(No such file"):
-        plots.draw_sweep(tmp_path / "missing" / "sweep.png", [], "none")
-
-
-def test_no_figure_stays_behind(tmp_path):
-    import matplotlib.pyplot as plt
-
-    plots.draw_sweep(tmp_path / "sweep.png", [], "none")
-    assert not plt.get_fignums()

@@ -3,6 +3,7 @@
 import io
 import math
 
+import numpy as np
 from rich.console import Console
 from swarmbed_core.config import check
 from swarmbed_core.scenario import Scenario
@@ -39,11 +40,36 @@ def test_the_table_says_how_it_went():
         "4 of 5",
         "31 x real time",
         "0.0765 m/s",
-        "1234",
+        "1,234",
     ):
         assert part in text
     assert "done after" not in text
     assert "Wh" not in text
+
+
+def test_metrics_of_a_users_own_are_in_the_table_with_their_units():
+    own = {
+        "clusters": 3,
+        "nearest": np.float64(0.12345),
+        "steady": True,
+        "winner": "dots [1] " * 20,
+        "by_kind": {f"k{k}": k for k in range(8)},
+        "course": list(range(50)),
+        "pair": [1, 2],
+        "unknown": None,
+        "huge": 10**400,
+        "wait_seconds": 12.5,
+    }
+    # Details of ours are in summary.json only.
+    text = shown(result_table(summary(**own, max_speed=1.0), {"nearest": "m", "by_kind": "W"}))
+    lines = {" ".join(line.replace("│", " ").split()) for line in text.splitlines()}
+    assert {"clusters 3", "nearest 0.123 m", "steady yes", "wait_seconds 12.5 s", "pair [1, 2]"} <= lines
+    assert "by_kind k0 0 W, k1 1 W, k2 2 W, k3 3 W, k4 4 W, k5 5 W, and 2 more" in lines
+    assert "course 50 items, in summary.json" in lines
+    assert "huge a number with hundreds of digits" in lines
+    assert any(line.startswith("winner dots [1] dots [1]") and line.endswith("…") for line in lines)
+    assert "unknown" not in text
+    assert "fastest robot" not in text
 
 
 def test_no_carriers_no_line():
@@ -52,9 +78,12 @@ def test_no_carriers_no_line():
 
 def test_files_are_named_if_they_are_there(tmp_path):
     (tmp_path / "tracks.png").touch()
+    (tmp_path / "tracks.pdf").touch()
     console = Console(file=io.StringIO(), width=20)
     show_files(console, tmp_path)
-    assert console.file.getvalue() == f"picture: {tmp_path / 'tracks.png'}\n"
+    assert console.file.getvalue() == "".join(
+        f"picture: {tmp_path / f'tracks.{kind}'}\n" for kind in ("png", "pdf")
+    )
 
 
 def test_scenarios_are_listed():

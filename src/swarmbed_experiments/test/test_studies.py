@@ -8,12 +8,15 @@ import pytest
 from rich.console import Console
 from swarmbed_experiments.cli import app
 from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.results import row_of
 from swarmbed_experiments.runner import Run
 from swarmbed_experiments.scenarios import load_scenario
-from swarmbed_experiments.studies import cells, convoy, epuck2, transport
+from swarmbed_experiments.studies import convoy, epuck2, transport
 from swarmbed_experiments.studies.cells import Cell, Found, work
-from swarmbed_experiments.sweep import row_of
+from swarmbed_experiments.sweep import run_task
 from typer.testing import CliRunner
+
+from swarmbed_experiments import sweep
 
 QUIET = Console(quiet=True)
 
@@ -142,12 +145,9 @@ def test_a_study_goes_on_where_it_was(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sets = ("robots.0.count=3", "time_limit=5", "frame.transducers.0.settling=1")
     (first,) = work([Cell("few", "convoy", sets, 2)], QUIET, 1)
-    told = []
-    real = cells.sweep
-    monkeypatch.setattr(cells, "sweep", lambda *a, **k: told.append(k) or real(*a, **k))
+    monkeypatch.setattr(sweep, "work", lambda _, __, tasks, **___: (pytest.fail("again") for _ in tasks))
     (second,) = work([Cell("few", "convoy", sets, 2)], QUIET, 1)
     assert first.rows == second.rows
-    assert told[0]["table"] is False
     assert second.accepted == 1.0
     assert second.mean("convoy_error") == pytest.approx(float(second.values("convoy_error").mean()))
     assert len(second.series("convoy_errors")) == 2
@@ -155,26 +155,31 @@ def test_a_study_goes_on_where_it_was(tmp_path, monkeypatch):
     assert second.spread("nothing") == 0.0
 
 
-def test_a_study_that_is_stopped_says_so_and_goes_on_at_its_cell(tmp_path, monkeypatch):
+def test_a_study_that_is_stopped_says_so_and_goes_on_at_its_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sets = ("robots.0.count=3", "frame.transducers.0.settling=1")
-    plan = [Cell(name, "convoy", (*sets, f"time_limit={k}"), 1) for k, name in enumerate("abc", start=3)]
-    real = cells.sweep
+    plan = [Cell(name, "convoy", (*sets, f"time_limit={k}"), 2) for k, name in enumerate("abc", start=3)]
+    lists = []
 
-    def stopped(*given, **named):
-        if "time_limit=4" in named["sets"]:
-            raise KeyboardInterrupt
-        return real(*given, **named)
+    def here(_, __, tasks, **___):
+        lists.append(len(tasks))
+        for k, task in enumerate(tasks):
+            if len(lists) == 1 and k == 3:
+                raise KeyboardInterrupt
+            yield task, run_task(task)
 
-    monkeypatch.setattr(cells, "sweep", stopped)
+    monkeypatch.setattr(sweep, "work", here)
     console = Console(record=True, width=200)
     with pytest.raises(KeyboardInterrupt):
         work(plan, console, 1)
-    assert "stopped with 1 of 3 cells done; the same command goes on from there" in console.export_text()
-    monkeypatch.setattr(cells, "sweep", real)
+    said = console.export_text()
+    assert "1 of 3 cells are done" in said
+    assert "3 of 6 runs are kept; the same command does the other 3" in said
     again = Console(record=True, width=200)
     assert [item.cell.name for item in work(plan, again, 1)] == ["a", "b", "c"]
-    assert again.export_text().count("1 of 1 runs are done already") == 1
+    # All cells are one list of work.
+    assert lists == [6, 3]
+    assert "3 of 6 runs are done already" in again.export_text()
 
 
 def test_a_study_does_not_begin_whose_figures_cannot_be_written(tmp_path, monkeypatch):

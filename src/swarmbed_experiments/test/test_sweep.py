@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 import os
 import signal
 import subprocess
@@ -10,13 +9,9 @@ import sys
 import time
 from types import SimpleNamespace
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rich.console import Console
-from scipy.stats import binom
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
@@ -24,11 +19,8 @@ from swarmbed_experiments.hang import Limits
 from swarmbed_experiments.identity import Inputs
 from swarmbed_experiments.sweep import (
     Task,
-    aggregate,
     run_task,
-    statistics,
     sweep,
-    wilson,
 )
 
 from swarmbed_experiments import sweep as sweeps
@@ -101,10 +93,10 @@ def inline(monkeypatch):
 
     def work(crew, job, tasks, **_):  # noqa: ARG001
         for task in tasks:
-            yield task.seed, job(task)
+            yield task, job(task)
 
     monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
-    monkeypatch.setattr(sweeps, "_work", work)
+    monkeypatch.setattr(sweeps, "work", work)
 
 
 @pytest.mark.usefixtures("inline")
@@ -395,70 +387,6 @@ def test_a_run_that_cannot_start_is_a_failed_one():
     row = run_task(Task(scenario.model_dump_json(), "many.yaml", 3))
     assert (row["seed"], row["verdict"]) == (3, "failed")
     assert "do not fit" in row["reason"]
-
-
-def test_rows_are_flat():
-    summary = {"seed": 1, "verdict": "accepted", "metrics": {"a": np.float64(2), "b": {"x": 1}, "c": [1, 2]}}
-    assert sweeps.row_of(summary) == {"seed": 1, "verdict": "accepted", "a": 2.0, "b.x": 1, "c": "[1, 2]"}
-
-
-def test_failed_runs_are_no_measurement():
-    rows = [
-        {"seed": 1, "verdict": "accepted", "way": 2.0},
-        {"seed": 2, "verdict": "accepted", "way": math.nan},
-        {"seed": 3, "verdict": "rejected", "way": 4.0},
-        {"seed": 4, "verdict": "failed", "way": 1000.0, "reason": "bug"},
-    ]
-    found = aggregate(rows)
-    assert found["metrics"]["way"]["mean"] == 3.0
-    assert found["metrics"]["way"]["runs"] == 2
-    assert "seed" not in found["metrics"]
-    assert found["accepted"]["share"] == 0.5
-
-
-@given(st.integers(0, 200), st.integers(1, 200), st.floats(0.5, 0.99))
-@settings(deadline=None)
-def test_wilson_holds_the_share_and_stays_a_share(successes, trials, confidence):
-    successes = min(successes, trials)
-    low, high = wilson(successes, trials, confidence)
-    assert 0 <= low <= successes / trials + 1e-12
-    assert successes / trials - 1e-12 <= high <= 1
-    assert wilson(trials - successes, trials, confidence) == pytest.approx((1 - high, 1 - low))
-
-
-def test_wilson_is_the_published_interval():
-    # The bounds are where the share is 1.96 of its own standard errors away: the definition, solved.
-    for successes, trials in ((98, 100), (3, 7)):
-        for bound in wilson(successes, trials):
-            error = math.sqrt(bound * (1 - bound) / trials)
-            assert abs(successes / trials - bound) == pytest.approx(1.959964 * error, rel=1e-6)
-    assert wilson(0, 10) == pytest.approx((0.0, 0.277533), abs=1e-5)
-    assert wilson(0, 0) == (0.0, 1.0)
-
-
-def test_wilson_covers_about_as_often_as_it_says():
-    trials, truth = 40, 0.9
-    covers = sum(
-        binom.pmf(k, trials, truth)
-        for k in range(trials + 1)
-        if wilson(k, trials)[0] <= truth <= wilson(k, trials)[1]
-    )
-    assert 0.92 < covers < 0.985
-
-
-def test_the_mean_lies_in_its_interval_as_often_as_it_says():
-    rng = np.random.default_rng(11)
-    inside = 0
-    for _ in range(400):
-        found = statistics(rng.normal(50.0, 9.0, size=8))
-        inside += found["low"] <= 50.0 <= found["high"]
-    assert 0.92 < inside / 400 < 0.98
-
-
-def test_statistics_of_one_run_have_no_interval():
-    found = statistics([7.0])
-    assert (found["mean"], found["min"], found["p50"], found["max"]) == (7.0, 7.0, 7.0, 7.0)
-    assert found["low"] is found["high"] is found["std"] is None
 
 
 def test_seeds_beyond_the_last_are_refused_before_anything_runs(case):

@@ -82,7 +82,7 @@ def ranges_k(
     """Write what a sweep measured into the beams of a scan; of two sensors in one beam the nearer return.
 
     Args:
-        distances: one a sensor, from its face; NaN where nothing came back.
+        distances: one a sensor, from its face; inf where nothing came back.
         beams: of the sensors.
         mount: distance of the sensors' faces from where the beams begin.
         range_min: least distance that the sensors measure.
@@ -93,7 +93,7 @@ def ranges_k(
         out[k] = math.nan
     for k in range(distances.shape[0]):
         distance = distances[k]
-        if math.isnan(distance) or distance > range_max:
+        if not distance <= range_max:
             found = math.inf
         elif distance < range_min:
             found = -math.inf

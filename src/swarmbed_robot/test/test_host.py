@@ -13,8 +13,9 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.robot import Command
 from swarmbed_core.scenario import Scenario
 from swarmbed_robot.errors import RobotError
-from swarmbed_robot.host import IDLE, OPTIONS, PAUSES, PAUSES_SECONDS, WorldHost
+from swarmbed_robot.host import IDLE, OPTIONS, PAUSES, PAUSES_SECONDS, RECORDER_SECONDS, WorldHost
 from swarmbed_robot.pacing import BEHIND, speed_of
+from swarmbed_robot.recorder import Recorder
 from swarmbed_robot.ros_robot import RosRobot
 from swarmbed_robot.world import PlainStage
 from visualization_msgs.msg import Marker, MarkerArray
@@ -452,6 +453,35 @@ def test_who_sent_a_goal_hears_of_a_reset_whatever_else_comes_in(rig, ros):
     assert here.host.apis["dots1"].run == 1
     ros.spin_until(result.done, "the goal's end")
     assert "left this world" in result.result().result.message
+
+
+def test_a_world_waits_for_its_recorder(rig, ros, tmp_path):
+    here = rig(speed="max", recorder=True)
+    here.loops(3)
+    assert (here.host.state, here.steps) == ("waiting", 0)
+    assert here.host._missing() == ["recorder"]
+    recording = Recorder(ros.node("recorder"), tmp_path / "recorded.mcap", rediscover=0.05)
+    ros.spin_until(lambda: here.loops(1) or here.steps > 0, "the first step")
+    deaf = [
+        topic
+        for api in here.host.apis.values()
+        for topic, output in api.outputs.items()
+        if "image" not in topic and not output.publisher.get_subscription_count()
+    ]
+    assert deaf == []
+    recording.close()
+
+
+def test_a_world_does_not_wait_for_ever_for_its_recorder(rig, capfd):
+    here = rig(speed="max", recorder=True)
+    here.loops(3)
+    assert here.host.state == "waiting"
+    here.now += RECORDER_SECONDS + 1.0
+    here.loops(2)
+    assert here.steps > 0
+    said = capfd.readouterr().err
+    assert "after 30 s the recorder does not listen to" in said
+    assert "/dots1/" in said
 
 
 def test_with_wait_a_reset_waits_again(rig):

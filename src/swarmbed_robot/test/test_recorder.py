@@ -1,5 +1,6 @@
 """The recorder: what others read in its files is what was sent."""
 
+import contextlib
 import errno
 import os
 import signal
@@ -8,7 +9,10 @@ import sys
 
 import pytest
 from geometry_msgs.msg import Point, Twist
+from mcap.exceptions import EndOfFile
 from mcap.reader import make_reader
+from mcap.records import Channel, Message
+from mcap.stream_reader import StreamReader
 from rclpy.parameter import Parameter
 from rclpy.serialization import deserialize_message, serialize_message
 from rosbags.highlevel import AnyReader
@@ -328,6 +332,29 @@ def test_signals_end_it_with_a_whole_file(ros, file, number):
     found = contents(file)[0]
     assert f"{len(found)} messages" in said
     assert " MB written to" in said
+
+
+def kept_in(file):
+    """Return the topics of the messages in a file that is not finished."""
+    channels, topics = {}, []
+    with file.open("rb") as stream, contextlib.suppress(EndOfFile):
+        for record in StreamReader(stream).records:
+            if isinstance(record, Channel):
+                channels[record.id] = record.topic
+            if isinstance(record, Message):
+                topics.append(channels[record.channel_id])
+    return topics
+
+
+def test_what_was_recorded_is_soon_on_the_disk(ros, file, monkeypatch):
+    """Should the process be killed, `swarmbed mend` makes a whole file of it."""
+    monkeypatch.setattr(recorder, "KEPT", SOON)
+    publisher = ros.node("robot").create_publisher(String, "/x", qos.LATCHED)
+    publisher.publish(String(data="x"))
+    recording = Recorder(ros.node("recorder"), file, ["/x"], rediscover=SOON)
+    ros.spin_until(lambda: kept_in(file) == ["/x"], "the message on the disk")
+    recording.close()
+    assert len(contents(file)[0]) == 1
 
 
 def test_an_unwritable_file_is_one_line_and_status_2():

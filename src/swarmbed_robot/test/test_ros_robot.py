@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from swarmbed_core.trajectory import Path, Waypoint
 from swarmbed_robot.api import OPTIONS, RobotApi
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.ros_robot import RosRobot
+
+from swarmbed_interfaces import msg
 
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 
@@ -151,3 +154,24 @@ def test_a_timeout_shorter_than_a_tick_is_refused(ros):
 def test_nobody_is_told(domain):
     with pytest.raises(RobotError, match=rf"no robot 'nobody' for 0.3 s in ROS domain {domain}: is"):
         RosRobot.connect("nobody", patience=0.3, domain=domain)
+
+
+def test_a_tick_that_is_held_goes_out_with_what_the_program_does_at_its_end(dots):
+    robot, sent = dots.robot, []
+    robot._commands = SimpleNamespace(publish=sent.append)
+    robot.hold()
+    robot.act(Command(lift=True))
+    robot.act(Command(velocity_body=(0.1, 0.0, 0.0)))
+    assert sent == []
+    robot.doing = "dock"
+    robot.release()
+    assert [(made.doing, made.lift, len(made.velocity_body)) for made in sent] == [
+        ("dock", msg.Command.YES, 0),
+        ("dock", msg.Command.KEEP, 3),
+    ]
+    robot.hold()
+    robot.doing = "wait"
+    robot.release()
+    assert sent[2].doing == "wait", "a program that wants nothing is there all the same"
+    robot.act(Command())
+    assert len(sent) == 4

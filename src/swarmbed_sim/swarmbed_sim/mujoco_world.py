@@ -1,9 +1,9 @@
 """Bodies in MuJoCo: robots that are moved by limited forces, that collide, and that really lift.
 
 Drives are velocity servos with limited force (the DOTS paper's simulator moves its robots so too): a robot
-follows the velocity that is asked for with a lag of `DRIVE_TIME`, and no faster than `limits.acceleration`
-of its kind lets it when it drives alone. The force does not grow with the load: under 2 kg a robot of 3 kg
-has three fifths of its acceleration. What pushes it has to overcome the same force.
+follows the velocity that is asked for with a lag of `DRIVE_TIME`, and no faster than the motors of its kind
+can (`limits.acceleration_available`) when it drives alone. The force does not grow with the load: under 2 kg
+a robot of 3 kg has three fifths of its acceleration. What pushes it has to overcome the same force.
 """
 
 from __future__ import annotations

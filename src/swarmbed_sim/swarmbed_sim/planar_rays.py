@@ -505,5 +505,4 @@ def err_all_k(
         for k in range(ranges.shape[1]):
             if ranges[i, k] < math.inf:
                 gaussian, uniform = gaussians[i - first, k], uniforms[i - first, k]
-                measured = measure_one_k(ranges[i, k], gaussian, uniform, numbers)
-                ranges[i, k] = math.inf if math.isnan(measured) else measured
+                ranges[i, k] = measure_one_k(ranges[i, k], gaussian, uniform, numbers)

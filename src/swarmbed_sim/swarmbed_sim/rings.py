@@ -300,7 +300,7 @@ def err_k(
     at: int,
     out: FloatArray,
 ) -> None:
-    """Make of what is there what sensors measure: with errors, and NaN where nothing came back.
+    """Make of what is there what sensors measure: with errors, and inf where nothing came back.
 
     Args:
         count: of the rings.
@@ -317,7 +317,7 @@ def err_k(
     for i in range(count):
         for k in range(out.shape[1]):
             if not on[rows[i]] or dead[i, k] or not out[i, k] < math.inf:
-                out[i, k] = math.nan
+                out[i, k] = math.inf
             elif noisy:
                 out[i, k] = measure_one_k(out[i, k], gaussians[i, at, k], uniforms[i, at, k], numbers)
 

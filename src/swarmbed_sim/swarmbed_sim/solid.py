@@ -76,7 +76,7 @@ def constants_of(spec: RobotSpec) -> tuple[float, ...]:
     return (
         spec.body.mass,
         yaw_inertia(spec),
-        spec.limits.acceleration,
+        spec.limits.acceleration_available,
         spec.limits.yaw_acceleration,
         spec.lifter.lowered if spec.lifter else 0.0,
         spec.lifter.raised if spec.lifter else 0.0,

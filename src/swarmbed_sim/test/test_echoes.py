@@ -68,7 +68,11 @@ def test_a_wall_is_heard_where_a_ray_meets_it_nearly_head_on(away, slant):
         if off - view > half + 0.01:
             assert distance == math.inf
         elif off + view < half - 0.01 and away < 3.0:
-            assert away - RING.mount_radius - 0.01 < distance * 1.0 < 5.0
+            # The ray of its view that is nearest to head-on, which may miss that by a ray's spacing.
+            there = away - RING.mount_radius * math.cos(off)
+            least = max(off - view, 0.0)
+            most = least + 2 * view / (RING.rays - 1)
+            assert there / math.cos(least) - 1e-6 <= distance <= there / math.cos(most) + 1e-6
 
 
 def test_a_corner_that_points_at_the_robot_is_not_heard():

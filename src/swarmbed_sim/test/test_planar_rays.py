@@ -134,7 +134,7 @@ def test_the_bound_of_the_arc_sine_holds():
 
 
 def test_the_table_of_sectors_covers_every_sensor():
-    table = RingTable(RINGS["pera_swarm.tof"] if "pera_swarm.tof" in RINGS else RINGS["dots.tof"])
+    table = RingTable(RINGS["dots.tof"])
     assert len(table.first) == BINS
     assert (np.diff(table.first) >= 0).all()
     assert (np.diff(table.after) >= 0).all()

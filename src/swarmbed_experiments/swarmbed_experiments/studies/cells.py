@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from swarmbed_experiments.sweep import sweep
+from swarmbed_experiments import sweep
+from swarmbed_experiments.hang import Limits
+from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,26 +82,21 @@ def work(cells: Sequence[Cell], console: Console, workers: int | None = None) ->
 
     Raises:
         ConfigError: a scenario is wrong.
-        RunError: results cannot be written.
+        RunError: results cannot be written, or workers died.
         KeyboardInterrupt: somebody pressed Ctrl-C; what was done by then is kept.
     """
-    found: list[Found] = []
-    try:
-        for number, cell in enumerate(cells, start=1):
-            text = f"{number} of {len(cells)}: {cell.name}, {cell.seeds} runs"
-            console.print(text, markup=False, highlight=False)
-            result = sweep(
-                cell.scenario,
-                seeds=cell.seeds,
-                first_seed=cell.first,
-                workers=workers,
-                sets=cell.sets,
-                console=console,
-                table=False,
-            )
-            found.append(Found(cell, result.rows))
-    except KeyboardInterrupt:
-        text = f"stopped with {len(found)} of {len(cells)} cells done; the same command goes on from there"
-        console.print(text, markup=False, highlight=False)
-        raise
-    return found
+    sweeps = []
+    for cell in cells:
+        scenario, source = load_scenario(cell.scenario, cell.sets, seed=cell.first)
+        sweeps.append(sweep.Cell(cell.name, scenario, source, range(cell.first, cell.first + cell.seeds)))
+    limits = Limits()
+    with Workers(workers) as crew:
+        inputs = sweep.prepare(crew, sweeps, console, limits)
+        text = f"{len(cells)} cells, {sum(cell.seeds for cell in cells)} runs"
+        console.print(text, highlight=False)
+        worked = sweep.work_through(crew, sweeps, inputs, console, limits, pictures=False)
+    done = sum(len(result.rows) == cell.seeds for cell, result in zip(cells, worked.results, strict=True))
+    if done < len(cells):
+        console.print(f"{done} of {len(cells)} cells are done", highlight=False)
+    worked.insist(console)
+    return [Found(cell, result.rows) for cell, result in zip(cells, worked.results, strict=True)]

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from swarmbed_experiments.drawing import GREY, INK, bar, line
 from swarmbed_experiments.files import write_json
-from swarmbed_experiments.plots import GREY, PALETTE
 from swarmbed_experiments.studies.cells import Cell, Found, work
-from swarmbed_experiments.studies.figures import chart
+from swarmbed_experiments.studies.figures import bars, chart, theirs, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ WAYS = {
     "ours": ("adjust=centre",),
 }
 NAMES = {"study": "formulas (1)-(3)", "centre": "facing the middle", "ours": "ours"}
-ERROR = "average position error, cm"
+ERROR = "average position error (cm)"
 SEEDS = 10
 """Of each cell, if nobody says how many."""
 START = 60.0
@@ -113,7 +113,7 @@ def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> li
     _figure10(files[1], found)
     _figure11(files[2], found)
     write_json(files[3], [_row(key, item) for key, item in found.items()])
-    return files
+    return written(files)
 
 
 def _row(key: tuple[str, int, int], found: Found) -> dict[str, Any]:
@@ -140,51 +140,50 @@ Results = dict[tuple[str, int, int], Found]
 def _figure9(file: Path, found: Results) -> None:
     """Draw the error of 30 robots over time, one run of each way."""
     title = "30 robots, DNF 0.1, ANF 0.08 (the paper's figure 9)"
-    with chart(file, title, x="simulated time, s", y=ERROR) as axes:
-        for way, colour in zip(WAYS, PALETTE, strict=False):
+    with chart(file, title, x="simulated time (s)", y=ERROR) as axes:
+        for k, way in enumerate(WAYS):
             series = found[way, 30, 1].series("convoy_errors")
             if series:
-                axes.plot(np.arange(len(series[0])) * 5.0, 100 * series[0], color=colour, label=NAMES[way])
-        axes.axhline(
-            PAPER[1], color=GREY, linestyle="--", label=f"the paper's mean, {PAPER[1]}, no unit given"
-        )
+                times = np.arange(len(series[0])) * 5.0
+                axes.plot(times, 100 * series[0], label=NAMES[way], **line(k, marker=False))
+        axes.axhline(PAPER[1], color=GREY, linestyle=":", label=f"paper's mean, {PAPER[1]}, no unit given")
 
 
 def _figure10(file: Path, found: Results) -> None:
     """Draw the errors with three sets of noises."""
     with chart(file, "30 robots, three sets of noises (the paper's figure 10)", y=ERROR) as axes:
         places = np.arange(len(NOISES))
-        for k, (way, colour) in enumerate(zip(WAYS, PALETTE, strict=False)):
+        for k, way in enumerate(WAYS):
             cells = [found[way, 30, noise] for noise in range(len(NOISES))]
             means, spread = _errors(cells)
             shifted = places + 0.2 * (k - 1.5)
-            axes.bar(shifted, means, 0.19, yerr=spread, color=colour, capsize=3, label=NAMES[way])
-        axes.bar(places + 0.3, PAPER, 0.19, color=GREY, label="the paper's, no unit given")
-        axes.set_xticks(places, [f"DNF {a:g}, ANF {b:g}" for a, b in NOISES])
+            axes.bar(shifted, means, 0.19, yerr=spread, capsize=3, label=NAMES[way], **bar(k))
+        axes.bar(places + 0.3, PAPER, 0.19, color=GREY, label="paper's, no unit given")
+        axes.set_xticks(places, [f"DNF {a:g}\nANF {b:g}" for a, b in NOISES])
 
 
 def _figure11(file: Path, found: Results) -> None:
     """Draw the errors of more and more robots."""
-    title = "DNF 0.1, ANF 0.08 (the paper's figure 11 ends at 40); 6/10: so many lines broke"
+    title = "DNF 0.1, ANF 0.08 (the paper's figure 11, which ends at 40)"
     with chart(file, title, x="robots", y=ERROR) as axes:
-        for way, colour in zip(WAYS, PALETTE, strict=False):
+        for k, way in enumerate(WAYS):
             counts = COUNTS + MORE if way == "ours" else COUNTS
             cells = [found[way, count, 1] for count in counts]
             means, spread = _errors(cells)
-            axes.errorbar(counts, means, spread, color=colour, marker="o", capsize=4, label=NAMES[way])
-            for count, mean, item in zip(counts, means, cells, strict=True):
-                if item.accepted < 1:
-                    text = f"{round((1 - item.accepted) * len(item.rows))}/{len(item.rows)}"
-                    style: dict[str, Any] = {"textcoords": "offset points", "color": colour, "fontsize": 8}
-                    axes.annotate(text, (count, mean), (5, 5), **style)
+            broke = [round((1 - item.accepted) * len(item.rows)) for item in cells]
+            label = NAMES[way]
+            if any(broke):
+                label += f" (broke: {', '.join(map(str, broke))} of {len(cells[0].rows)})"
+            axes.errorbar(counts, means, spread, capsize=4, label=label, **line(k))
+        axes.plot(30, PAPER[1], label="paper's, no unit given", **theirs(INK))
         axes.set_xscale("log")
         axes.set_xticks(COUNTS + MORE, [str(count) for count in COUNTS + MORE])
         axes.minorticks_off()
 
 
-def _errors(cells: list[Found]) -> tuple[list[float], list[float]]:
-    """Return the mean error of each cell in centimetres, and how far its runs are spread."""
+def _errors(cells: list[Found]) -> tuple[list[float], list[float] | None]:
+    """Return each cell's mean error in centimetres, and how far its runs are spread if there are several."""
     return (
         [100 * item.mean("convoy_error") for item in cells],
-        [100 * item.spread("convoy_error") for item in cells],
+        bars([100 * item.spread("convoy_error") for item in cells], [len(item.rows) for item in cells]),
     )

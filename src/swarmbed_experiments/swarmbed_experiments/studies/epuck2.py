@@ -13,19 +13,35 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from swarmbed_core.spec import RobotSpec
 
 from swarmbed_core import discharge, epuck2
+from swarmbed_experiments.drawing import (
+    ALARM,
+    GREY,
+    HATCHES,
+    INK,
+    LINES,
+    MARKERS,
+    PALETTE,
+    head,
+    is_fitted,
+    legend_below,
+    new_figure,
+    plain,
+    save,
+    small,
+)
 from swarmbed_experiments.files import write_json
-from swarmbed_experiments.plots import ALARM, GREY, INK, PALETTE, save
 from swarmbed_experiments.studies.cells import Cell, Found, work
+from swarmbed_experiments.studies.figures import bars, theirs, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from rich.console import Console
     from swarmbed_core.geometry import FloatArray
 
@@ -232,14 +248,16 @@ def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> li
     timed = dict(zip(plan, work(list(plan.values()), console, 1), strict=True))
     results["times"] = _draw_times(files["times"], timed)
     write_json(out / "results.json", results)
-    return [*files.values(), out / "results.json"]
+    return written([*files.values(), out / "results.json"])
 
 
 def _figure(
     wide: int = 1, high: int = 1, size: tuple[float, float] = (8.0, 4.5)
 ) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=size, layout="constrained")
+    figure = new_figure(*size)
     axes = figure.subplots(high, wide, squeeze=False)
+    for each in axes.flat:
+        plain(each)
     return figure, list(axes.ravel())
 
 
@@ -273,9 +291,9 @@ def _draw_proximity(file: Path, found: dict[str, Found]) -> dict[str, float]:
     )
     still = quiet.values[-1, :, 0]
     axes.plot(100 * distance, still, "x", color=PALETTE[0], label="without noise")
-    axes.set(xlabel="distance of the wall, cm", ylabel="reading of sensor 1")
-    axes.set_title("Proximity (the paper's figure 4)", color=INK)
-    axes.legend()
+    axes.set(xlabel="distance of the wall (cm)", ylabel="reading of sensor 1")
+    head(axes, "Proximity (the paper's figure 4)")
+    legend_below(figure, 2)
     save(figure, file)
     # At the end of the range, 50 mm, rounding decides on which side of it a robot is.
     inside = np.abs(distance - epuck2.NEAR) > 1e-6
@@ -291,20 +309,21 @@ def _draw_light(file: Path, found: dict[str, Found]) -> dict[str, float]:
     fine = np.linspace(0.005, 0.56, 1000)
     distance = np.array(LAMPS)
     worst = 0.0
-    for intensity, colour in zip(INTENSITIES, PALETTE, strict=False):
+    for k, (intensity, colour) in enumerate(zip(INTENSITIES, PALETTE, strict=False)):
         course = Course.of(found[f"light {intensity:g}"], "light")
         values = course.values[-1, :, 0]
         expected = epuck2.light(np.array(intensity), fine)
-        axes.plot(100 * fine, expected, color=colour, linewidth=1)
-        axes.plot(100 * distance, values, "x", color=colour, label=f"read at intensity {intensity:g}")
+        axes.plot(100 * fine, expected, color=colour, linestyle=LINES[k], linewidth=1)
+        look: dict[str, Any] = {"color": colour, "marker": MARKERS[k], "linestyle": "", "markersize": 4.5}
+        axes.plot(100 * distance, values, label=f"read at intensity {intensity:g}", **look)
         # At the end of the range rounding decides.
         inside = np.abs(distance - epuck2.FAR) > 1e-6
         ours = epuck2.light(np.array(intensity), distance)
         worst = max(worst, _off(values[inside], ours[inside]))
     axes.plot([], [], color=GREY, linewidth=1, label="the paper's equation (2)")
-    axes.set(xlabel="distance of the lamp, cm", ylabel="reading of sensor 1")
-    axes.set_title("Light (the paper's figure 5c)", color=INK)
-    axes.legend()
+    axes.set(xlabel="distance of the lamp (cm)", ylabel="reading of sensor 1")
+    head(axes, "Light (the paper's figure 5c)")
+    legend_below(figure, 2)
     save(figure, file)
     return {"points": len(INTENSITIES) * len(distance), "most_off_equation_2": worst}
 
@@ -317,15 +336,17 @@ def _draw_ground(file: Path, found: dict[str, Found]) -> dict[str, float]:
         for row, suffix in enumerate(("", ", noise")):
             course = Course.of(found[name + suffix], "ground")
             here = axes[2 * row + column]
+            look: dict[str, Any]
             for k, label in enumerate(("left", "middle", "right")):
-                style = ("-", "--", ":")[k]
-                here.plot(course.times, course.values[:, 0, k], style, color=PALETTE[k], label=label)
+                # Where they coincide, each is seen beside or through the one above it.
+                look = {"color": PALETTE[k], "linestyle": ("-", "--", ":")[k], "linewidth": 4.0 - 1.3 * k}
+                here.plot(course.times, course.values[:, 0, k], label=label, **look)
             if row == 0:
                 spread.append(course.values[:, 0].max(axis=1) - course.values[:, 0].min(axis=1))
             title = ("crossing", "turning")[column] + (", with noise" if row else "")
-            here.set(xlabel="time, s", ylabel="reading", title=title, ylim=(-30, 1060))
-    axes[0].legend()
-    figure.suptitle("Ground (the paper's figures 6c to 6f)", color=INK)
+            here.set(xlabel="time (s)", ylabel="reading", title=title, ylim=(-30, 1060))
+    legend_below(figure, 3, handles=axes[0].get_lines())
+    head(figure, "Ground (the paper's figures 6c to 6f)")
     save(figure, file)
     return {
         "share_of_time_the_three_differ_crossing": float((spread[0] > 0).mean()),
@@ -336,14 +357,17 @@ def _draw_ground(file: Path, found: dict[str, Found]) -> dict[str, float]:
 def _lanes(axes: list[Axes], found: dict[str, Found], sense: str, label: str) -> tuple[Course, FloatArray]:
     """Draw what robots read on their way to the obstacle; return it without noise, and their true ways."""
     courses = [Course.of(found[name], sense) for name in ("obstacle", "obstacle, noise")]
+    # Larger below, smaller above: where they coincide, both are seen.
+    looks = [
+        (courses[1], PALETTE[4], "with noise", 4.0),
+        (courses[0], PALETTE[0], "without noise", 1.5),
+    ]
     for k, speed in enumerate(SPEEDS):
         here = axes[k]
-        for course, colour, name in zip(
-            courses, (PALETTE[0], PALETTE[4]), ("read", "with noise"), strict=True
-        ):
+        for course, colour, name, size in looks:
             value = course.values[:, k] if course.values.ndim == 2 else course.values[:, k, 0]
-            here.plot(course.times, value, ".", markersize=2, color=colour, label=name)
-        here.set(title=f"{100 * speed:g} cm/s", xlabel="time, s", ylabel=label)
+            here.plot(course.times, value, ".", markersize=size, color=colour, label=name)
+        here.set(title=f"{100 * speed:g} cm/s", xlabel="time (s)", ylabel=label)
         here.set_xlim(0, min(16.0, 0.3 / speed + 2.0))
     return courses[0], courses[0].poses[:, :, 0]
 
@@ -357,14 +381,14 @@ def _paced(axes: Axes, times: FloatArray, speed: float, first: float, gain: floa
 def _draw_tof(file: Path, found: dict[str, Found]) -> dict[str, float]:
     """Draw figure 7: the time of flight on the way to an obstacle 30 cm away, at six speeds."""
     figure, axes = _figure(3, 2, (10.0, 6.0))
-    course, way = _lanes(axes, found, "tof", "reading, mm")
+    course, way = _lanes(axes, found, "tof", "reading (mm)")
     ring = next(ring for ring in SPEC.ranges if ring.name == "tof")
     true = 1000 * (OBSTACLE - way - ring.mount_radius)
     for k, speed in enumerate(SPEEDS):
         _paced(axes[k], course.times, speed, 300.0, -1000.0, epuck2.TOF_LEAST)
         axes[k].set_ylim(0, 320)
-    axes[0].legend()
-    figure.suptitle("Time of flight (the paper's figure 7)", color=INK)
+    legend_below(figure, 4, handles=axes[0].get_lines(), markerscale=2)
+    head(figure, "Time of flight (the paper's figure 7)")
     save(figure, file)
     return {"most_off_the_true_distance_mm": _off(course.values, np.maximum(true, epuck2.TOF_LEAST))}
 
@@ -381,8 +405,8 @@ def _draw_encoders(file: Path, found: dict[str, Found]) -> dict[str, float]:
         axes[k].set_ylim(0, 1.4 * 0.3 / step)
         free = way[:, k] < OBSTACLE - FACE - 2 * 0.1 * speed
         worst = max(worst, _off(course.values[free, k, 0], way[free, k] / step))
-    axes[0].legend()
-    figure.suptitle("Encoders (the paper's figure 8)", color=INK)
+    legend_below(figure, 4, handles=axes[0].get_lines(), markerscale=2)
+    head(figure, "Encoders (the paper's figure 8)")
     save(figure, file)
     return {"most_off_the_true_way_steps": worst}
 
@@ -394,8 +418,10 @@ def _draw_camera(file: Path, found: dict[str, Found]) -> dict[str, Any]:
     for column, row, *colour in course.values[-1][0]:
         image.plot(column, row, "o", color=np.array(colour) / 255)
     lens = SPEC.cameras[0]
-    image.set(xlim=(0, lens.width), ylim=(lens.height, 0), xlabel="column", ylabel="row", aspect="equal")
-    image.set_title("two robots at the edges, a lamp in the middle (9c)", color=INK)
+    image.set(
+        xlim=(0, lens.width), ylim=(lens.height, 0), xlabel="column (px)", ylabel="row (px)", aspect="equal"
+    )
+    image.set_title("two robots at the edges, a lamp in the middle (9c)", color=INK, fontsize=small())
     course = Course.of(found["camera, turning"], "camera")
     seen: dict[float, FloatArray] = {}
     for k, far in enumerate(SIGHTS):
@@ -409,15 +435,20 @@ def _draw_camera(file: Path, found: dict[str, Found]) -> dict[str, Any]:
             if blobs[k]
         ]
         seen[far] = np.array(found_at, dtype=np.float64).reshape(-1, 2)
-    for (far, rows), colour in zip(seen.items(), PALETTE, strict=False):
+    for k, (far, rows) in enumerate(seen.items()):
         if len(rows):
-            bearings.plot(rows[:, 0], rows[:, 1], color=colour, label=f"lamp at {1000 * far:g} mm")
+            # They coincide but for their ends.
+            look: dict[str, Any] = {"color": PALETTE[k], "linestyle": LINES[k], "linewidth": 5.5 - 1.2 * k}
+            bearings.plot(rows[:, 0], rows[:, 1], label=f"lamp at {1000 * far:g} mm", **look)
     for side in (-15, 15):
         bearings.axvline(side, color=GREY, linestyle="--")
-    bearings.plot([], [], color=GREY, linestyle="--", label="the paper's 30 degrees")
-    bearings.set(xlabel="bearing, degrees", ylabel="column")
-    bearings.set_title("where in the image a lamp is", color=INK)
-    bearings.legend(fontsize=8)
+    bearings.plot(
+        [], [], color=GREY, linestyle="--", label="paper's plug-in: 30.0° and 30.1°; robot: 32.1° and 29.5°"
+    )
+    bearings.set(xlabel="bearing (°)", ylabel="column (px)")
+    bearings.set_title("where in the image a lamp is", color=INK, fontsize=small())
+    legend_below(figure, 3, handles=bearings.get_legend_handles_labels()[0], fontsize=small())
+    head(figure, "Camera (the paper's figure 9c, Table 4)")
     save(figure, file)
     angles = {
         f"{1000 * far:g} mm": float(np.ptp(rows[:, 0])) if len(rows) else 0.0 for far, rows in seen.items()
@@ -440,13 +471,15 @@ def _draw_battery(file: Path, found: dict[str, Found]) -> dict[str, Any]:
         in_runs = float(np.mean(np.square(off)))
         paper = TABLE5[model]
         table[model] = {"analytic": analytic[model], "runs": in_runs, "paper": paper}
-        for k, colour in zip(shown, PALETTE, strict=False):
-            here.plot(times[k] / 3600, charges[k], ".", markersize=3, color=colour)
-            here.plot(at / 3600, rows[:, k], color=colour, label=f"{k} cm/s")
-        here.set(xlabel="time, h", ylabel="charge", xlim=(0, 6))
-        here.set_title(f"{model}: MSE {in_runs:.4f} (the paper's {paper[1]:.4f})", color=INK)
-    axes[0].legend(title="lines: runs; dots: assumed data", fontsize=8)
-    figure.suptitle("Battery models (the paper's figure 12)", color=INK)
+        for j, (k, colour) in enumerate(zip(shown, PALETTE, strict=False)):
+            here.plot(times[k] / 3600, charges[k], MARKERS[j], markersize=2.5, color=colour)
+            here.plot(at / 3600, rows[:, k], color=colour, linestyle=LINES[j], label=f"{k} cm/s")
+        here.set(xlabel="time (h)", ylabel="charge", xlim=(0, 6))
+        told = f"{model}: MSE {in_runs:.4f} (paper: {paper[1]:.4f})"
+        here.set_title(told, color=INK, fontsize=small() if is_fitted() else "medium")
+    handles = axes[0].get_legend_handles_labels()[0]
+    legend_below(figure, 5, handles=handles, title="lines: runs; points: assumed data")
+    head(figure, "Battery models (the paper's figure 12)")
     save(figure, file)
     return table
 
@@ -456,7 +489,8 @@ Timed = dict[tuple[str, str, int], Found]
 
 def _draw_times(file: Path, timed: Timed) -> list[dict[str, Any]]:
     """Draw figure 14 and Table 6: seconds that two hours take, with senses and battery models."""
-    figure, axes = _figure(4, 2, (13.0, 6.5))
+    # In a paper two columns leave room for the numbers.
+    figure, axes = _figure(2, 4, (13.0, 16.0)) if is_fitted() else _figure(4, 2, (15.0, 8.0))
     rows = []
     what = [*SCENES, "battery"]
     for here, name in zip(axes, what, strict=False):
@@ -467,13 +501,21 @@ def _draw_times(file: Path, timed: Timed) -> list[dict[str, Any]]:
             medians = [_median(cell) for cell in cells]
             wide = 0.8 / len(settings)
             places = np.arange(len(COUNTS)) + wide * (k - (len(settings) - 1) / 2)
-            deviations = [float(cell.values("cpu_seconds").std()) for cell in cells]
-            here.bar(places, medians, wide, yerr=deviations, color=colour, label=setting, capsize=2)
+            deviations = bars(
+                [float(cell.values("cpu_seconds").std()) for cell in cells],
+                [len(cell.rows) for cell in cells],
+            )
+            look: dict[str, Any] = {"facecolor": colour, "hatch": HATCHES[k], "edgecolor": "white"}
+            here.bar(places, medians, wide, yerr=deviations, label=setting, capsize=2, linewidth=0.3, **look)
+            if name == "battery":
+                here.plot(places, TABLE6[setting], **theirs(colour) | {"markersize": 3.5})
             for j, (count, cell) in enumerate(zip(COUNTS, cells, strict=True)):
                 seconds = cell.values("cpu_seconds")
                 longer = 100 * (medians[j] / base[j] - 1)
                 if k and name != "battery":
-                    here.text(places[j], medians[j], f"{longer:+.0f} %", ha="center", va="bottom", fontsize=7)
+                    top = max(medians[j], base[j]) + (deviations[j] if deviations else 0.0)
+                    size = small() if is_fitted() else 7
+                    here.text(places[j], top, f"{longer:+.0f} %", ha="center", va="bottom", fontsize=size)
                 rows.append(
                     {
                         "what": name,
@@ -488,14 +530,19 @@ def _draw_times(file: Path, timed: Timed) -> list[dict[str, Any]]:
                     }
                 )
         here.set_xticks(range(len(COUNTS)), [str(count) for count in COUNTS])
-        here.set(xlabel="robots", ylabel="s for two hours")
+        here.set(xlabel="robots", ylabel="time for two hours (s)")
         told = f"paper: {LONGER[name]}" if name in LONGER else "paper: -1.7 to 4.2 %"
-        here.set_title(f"{name} ({told})", color=INK, fontsize=9)
-        here.legend(fontsize=7)
+        here.set_title(f"{name} ({told})", color=INK, fontsize=small())
+        if name == "battery":
+            here.plot([], [], label="paper's, in ARGoS", **theirs() | {"markersize": 3.5})
+            handles, labels = here.get_legend_handles_labels()
+            axes[-1].legend(handles, labels, loc="center", title="battery", frameon=False)
+        else:
+            # Room for the numbers above the bars and for the legend.
+            here.set_ylim(0, 1.4 * here.get_ylim()[1])
+            here.legend(fontsize=small() if is_fitted() else 7, ncols=2, loc="upper left")
     axes[-1].set_axis_off()
-    figure.suptitle(
-        "Execution times: medians and standard deviations (the paper's figure 14, Table 6)", color=INK
-    )
+    head(figure, "Execution times: medians and standard deviations (the paper's figure 14, Table 6)")
     save(figure, file)
     return rows
 

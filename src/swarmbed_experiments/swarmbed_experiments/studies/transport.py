@@ -12,17 +12,29 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+from swarmbed_experiments.drawing import (
+    GREY,
+    HATCHES,
+    INK,
+    LINES,
+    MARKERS,
+    PALETTE,
+    head,
+    legend_below,
+    new_figure,
+    plain,
+    save,
+)
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import write_json
-from swarmbed_experiments.plots import GREY, INK, PALETTE, save
 from swarmbed_experiments.scenarios import load_scenario, make_plan
 from swarmbed_experiments.studies.cells import Cell, Found, work
-from swarmbed_experiments.studies.figures import chart
+from swarmbed_experiments.studies.figures import chart, theirs, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -42,6 +54,9 @@ WAYS = {
     "ours": ("controller.mode=full", "controller.traffic=[swerve, driving]"),
 }
 COLOURS = dict(zip(WAYS, (PALETTE[0], PALETTE[2], PALETTE[3], PALETTE[1]), strict=True))
+STYLES = dict(zip(WAYS, LINES, strict=False))
+SIGNS = dict(zip(WAYS, MARKERS, strict=False))
+SIZES = {"none": 6, "partial": 12, "full": 8}
 RULES = {
     "lanes": ("controller.mode=full", "controller.traffic=[lanes]"),
     "driving": ("controller.mode=full", "controller.traffic=[driving]"),
@@ -52,11 +67,19 @@ RULES = {
 FEW = 4
 """... with so many seeds, which are 1 to 4."""
 PAPER: dict[str, dict[str, float]] = {
-    "none": {"minutes": 51.0, "seconds_per_item": 315.0},
-    "partial": {"minutes": 51.0, "seconds_per_item": 315.0},
+    "none": {"minutes": 51.0, "seconds_per_item": 315.0, "found": 14, "given": 0},
+    "partial": {"minutes": 51.0, "seconds_per_item": 315.0, "found": 9, "given": 6},
     "full": {"minutes": 70.0, "seconds_per_item": 434.0, "talks": 410.0, "talk_seconds": 1.7},
 }
-"""What the paper tells, one run each (5.3, 5.4)."""
+"""What the paper tells, one run each (5, 5.3, 5.4)."""
+PAPER_ITEMS = {"none": ((1, 14), (15, 0)), "partial": ((1, 11), (15, 3))}
+"""Its most and least items of a robot (5.1); with full communication they are nearly equal."""
+PAPER_ROUTES = {"none": ((34, 14),), "partial": ((15, 6),), "full": ((15, 6), (18, 13), (19, 15))}
+"""Its robots with a route after some minutes (5.2), more or less."""
+PAPER_DONE = {"none": ((51, 100),), "partial": ((51, 100),), "full": ((70, 100),)}
+"""Its items after some minutes (5.3)."""
+PAPER_TALKS = {"full": ((70, 410),)}
+"""Its talks at the end (5.4)."""
 GOAL = 40.0
 """Minutes that ours shall stay below."""
 
@@ -81,10 +104,15 @@ def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> li
         "figure8.png": lambda file: _routes(file, ways, scene),
         "figure9.png": lambda file: _work(file, ways),
         "figure10.png": lambda file: _course(
-            file, ways, "with_route_when", "robots with a route (the paper's figure 10)", "robots"
+            file,
+            ways,
+            "with_route_when",
+            "robots with a route (the paper's figure 10)",
+            "robots",
+            PAPER_ROUTES,
         ),
         "figure11.png": lambda file: _course(
-            file, ways, "items_when", "items over time (the paper's figure 11)", "items delivered"
+            file, ways, "items_when", "items over time (the paper's figure 11)", "items delivered", PAPER_DONE
         ),
         "figure12.png": lambda file: _jam(file, ways, scene),
         "figure13.png": lambda file: _course(
@@ -93,13 +121,14 @@ def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> li
             "talks",
             "routes exchanged (the paper's figure 13)",
             "talks up to then",
+            PAPER_TALKS,
         ),
         "times.png": lambda file: _times(file, found),
     }
     for name, draw in drawings.items():
         draw(out / name)
     write_json(out / "results.json", [_row(name, item) for name, item in found.items()])
-    return [*(out / name for name in drawings), out / "results.json"]
+    return written([*(out / name for name in drawings), out / "results.json"])
 
 
 def minutes(found: Found) -> FloatArray:
@@ -160,20 +189,24 @@ def _ground(axes: Axes, scene: Scene) -> None:
     parameters = scene.scenario.controller.parameters
     for place in (parameters["source"], parameters["destination"]):
         axes.plot(*place, "x", color=INK, markersize=10, markeredgewidth=3)
-    axes.set(aspect="equal", xticks=(), yticks=())
+    axes.set(aspect="equal", xlabel="x (m)", ylabel="y (m)")
 
 
 def _routes(file: Path, ways: Results, scene: Scene) -> None:
     """Draw the robots' routes at the end of the first run of each way."""
-    figure = Figure(figsize=(10.0, 10.6), layout="constrained")
+    figure = new_figure(10.0, 10.6)
     for axes, (way, found) in zip(figure.subplots(2, 2).flat, ways.items(), strict=True):
         _ground(axes, scene)
         row = _first(found)
         for k, route in enumerate(json.loads(row["routes"])):
             if route:
-                axes.plot(*np.array(route).T, color=PALETTE[k % len(PALETTE)], linewidth=1.2)
-        axes.set_title(f"{way}: {row['routes_found']} found, {row['routes_given']} were given", color=INK)
-    figure.suptitle("routes at the end, one run each (the paper's figure 8)", color=INK)
+                style = LINES[k % len(LINES)]
+                axes.plot(*np.array(route).T, color=PALETTE[k % len(PALETTE)], linestyle=style, linewidth=1.2)
+        title = f"{way}: {row['routes_found']} found, {row['routes_given']} were given"
+        if "found" in PAPER.get(way, {}):
+            title += f" (paper: {PAPER[way]['found']:g}, {PAPER[way]['given']:g})"
+        axes.set_title(title, color=INK, fontsize="medium")
+    head(figure, "routes at the end, one run each (the paper's figure 8)")
     save(figure, file)
 
 
@@ -185,49 +218,76 @@ def _work(file: Path, ways: Results) -> None:
             rows = np.array([np.sort(row)[::-1] for row in found.series("items_by_robot")])
             places = 1 + np.arange(rows.shape[1]) + 0.2 * (k - 1.5)
             label = f"{way}: uneven by {100 * uneven(found).mean():.0f} %"
-            axes.bar(places, rows.mean(axis=0), 0.19, color=COLOURS[way], label=label)
+            look: dict[str, Any] = {"facecolor": COLOURS[way], "hatch": HATCHES[k], "edgecolor": "white"}
+            axes.bar(places, rows.mean(axis=0), 0.19, label=label, linewidth=0.3, **look)
+            for rank, items in PAPER_ITEMS.get(way, ()):
+                if rank <= rows.shape[1]:
+                    look = theirs(INK, SIGNS[way]) | {"clip_on": False}
+                    axes.plot(rank + 0.2 * (k - 1.5), items, **look)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        for way in PAPER_ITEMS:
+            axes.plot([], [], label=f"{way}: paper's most and least", **theirs(INK, SIGNS[way]))
 
 
-def _course(file: Path, ways: Results, metric: str, title: str, y: str) -> None:
+def _course(
+    file: Path,
+    ways: Results,
+    metric: str,
+    title: str,
+    y: str,
+    paper: Mapping[str, Sequence[tuple[float, float]]],
+) -> None:
     """Draw how many times something has happened up to each minute: the mean of all runs, and their range."""
-    with chart(file, f"{title}: means and ranges of all runs", x="simulated time, min", y=y) as axes:
+    with chart(file, f"{title}: means and ranges of all runs", x="simulated time (min)", y=y) as axes:
         for way, found in ways.items():
             end = float(minutes(found).max()) if len(minutes(found)) else 120.0
             at = np.arange(0.0, end + 0.5, 0.5)
             counts = np.array([np.searchsorted(np.sort(row), 60.0 * at) for row in found.series(metric)])
-            axes.plot(at, counts.mean(axis=0), color=COLOURS[way], label=way)
-            axes.fill_between(
-                at, counts.min(axis=0), counts.max(axis=0), color=COLOURS[way], alpha=0.15, lw=0
-            )
+            if not len(counts):
+                continue
+            axes.plot(at, counts.mean(axis=0), color=COLOURS[way], linestyle=STYLES[way], label=way)
+            if len(counts) > 1:
+                least, most = counts.min(axis=0), counts.max(axis=0)
+                axes.fill_between(at, least, most, color=COLOURS[way], alpha=0.15, lw=0)
+            for minute, count in paper.get(way, ()):
+                # Where its points coincide, one is in the other.
+                look = theirs(COLOURS[way], SIGNS[way]) | {"markersize": SIZES[way], "clip_on": False}
+                axes.plot(minute, count, **look)
+        if paper:
+            axes.plot([], [], label="hollow: paper's, one run", **theirs(GREY, "o"))
         axes.axvline(15.0, color=GREY, linestyle=":", label="talking begins")
 
 
 def _jam(file: Path, ways: Results, scene: Scene) -> None:
     """Draw the worst jam of the first run of `full`, and how many robots stand over time."""
-    figure = Figure(figsize=(11.0, 5.0), layout="constrained")
+    figure = new_figure(11.0, 5.0)
     left, right = figure.subplots(1, 2)
     row = _first(ways["full"])
     _ground(left, scene)
     for x, y, yaw in json.loads(row["jam_poses"]):
         left.plot(x, y, "o", color=PALETTE[3], markersize=7)
         left.plot([x, x + 1.2 * math.cos(yaw)], [y, y + 1.2 * math.sin(yaw)], color=INK, linewidth=1)
-    left.set_title(f"full, {row['jam_seconds'] / 60:.0f} min: most robots stand (figure 12)", color=INK)
+    when = f"full, after {row['jam_seconds'] / 60:.0f} min"
+    left.set_title(f"{when}: most robots stand", color=INK, fontsize="medium")
     for way, found in ways.items():
         series = found.series("slow_robots")
         length = max(len(item) for item in series)
         rows = np.full((len(series), length), math.nan)
         for k, item in enumerate(series):
             rows[k, : len(item)] = item
-        right.plot(np.arange(length), np.nanmean(rows, axis=0), color=COLOURS[way], label=way)
-    right.set(xlabel="simulated time, min", ylabel="robots that stand", ylim=(0, None))
-    right.set_title("robots with a route that stand: means of the runs not done", color=INK)
-    right.legend()
+        mean = np.nanmean(rows, axis=0)
+        right.plot(np.arange(length), mean, color=COLOURS[way], linestyle=STYLES[way], label=way)
+    right.set(xlabel="simulated time (min)", ylabel="robots that stand", ylim=(0, None))
+    right.set_title("means of the runs not done", color=INK, fontsize="medium")
+    plain(right)
+    legend_below(figure, len(ways))
+    head(figure, "robots with a route that stand (the paper's figure 12)")
     save(figure, file)
 
 
 def _times(file: Path, found: Results) -> None:
     """Draw how long all runs took, and what the paper tells."""
-    with chart(file, "100 items: minutes of each run", y="simulated time, min") as axes:
+    with chart(file, "100 items: minutes of each run", y="simulated time (min)") as axes:
         for k, (name, item) in enumerate(found.items()):
             times = minutes(item)
             colour = COLOURS.get(name, GREY)
@@ -236,8 +296,8 @@ def _times(file: Path, found: Results) -> None:
             if len(times):
                 axes.plot([k - 0.3, k + 0.3], [times.mean()] * 2, color=colour, linewidth=3)
             if name in PAPER:
-                label = "the paper's" if k == 0 else None
-                axes.plot(k + 0.3, PAPER[name]["minutes"], "D", color=INK, label=label)
+                label = "paper's, one run" if k == 0 else None
+                axes.plot(k + 0.38, PAPER[name]["minutes"], label=label, **theirs())
         axes.axhline(GOAL, color=GREY, linestyle=":", label=f"{GOAL:g} min")
         names: Sequence[str] = [name.replace(", ", ",\n") for name in found]
         axes.set_xticks(range(len(found)), names)
