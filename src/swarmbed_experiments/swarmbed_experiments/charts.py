@@ -372,7 +372,8 @@ def _draw_maps(
         panel.set_axis_off()
     means = [point.mean for point in points.values() if math.isfinite(point.mean)]
     low, top = (min(means), max(means)) if means else (0.0, 1.0)
-    scale = Normalize(low, top if top > low else low + max(abs(low), 1.0) * 1e-6)
+    same = max(abs(low), 1.0) / 2
+    scale = Normalize(low, top) if top > low else Normalize(low - same, low + same)
     image = None
     for k in several:
         panel = panels[k]

@@ -570,8 +570,10 @@ def tell(
     console.print(Text(about["title"], style="bold"), soft_wrap=True)
     console.print(Text(_what(about)), soft_wrap=True)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for grid in about["grids"]:
-        table.add_column(grid["field"], overflow="fold")
+    fields = [grid["field"] for grid in about["grids"]]
+    lasts = [field.rpartition(".")[2] for field in fields]
+    for field, last in zip(fields, lasts, strict=True):
+        table.add_column(last if lasts.count(last) == 1 else field, overflow="fold")
     table.add_column(ACCEPTED, justify="right", no_wrap=True)
     columns = [metric for metric in metrics if metric != ACCEPTED][:2]
     for metric in columns:
