@@ -85,6 +85,7 @@ def test_every_process_understands_its_arguments(tmp_path):
         "directory": str(plan.directory),
         "out": str(tmp_path),
         "speed": "max",
+        "recorder": True,
     }
     assert (one["robot"], two["robot"]) == ("dots1", "dots2")
     parameters = load_scenario("intralogistics")[0].controller.parameters
