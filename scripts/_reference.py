@@ -34,7 +34,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.spec import RobotSpec
 
 from swarmbed_core import plugins, scenario
-from swarmbed_experiments import cli, recording, runner, sweep
+from swarmbed_experiments import cli, recording, results, runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -669,7 +669,7 @@ def row(_: Path) -> str:
     found, *_ = sample()
     names_of_metrics = found["metrics"].keys()
     return (
-        ", ".join(code(name) for name in sweep.row_of(found) if name.split(".")[0] not in names_of_metrics)
+        ", ".join(code(name) for name in results.row_of(found) if name.split(".")[0] not in names_of_metrics)
         + "."
     )
 

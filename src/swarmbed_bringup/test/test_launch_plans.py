@@ -24,7 +24,7 @@ from launch import LaunchDescription, LaunchService
 pytestmark = pytest.mark.usefixtures("launch_logs")
 
 PROGRAMS = {
-    "swarmbed_robot": ("world", "onboard", "tf_relay", "controller", "recorder"),
+    "swarmbed_robot": ("world", "onboard", "tf_relay", "controller", "recorder", "navigator"),
     "swarmbed_experiments": ("trial",),
     "rviz2": ("rviz2",),
 }
@@ -64,6 +64,8 @@ DEFAULTS = {
         "out": "runs",
     },
 }
+
+PARAMETERS = "/**: {ros__parameters: {scan_rate: 20.0}}"
 
 # Notes what it was started with. What is needed ends when all {count} are there, the others when told to.
 STAND_IN = """#!/bin/sh
@@ -171,7 +173,7 @@ def test_arguments(root, module_of, name):
 
 def test_a_scenario_is_started_as_planned(programs, root, plans, tmp_path):
     parameters = tmp_path / "nodes.yaml"
-    parameters.write_text("{}", encoding="utf-8")
+    parameters.write_text(PARAMETERS, encoding="utf-8")
     code, started = programs.launch(
         root,
         "intralogistics",
@@ -197,7 +199,7 @@ def test_a_scenario_is_started_as_planned(programs, root, plans, tmp_path):
     (trial,) = (own for own, ros in started if own[0] == "trial" and str(parameters) in ros)
     assert trial[1:] == (
         *(str(plan.directory / "scenario.yaml"), "--name", "intralogistics"),
-        *("--directory", str(plan.directory), "--out", str(tmp_path / "out"), "--speed", "max"),
+        *("--directory", str(plan.directory), "--out", str(tmp_path / "out"), "--speed", "max", "--recorder"),
     )
     programs_of = [own[1] for own, ros in sorted(started) if f"__ns:=/{own[1]}" in ros]
     assert programs_of == ["dots1", "dots2"]
@@ -239,7 +241,7 @@ def test_a_world_without_programs(programs, root, plans):
 
 def test_a_world_as_it_is_asked_for(programs, root, plans, tmp_path):
     parameters = tmp_path / "nodes.yaml"
-    parameters.write_text("{}", encoding="utf-8")
+    parameters.write_text(PARAMETERS, encoding="utf-8")
     code, started = programs.launch(
         root,
         "world",
@@ -270,7 +272,7 @@ def test_a_robot(programs, root, plans):
 
 def test_a_robot_with_a_program_and_without_a_relay(programs, root, plans, tmp_path):
     parameters = tmp_path / "nodes.yaml"
-    parameters.write_text("{}", encoding="utf-8")
+    parameters.write_text(PARAMETERS, encoding="utf-8")
     code, started = programs.launch(
         root,
         "robot",

@@ -173,17 +173,18 @@ class Watch:
         self._total += seconds
         self._still = self._still + seconds if state == self._last else 0.0
         self._last = state
+        tick, run = self._limits.tick, self._limits.run
+        hangs = tick is not None and self._still > tick * (WORLD if who.startswith("world ") else 1.0)
+        if not hangs and (run is None or self._total <= run):
+            return ""
         frames = frames_of(sys._current_frames().get(self._main.ident or 0))  # noqa: SLF001 - no other way
         if any(name in frame.file for frame in frames for name in AT_WORK):
-            self._total -= seconds
-            self._still = 0.0
-        tick, run = self._limits.tick, self._limits.run
-        if tick is not None and self._still > tick * (WORLD if who.startswith("world ") else 1.0):
+            self._total = self._still = 0.0
+            return ""
+        if hangs:
             return f"{who} has not returned for {tick:g} s ({where(frames)})"
-        if run is not None and self._total > run:
-            reached = "" if at is None else f" at {at:.1f} s of the world's time"
-            return f"the run was not over after {run:g} s{reached}, in {who} ({where(frames)})"
-        return ""
+        reached = "" if at is None else f" at {at:.1f} s of the world's time"
+        return f"the run was not over after {run:g} s{reached}, in {who} ({where(frames)})"
 
 
 @contextlib.contextmanager

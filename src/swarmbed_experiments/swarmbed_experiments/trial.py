@@ -22,7 +22,7 @@ from swarmbed_robot.options import Option
 from swarmbed_experiments.errors import RunError, cause_of
 from swarmbed_experiments.files import new_directory
 from swarmbed_experiments.runner import Remote, Run, Verdict, warm_up
-from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.scenarios import load_scenario, make_plan, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,6 +151,8 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
     """Host the run until it is decided or the process shall end."""
     seed = None if options["seed"] < 0 else options["seed"]
     case, source = load_scenario(options["scenario"], seed=seed)
+    # The warm-up leaves out what is not ours: faults of the rest are found here, before anything is written.
+    make_plan(case, source)
     warm_up(case, source, remote=True)
     first, began = True, Path()
 
@@ -166,7 +168,7 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
                 raise RunError(message) from None
         else:
             directory = new_directory(
-                Path(options["out"]), options["name"] or Path(source).stem, scenario.seed
+                Path(options["out"]), options["name"] or name_of(scenario, source), scenario.seed
             )
         stage = RunStage(scenario, source, directory, record=options["record"])
         stage.made.name = options["name"] or stage.made.name

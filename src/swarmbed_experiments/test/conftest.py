@@ -84,6 +84,10 @@ class FakeWorld(MemoryWorld):
     def set_radio_loss(self, share):
         self.told.append(("set_radio_loss", share))
 
+    @property
+    def obstacles(self):
+        return self.scene.obstacles
+
     def add_obstacle(self, name, pose, size):
         assert name not in self.boxes
         self.boxes[name] = (pose, size)

@@ -21,6 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pytest
 import yaml
 from swarmbed_core.arena import Arena
 from swarmbed_core.config import names, share_dir
@@ -37,10 +38,11 @@ from swarmbed_experiments.scenarios import load_scenario
 from swarmbed_experiments import report, runner, streams
 
 TIMES = float(os.environ.get("SWARMBED_FUZZ", "1"))
-SCENARIOS, PARTS = round(200 * TIMES), round(100 * TIMES)
+SCENARIOS, FRAMES_TRIED, MISBEHAVING = round(200 * TIMES), round(60 * TIMES), round(40 * TIMES)
 TICKS = 3
-SECONDS = 20.0
+SECONDS = 100.0
 """Of the processor for one case; more is a hang."""
+pytestmark = pytest.mark.timeout(round(600 * max(1.0, TIMES)))
 MEMORY = 4 * 2**30
 """Bytes that may come to those that the process has already."""
 SEED = 18
@@ -355,7 +357,7 @@ def test_mutated_scenarios_are_run_or_rejected(tmp_path):
 
 
 def test_mutated_parts_of_frames_are_run_or_rejected(tmp_path):
-    expect_no_faults(PARTS, framed, tmp_path)
+    expect_no_faults(FRAMES_TRIED, framed, tmp_path)
 
 
 class OddError(Exception):
@@ -452,6 +454,6 @@ def run_to_its_end(file):
 
 
 def test_parts_that_misbehave_are_named_and_harm_nothing_else(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(runner, "draw", lambda *_: [])
-    expect_no_faults(PARTS, misbehaving, tmp_path, run_to_its_end)
+    monkeypatch.setattr(runner, "pictures", lambda *_: [])
+    expect_no_faults(MISBEHAVING, misbehaving, tmp_path, run_to_its_end)
     capsys.readouterr()

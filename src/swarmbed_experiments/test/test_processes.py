@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import yaml
 pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
 pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; run scripts/setup")
 
+from swarmbed_core.config import find
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.processes import Process, host_processes, make_processes, robot_processes
 from swarmbed_experiments.scenarios import load_scenario
@@ -53,6 +56,24 @@ def test_a_plan_is_a_world_and_a_program_for_each_robot(tmp_path):
     assert program.ros_arguments()[-3:] == ("--ros-args", "-r", "__ns:=/dots1")
     assert program.arguments[:3] == ("dots1", "--controller", "reference")
     assert {process.domain for process in plan.processes} == {0}
+
+
+def test_processes_find_programs_beside_the_scenario_and_know_its_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/some/where")
+    case = tmp_path / "beside"
+    case.mkdir()
+    (case / "own_acceptor.py").write_text(
+        "from swarmbed_experiments.acceptors import Elapsed\nclass Own(Elapsed): ...\n"
+    )
+    data = yaml.safe_load(find("random_walk", Scenario.FOLDER).read_text())
+    data["frame"] = {"acceptors": [{"name": "own_acceptor:Own"}]}
+    (case / "my case.yaml").write_text(yaml.safe_dump(data))
+    plan = make_processes(str(case / "my case.yaml"), out=tmp_path)
+    assert os.environ["PYTHONPATH"] == f"/some/where{os.pathsep}{case}"
+    scenario, _ = load_scenario(plan.processes[0].arguments[0])
+    assert (scenario.name, plan.directory.name[:8]) == ("my case", "my case-")
+    make_processes(str(case / "my case.yaml"), out=tmp_path)
+    assert os.environ["PYTHONPATH"] == f"/some/where{os.pathsep}{case}"
 
 
 def test_every_process_understands_its_arguments(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from swarmbed_core.errors import ConfigError
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.identity import Inputs
+from swarmbed_experiments.identity import Inputs, our_inputs
 from swarmbed_experiments.scan import Grid, redraw, scan
 from swarmbed_experiments.workers import JobError
 from typer.testing import CliRunner
@@ -170,6 +170,22 @@ def test_workers_take_runs_of_all_cells(case):
     assert [result.aggregates["runs"] for result in found.results] == [1] * 6
     assert len({worker for *_, worker in case.done()}) <= 2
     assert len(case.done()) == 6
+
+
+def test_a_dask_cluster_takes_runs_of_all_cells(case, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    # The cluster compares programs.
+    monkeypatch.setattr(sweep, "our_inputs", our_inputs)
+    # More cells at a time than a Dask worker keeps processes for.
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=4, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        address = cluster.scheduler_address
+        there = scan(case.name, GRIDS, seeds=1, dask=address, out=case.out, job=case.job)
+    assert [result.aggregates["runs"] for result in there.results] == [1] * 6
+    assert {(speed, count) for speed, count, *_ in case.done()} == {
+        (speed, count) for speed in ("0.1", "0.2", "0.4") for count in ("2", "3")
+    }
 
 
 @pytest.mark.usefixtures("inline")

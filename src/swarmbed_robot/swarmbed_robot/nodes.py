@@ -50,15 +50,25 @@ class Spinner:
         Args:
             arguments: what the command line says to ROS.
             domain: instead of ROS_DOMAIN_ID.
+
+        Raises:
+            RobotError: the arguments make no sense, or the environment's settings of ROS do not.
         """
         keep_apart()
         self.context = Context()
-        rclpy.init(
-            args=list(arguments) or None,
-            context=self.context,
-            domain_id=domain,
-            signal_handler_options=SignalHandlerOptions.NO,
-        )
+        try:
+            rclpy.init(
+                args=list(arguments) or None,
+                context=self.context,
+                domain_id=domain,
+                signal_handler_options=SignalHandlerOptions.NO,
+            )
+        except RuntimeError as error:
+            # All that rcl raises is one, and its text ends with places in its own source.
+            said = str(error).partition(", at /")[0]
+            remedy = "; set ROS_LOG_DIR to a directory that you can write" if "log directory" in said else ""
+            message = f"ROS does not start: {said}{remedy}"
+            raise RobotError(message) from None
         self.executor = EventsExecutor(context=self.context)
         self.nodes: list[Node] = []
         self.closing: list[Callable[[], object]] = []
@@ -123,7 +133,7 @@ def run(
     spinner = None
     try:
         given, ros = parse(name, (description or "").strip(), options, _arguments(arguments))
-        spinner = _begin(ros)
+        spinner = Spinner(ros)
         spinner.obey_signals()
         node = spinner.node(name, parameter_overrides=overrides(given))
         return start(spinner, node, declare(node, options)) or 0
@@ -136,21 +146,6 @@ def run(
             faulthandler.dump_traceback_later(CLOSING, exit=True)
             spinner.close()
             faulthandler.cancel_dump_traceback_later()
-
-
-def _begin(ros: Sequence[str]) -> Spinner:
-    """Return the spinner of a process whose command line says this to ROS.
-
-    Raises:
-        RobotError: it makes no sense, or the environment's settings of ROS do not.
-    """
-    try:
-        return Spinner(ros)
-    except RuntimeError as error:
-        # All that rcl raises is one, and its text ends with places in its own source.
-        said = str(error).partition(", at /")[0]
-        message = f"ROS does not start: {said}"
-        raise RobotError(message) from None
 
 
 def check_name(robot: str) -> None:

@@ -58,11 +58,12 @@ def make_robot(options: dict[str, Any]) -> LocalRobot:
     spec = RobotSpec.load(options["kind"])
     maker = find_plugin(DEVICES, options["device"])
     device: Device = maker(options["robot"], spec, options["arena"])
-    walls = Arena.load(options["arena"]).markers() if options["localise"] else None
+    arena = Arena.load(options["arena"])
+    walls = arena.markers() if options["localise"] else None
     if options["localise"] and walls is None:
         message = f"arena {options['arena']} has no markers to localise by"
         raise RobotError(message)
-    return LocalRobot(Onboard(device, walls))
+    return LocalRobot(Onboard(device, walls, zones=arena.zones))
 
 
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:

@@ -71,6 +71,7 @@ class Site:
         self.client = ActionClient(self.outsider, NavigateToPose, "/dots1/navigate_to_pose")
         self.feedback = []
         self.touched = []
+        self._contacts = self.stage.world.watch_contacts()
         ros.spin_until(self.client.server_is_ready, "the action")
 
     def run_until(self, done, seconds=60.0):
@@ -83,7 +84,7 @@ class Site:
                 api.cycle(world.time)
             self.showing.show_frames(world.time)
             if round(100 * world.time) % 20 == 0:
-                self.touched += world.contacts()
+                self.touched += self._contacts.read()
                 self.showing.tf.look()
                 self.navigators.watch()
             for _ in range(6):

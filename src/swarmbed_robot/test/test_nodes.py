@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -208,3 +209,15 @@ def test_names_of_robots(name):
 def test_what_is_no_name_of_a_robot_is_told(name):
     with pytest.raises(RobotError, match="is no robot's name: letters, digits and _ are right"):
         check_name(name)
+
+
+def test_without_a_place_for_its_logs_it_says_what_to_set():
+    program = "import sys; from swarmbed_robot.nodes import run; sys.exit(run('n', '', (), None, []))"
+    env = os.environ | {"ROS_LOG_DIR": "/proc/nowhere"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 2
+    assert "/proc/nowhere" in done.stderr
+    assert "set ROS_LOG_DIR to a directory that you can write" in done.stderr
+    assert "Traceback" not in done.stderr

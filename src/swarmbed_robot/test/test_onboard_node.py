@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
+from swarmbed_core.device import Zone
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.robot import Command
 from swarmbed_robot.errors import RobotError
@@ -41,6 +42,13 @@ def test_it_is_the_robot_of_its_options():
 
 def test_it_localises_by_the_markers_of_its_arena_if_asked():
     assert len(robot_of(localise=True).onboard.marker_map.markers) > 0
+
+
+def test_without_a_zone_sense_it_knows_its_zone_by_its_pose_in_the_arena():
+    onboard = robot_of(localise=True).onboard
+    onboard.device = replace(onboard.device, zone=None)
+    onboard.place((2.0, 0.0, 0.0))
+    assert onboard.senses().zone is Zone.DROP
 
 
 class Motors:

@@ -187,12 +187,12 @@ def test_a_sweep_without_any_return_and_a_radio_that_heard_nothing():
         0.0,
         np.zeros(3),
         np.zeros(3),
-        ranges={"tof": np.full(16, math.nan)},
+        ranges={"tof": np.full(16, math.inf)},
         points_body=np.empty((0, 2)),
         heard={"ble": ()},
     )
     got = senses_from_msg(sent_senses(senses, ["ble", "uwb"]), DOTS)
-    assert np.isnan(got.ranges["tof"]).all()
+    assert np.isinf(got.ranges["tof"]).all()
     assert got.heard == {"ble": (), "uwb": ()}
 
 
