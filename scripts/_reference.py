@@ -278,8 +278,11 @@ RADIO_HEAD = ("robot", "radio", "type", "bytes", "packets a second", "reach (m)"
 # Messages
 
 
-def interface_rows(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, str, str]]]:
-    """Return constants and fields of a message's definition."""
+Rows = list[tuple[str, str, str]]
+
+
+def interface_rows(text: str) -> tuple[Rows, Rows]:
+    """Return the constants and the fields of a message's definition."""
     constants, found = [], []
     for line in text.splitlines():
         kept, _, comment = line.partition("#")
@@ -288,7 +291,7 @@ def interface_rows(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, st
             continue
         kind, name = words[0], words[1].strip()
         if "=" in name:
-            constants.append((kind, name))
+            constants.append((code(name), code(kind), comment.strip()))
         else:
             found.append((code(name), code(kind), comment.strip()))
     return constants, found
@@ -311,13 +314,11 @@ def interface_section(file: Path) -> str:
     body = [f"### {file.stem}", " ".join(head)]
     for title, piece in zip(parts, re.split(r"^---$", text, flags=re.MULTILINE), strict=True):
         constants, rows = interface_rows(piece)
-        values = ", ".join(f"`{name}`" for _, name in constants)
-        label = f"{title}: " if title else ""
-        if values:
-            body.append(f"{label}constants of type `{constants[0][0]}`: {values}.")
+        if title and (constants or rows):
+            body.append(f"{title}:")
+        if constants:
+            body.append(table(("constant", "type", "what"), constants))
         if rows:
-            if title and not values:
-                body.append(f"{title}:")
             body.append(table(("field", "type", "what"), rows))
     return "\n\n".join(body)
 

@@ -122,4 +122,4 @@ def test_a_robot_without_parts_has_the_empty_senses_that_are_documented():
         assert getattr(senses, name) is None, name
     assert senses.zone == 0
     for distances in senses.ranges.values():
-        assert np.isnan(distances).all(), "before the first sweep"
+        assert np.isposinf(distances).all(), "before the first sweep"

@@ -15,7 +15,7 @@ from swarmbed_core.arena import Arena
 from swarmbed_core.config import names
 from swarmbed_core.scenario import Scenario
 
-from swarmbed_experiments.drawing import save
+from swarmbed_experiments.drawing import drawn, save
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.plots import draw_place
 
@@ -88,7 +88,8 @@ def draw(arenas: Mapping[str, Arena], where: Path) -> list[Path]:
         RunError: a picture cannot be written.
     """
     if where.suffix:
-        _draw(arenas, where)
+        with drawn(formats=[where.suffix[1:]]):
+            _draw(arenas, where)
         return [where]
     try:
         where.mkdir(parents=True, exist_ok=True)
@@ -120,11 +121,7 @@ def _draw(arenas: Mapping[str, Arena], file: Path) -> None:
         figure.legend(
             handles=list(handles.values()), loc="outside lower center", ncols=len(handles), frameon=False
         )
-    try:
-        save(figure, file)
-    except ValueError as error:
-        message = f"{file}: cannot be drawn ({error})"
-        raise RunError(message) from None
+    save(figure, file)
 
 
 def _draw_arena(axes: Axes, arena: Arena) -> list[Artist]:

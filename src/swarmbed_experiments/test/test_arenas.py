@@ -58,6 +58,8 @@ def test_pictures_side_by_side_and_one_by_one(own, tmp_path):
     assert f"picture: {tmp_path / 'both.png'}" in result.output
     made = arenas.draw(arenas.load_arenas([own, "empty"]), tmp_path / "pictures")
     assert made == [tmp_path / "pictures" / "own.png", tmp_path / "pictures" / "empty.png"]
+    [vector] = arenas.draw(arenas.load_arenas([own]), tmp_path / "own.svg")
+    assert vector.read_text().startswith("<?xml")
     assert all(file.stat().st_size > 5_000 for file in made)
 
 
@@ -68,7 +70,7 @@ def test_what_is_in_an_arena_is_told(own):
 
 def test_what_cannot_be_drawn_is_named(own, tmp_path):
     found = arenas.load_arenas([own])
-    with pytest.raises(RunError, match=r"arena\.abc: cannot be drawn"):
+    with pytest.raises(ConfigError, match="format 'abc': there are png, pdf, svg"):
         arenas.draw(found, tmp_path / "arena.abc")
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="choose another --picture"):
