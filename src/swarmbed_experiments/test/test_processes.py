@@ -148,6 +148,7 @@ def test_parameters_of_a_controller_survive_the_command_line(tmp_path):
 
 def test_a_file_of_parameters_is_for_all_nodes(tmp_path):
     file = tmp_path / "p.yaml"
+    file.write_text("/**: {ros__parameters: {scan_rate: 20.0}}", encoding="utf-8")
     plan = make_processes("intralogistics", robots=1, parameters=file, record=True, out=tmp_path)
     robot = robot_processes("dots1", controller="random_walk", parameters=file)
     for process in (*plan.processes, *host_processes(parameters=file), *robot):
