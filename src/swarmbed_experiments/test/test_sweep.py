@@ -336,11 +336,11 @@ def test_a_run_that_dies_fails_alone_and_is_repeated_by_the_same_command(case):
 
 def test_a_run_that_takes_too_long_is_a_failed_one(case):
     result = sweep(
-        case.name, seeds=4, first_seed=3, workers=2, out=case.out, job=case.jobs.slow,
-        limits=Limits(run=1.0),
+        case.name, seeds=2, first_seed=3, workers=2, out=case.out, job=case.jobs.slow,
+        limits=Limits(run=10.0),
     )  # fmt: skip
-    assert [row["verdict"] for row in result.rows] == ["accepted", "failed", "failed", "failed"]
-    assert result.rows[1]["reason"].startswith("the run was not over after 1 s")
+    assert [row["verdict"] for row in result.rows] == ["accepted", "failed"]
+    assert result.rows[1]["reason"].startswith("the run was not over after 10 s")
 
 
 @pytest.mark.usefixtures("inline")
