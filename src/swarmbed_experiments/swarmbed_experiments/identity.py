@@ -66,12 +66,14 @@ class Inputs:
         packages: versions by the names of distributions.
         theirs: names and paths of the files that are a user's own.
         modules: whether one of them is a module.
+        units: units of metrics, as the scenario's parts declare them.
     """
 
     files: Mapping[str, str]
     packages: Mapping[str, str]
     theirs: Mapping[str, Path] = field(default_factory=dict)
     modules: bool = False
+    units: Mapping[str, str] = field(default_factory=dict)
 
 
 def identity_of(scenario: Scenario, inputs: Inputs) -> dict[str, Any]:

@@ -80,6 +80,7 @@ def rehearse(case: Case) -> Rehearsal:
     """Run the beginning of a scenario with all programs."""
     since = time.time_ns()
     reads = Reads()
+    from swarmbed_experiments.metrics import units_of
     from swarmbed_experiments.runner import Run
     from swarmbed_experiments.scenarios import make_plan
 
@@ -104,7 +105,9 @@ def rehearse(case: Case) -> Rehearsal:
     parts = (*plan.generators, *plan.transducers, *plan.acceptors)
     made = (plan.make_world, plan.controller, *(part for part, _ in parts))
     roots = {name for one in made if isinstance(name := getattr(one, "__module__", None), str)}
-    return Rehearsal("", all_inputs(sorted(roots), list(reads.found), since))
+    # Only here, for finding a user's parts imports them.
+    units = units_of(scenario)
+    return Rehearsal("", replace(all_inputs(sorted(roots), list(reads.found), since), units=units))
 
 
 def rehearsal_by(workers: Workers, case: Case, limits: Limits) -> Inputs:

@@ -31,7 +31,7 @@ from rich.text import Text
 from swarmbed_experiments.drawing import files_of as picture_files
 from swarmbed_experiments.errors import RunError, unwritable
 from swarmbed_experiments.files import read_json, write_json
-from swarmbed_experiments.metrics import COSTS, by_rank, rank_of, unit_of, units_of
+from swarmbed_experiments.metrics import COSTS, by_rank, rank_of, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -244,14 +244,23 @@ def conclude(
     rows: list[dict[str, Any]],
     seeds: int,
     *,
+    units: Mapping[str, str],
     picture: bool = True,
 ) -> Result:
     """Write table, sums and, if wanted, the picture of the runs that are done.
 
+    Args:
+        directory: of the sweep.
+        scenario: of the runs.
+        source: its file.
+        rows: of the runs that are done.
+        seeds: how many runs are wanted.
+        units: of metrics, as the scenario's parts declare them.
+        picture: whether there is one.
+
     Raises:
         RunError: they cannot be written.
     """
-    units = units_of(scenario)
     sums = aggregate(rows)
     named = [*sums["metrics"], *sums["yes_or_no"], *sums["texts"], *sums["not_summed_up"]]
     aggregates = {

@@ -31,7 +31,7 @@ from swarmbed_experiments.drawing import files_of as picture_files
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import RUNS, read_json, write_json
 from swarmbed_experiments.hang import Limits
-from swarmbed_experiments.metrics import by_rank, label_of, units_of
+from swarmbed_experiments.metrics import by_rank, label_of
 from swarmbed_experiments.results import (
     CONFIDENCE,
     FACTS,
@@ -220,7 +220,8 @@ def scan(
         text = f"{len(cells)} cells with {seeds} seeds each: {len(cells) * seeds} runs"
         console.print(text, highlight=False)
         worked = work_through(crew, cells, inputs, console, limits, job=job, dask=dask, pictures=False)
-    about = _about(cells, parsed, worked.results, sets)
+    units = {name: unit for found in inputs for name, unit in found.units.items()}
+    about = _about(cells, parsed, worked.results, sets, units)
     _write(directory, parsed, worked.results, about)
     chosen: tuple[str, ...] = ()
     pictures: tuple[Path, ...] = ()
@@ -353,7 +354,11 @@ def _claim(directory: Path) -> None:
 
 
 def _about(
-    cells: Sequence[Cell], grids: Sequence[Grid], results: Sequence[Result], sets: Sequence[str]
+    cells: Sequence[Cell],
+    grids: Sequence[Grid],
+    results: Sequence[Result],
+    sets: Sequence[str],
+    units: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return what scan.json says: what was run, and the sums of each cell."""
     scenario = cells[0].scenario
@@ -374,7 +379,7 @@ def _about(
         "grids": [{"field": grid.field, "values": list(grid.values)} for grid in grids],
         "first_seed": cells[0].seeds[0],
         "seeds": len(cells[0].seeds),
-        "units": units_of(scenario),
+        "units": dict(units),
         "cells": [
             {
                 "values": list(values),

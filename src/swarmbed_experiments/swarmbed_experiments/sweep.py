@@ -389,11 +389,19 @@ def work_through(
             interrupted = True
     seconds = time.perf_counter() - started
     results = []
-    for cell, part in zip(cells, parts, strict=True):
+    for cell, part, depends in zip(cells, parts, inputs, strict=True):
         # Read back, so that the rows of a sweep that was continued are those of one that was not.
         rows = [kept for seed in cell.seeds if (kept := part.read(seed, lost=True)) is not None]
         results.append(
-            conclude(part.directory, cell.scenario, cell.source, rows, len(cell.seeds), picture=pictures)
+            conclude(
+                part.directory,
+                cell.scenario,
+                cell.source,
+                rows,
+                len(cell.seeds),
+                units=depends.units,
+                picture=pictures,
+            )
         )
     missing = total - sum(len(result.rows) for result in results)
     return Worked(results, ran, seconds, missing, lost, errors, interrupted)

@@ -105,7 +105,7 @@ def test_a_sweep_is_told_in_80_columns_with_units_and_parameters(tmp_path):
         for k in range(1, 5)
     ]  # fmt: skip
     console = Console(file=io.StringIO(), width=80)
-    result = conclude(tmp_path, scenario(), "walk.yaml", rows, 4)
+    result = conclude(tmp_path, scenario(), "walk.yaml", rows, 4, units={})
     tell(console, result, 4, 1.0)
     lines = console.file.getvalue().splitlines()
     table = lines[3 : next(k for k, line in enumerate(lines) if line.startswith("not averaged"))]
@@ -126,7 +126,7 @@ def test_a_sweep_is_told_in_80_columns_with_units_and_parameters(tmp_path):
 
 def test_a_sweep_can_be_drawn_again_from_its_files(tmp_path):
     rows = [{"seed": k, "verdict": "accepted", "way": 1.0 + k, "who": "x"} for k in range(3)]
-    conclude(tmp_path, scenario(), "walk.yaml", rows, 3)
+    conclude(tmp_path, scenario(), "walk.yaml", rows, 3, units={})
     (tmp_path / "sweep.png").unlink()
     assert redraw(tmp_path) == [tmp_path / "sweep.png"]
     assert (tmp_path / "sweep.png").exists()
