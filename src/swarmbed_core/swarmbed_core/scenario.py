@@ -7,17 +7,17 @@ time limit and the experimental frame. `swarmbed_core.scene` turns it into place
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from swarmbed_core.config import ConfigFile, Part, anchor_field
+from swarmbed_core.config import ConfigFile, Part, anchored
 from swarmbed_core.heading import Area
 from swarmbed_core.spec import Fraction, NotNegative, Positive
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
 Coordinate = Annotated[float, Field(ge=-1000, le=1000)]
 Angle = Annotated[float, Field(ge=-2 * math.pi, le=2 * math.pi)]
@@ -326,20 +326,37 @@ class Scenario(ConfigFile):
 
         Only a program knows which of its parameters are paths: those that lead to a YAML file are.
         """
-        if not isinstance(data, dict):
-            return
-        for field in ("arena", "carrier_markers"):
-            anchor_field(data, field, base)
-        robots, frame = data.get("robots"), data.get("frame")
-        for group in robots if isinstance(robots, list) else ():
-            anchor_field(group, "kind", base)
-        programs = [data.get("controller")]
-        for some in frame.values() if isinstance(frame, dict) else ():
-            programs += some if isinstance(some, list) else []
-        for named in programs:
-            for field, value in named.items() if isinstance(named, dict) else ():
-                if field != "name" and isinstance(value, str) and names_file(value, base):
-                    anchor_field(named, field, base)
+        _change_paths(data, base, lambda path: anchored(path, base))
+
+    def seen_from(self, base: Path) -> Scenario:
+        """Return the scenario with the paths of files below a directory relative to it."""
+
+        def relative(path: str) -> str:
+            file = Path(path)
+            return str(file.relative_to(base)) if file.is_relative_to(base) else path
+
+        data = self.model_dump(mode="json")
+        _change_paths(data, base, relative)
+        return type(self).model_validate(data)
+
+
+def _change_paths(data: Any, base: Path, change: Callable[[str], str]) -> None:
+    """Change, in place, the names and paths of files in a scenario's data."""
+    if not isinstance(data, dict):
+        return
+    places: list[tuple[Any, str]] = [(data, field) for field in ("arena", "carrier_markers")]
+    robots, frame = data.get("robots"), data.get("frame")
+    places += [(group, "kind") for group in (robots if isinstance(robots, list) else ())]
+    programs = [data.get("controller")]
+    for some in frame.values() if isinstance(frame, dict) else ():
+        programs += some if isinstance(some, list) else []
+    for named in programs:
+        for field, value in named.items() if isinstance(named, dict) else ():
+            if field != "name" and isinstance(value, str) and names_file(value, base):
+                places.append((named, field))
+    for owner, field in places:
+        if isinstance(owner, dict) and isinstance(owner.get(field), str):
+            owner[field] = change(owner[field])
 
 
 def names_file(value: str, base: Path) -> bool:

@@ -313,7 +313,7 @@ def _cells(
             faults.append(f"cell {title}: the same scenario as cell {same}; remove one of them")
             continue
         place = partial(_place, directory / CELLS, _slug(changes))
-        cells.append(Cell(title, scenario, source, seeds, place))
+        cells.append(Cell(title, scenario.seen_from(Path.cwd()), source, seeds, place))
     if faults:
         more = [f"and {len(faults) - FAULTS} more cells"] if len(faults) > FAULTS else []
         raise ConfigError("\n".join([*faults[:FAULTS], *more]))

@@ -94,7 +94,7 @@ class Cell:
 
     Attributes:
         name: for people; empty if there is but one cell.
-        scenario: with the first seed.
+        scenario: with the first seed, and the paths of files as seen from here: a cluster has others.
         source: its file, for messages.
         seeds: of the runs.
         place: gives its directory, from a word that stands for all that decides its runs; one in `runs/`, if
@@ -214,6 +214,7 @@ def sweep(
     if dask is not None:
         cluster.check_address(dask)
     scenario, source = load_scenario(name, sets, world=world, seed=first_seed)
+    scenario = scenario.seen_from(Path.cwd())
     cells = [Cell("", scenario, source, wanted, None if out is None else lambda _: out)]
     limits = limits or Limits()
     with contextlib.ExitStack() as stack:
