@@ -91,16 +91,14 @@ def test_a_tick_is_a_whole_number_of_steps(step):
 def test_paths_are_as_seen_from_a_directory(tmp_path):
     """Other machines have other directories; what is elsewhere keeps its whole path."""
     (tmp_path / "walk.yaml").write_text("version: 1\n")
-    data = {
-        "version": 1,
-        "title": "a walk",
-        "time_limit": 1,
-        "arena": str(tmp_path / "maps" / "lab.yaml"),
-        "carrier_markers": "/elsewhere/markers.yaml",
-        "robots": [{"kind": str(tmp_path / "mine.yaml")}, {"kind": "dots"}],
-        "controller": {"name": "random_walk", "walk": str(tmp_path / "walk.yaml"), "text": "walk.yml"},
-    }
-    seen = Scenario.model_validate(data).seen_from(tmp_path)
+    place = {"zone": "drop"}
+    made = scenario(
+        arena=str(tmp_path / "maps" / "lab.yaml"),
+        carrier_markers="/elsewhere/markers.yaml",
+        robots=[{"kind": str(tmp_path / "mine.yaml"), "place": place}, {"kind": "dots", "place": place}],
+        controller={"name": "random_walk", "walk": str(tmp_path / "walk.yaml"), "text": "walk.yml"},
+    )
+    seen = made.seen_from(tmp_path)
     assert (seen.arena, seen.carrier_markers) == ("maps/lab.yaml", "/elsewhere/markers.yaml")
     assert [group.kind for group in seen.robots] == ["mine.yaml", "dots"]
     assert seen.controller.parameters == {"walk": "walk.yaml", "text": "walk.yml"}
