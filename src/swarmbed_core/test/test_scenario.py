@@ -91,11 +91,11 @@ def test_a_tick_is_a_whole_number_of_steps(step):
 def test_paths_are_as_seen_from_a_directory(tmp_path):
     """Other machines have other directories; what is elsewhere keeps its whole path."""
     (tmp_path / "walk.yaml").write_text("version: 1\n")
-    place = {"zone": "drop"}
+    group = {"count": 1, "place": {"zone": "drop"}}
     made = scenario(
         arena=str(tmp_path / "maps" / "lab.yaml"),
         carrier_markers="/elsewhere/markers.yaml",
-        robots=[{"kind": str(tmp_path / "mine.yaml"), "place": place}, {"kind": "dots", "place": place}],
+        robots=[{"kind": str(tmp_path / "mine.yaml"), **group}, {"kind": "dots", **group}],
         controller={"name": "random_walk", "walk": str(tmp_path / "walk.yaml"), "text": "walk.yml"},
     )
     seen = made.seen_from(tmp_path)
