@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.safe_yaml import parse, short
 
 from swarmbed_experiments import charts, cluster
 from swarmbed_experiments.charts import Axis, Point
@@ -101,9 +101,9 @@ class Grid:
         values = []
         for part in texts:
             try:
-                values.append(yaml.safe_load(part))
-            except (yaml.YAMLError, RecursionError, ValueError):
-                message = f"--grid {text}: '{part}' is not a YAML value; put special characters in quotes"
+                values.append(parse(part, f"--grid {short(text, 120)}"))
+            except ConfigError as error:
+                message = f"{error}; '{short(part)}' is not a YAML value: put special characters in quotes"
                 raise ConfigError(message) from None
         kinds = [json.dumps(value, default=str) for value in values]
         twice = next((part for k, part in enumerate(texts) if kinds[k] in kinds[:k]), None)

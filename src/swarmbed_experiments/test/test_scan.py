@@ -226,7 +226,8 @@ def test_commas_in_brackets_and_quotes_belong_to_the_value():
         ("a=[1,2", "a bracket has no counterpart"),
         ("a=1],2", "a bracket has no counterpart"),
         ("a='x,2", "a quote has no counterpart"),
-        ("a=2024-13-45", "is not a YAML value"),
+        ("a=!!int x", "is not a YAML value"),
+        (f"a={'[' * 50}{']' * 50}", "nested more than 40 deep"),
         ("a=1,2,1", "1 is there twice"),
     ],
 )
