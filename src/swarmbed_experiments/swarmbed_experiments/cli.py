@@ -293,8 +293,9 @@ def up(
     )
     problem = ""
     interrupted = False
+    processes = Up(plan, console, restart=restart, domain=domain)
     try:
-        problem = Up(plan, console, restart=restart, domain=domain).run()
+        problem = processes.run()
     except KeyboardInterrupt:
         interrupted = True
     # A reset begins another run.
@@ -306,7 +307,7 @@ def up(
         console.print(report.result_table(summaries[-1]))
         report.show_files(console, ended[-1])
     if problem:
-        raise FailedError(problem)
+        raise RunError(problem) if processes.bad_input else FailedError(problem)
     verdict = summaries[-1]["verdict"] if ended else "interrupted"
     raise typer.Exit(INTERRUPTED if interrupted else {"accepted": 0}.get(verdict, REJECTED))
 

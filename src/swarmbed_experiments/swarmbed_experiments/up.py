@@ -140,6 +140,7 @@ class Up:
 
     Attributes:
         status: what the world told last.
+        bad_input: whether the process that ended it was given something wrong.
     """
 
     def __init__(
@@ -161,6 +162,7 @@ class Up:
         self.status: WorldStatus | None = None
         self._console = console
         self._restart = restart
+        self.bad_input = False
         if domain is not None:
             os.environ["ROS_DOMAIN_ID"] = str(domain)
         first = int(os.environ.get("ROS_DOMAIN_ID") or 0)
@@ -243,6 +245,7 @@ class Up:
             child.restarts += 1
             child.start()
             return None
+        self.bad_input = code == BAD_INPUT
         if child.process.needed:
             return f"{child.process.name} ended with {_said(code)}:\n{child.tail()}"
         if not child.seen:

@@ -388,7 +388,7 @@ def test_results_that_cannot_be_written_are_told(up):
     one = up("--speed", "max", "--duration", "2", "--set", "robots.0.count=1")
     one.until(lambda: any(one.tmp_path.glob("runs/*")), "the run's directory")
     (one.directory / "summary.json").mkdir()
-    assert one.wait() == 2
+    assert one.wait() == 1
     assert "world ended with status 1" in one.said
     assert "summary.json" in one.said
 
@@ -397,7 +397,7 @@ def test_a_world_that_dies_ends_all_and_says_why(up):
     one = up("--speed", "1", "--set", "robots.0.count=1", "--set", "carriers.0.count=1")
     one.until(lambda: "drives dots1" in one.logs("dots1_controller"), "the start")
     kill(one, "trial")
-    assert one.wait() == 2
+    assert one.wait() == 1
     assert "world ended with SIGKILL" in one.said
     assert one.children() == {}
 

@@ -88,8 +88,10 @@ class Program:
         try:
             self._controller.tick()
             self._say(self._controller.doing)
-        finally:
-            robot.release()
+        except BaseException:
+            robot.forget()
+            raise
+        robot.release()
 
     def _begin(self) -> None:
         robot, (made, parameters) = self.robot, self._found

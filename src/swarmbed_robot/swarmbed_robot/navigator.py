@@ -289,7 +289,7 @@ class Navigator:
         self._follow = ActionClient(node, FollowPath, f"/{robot}/follow_path", callback_group=self._group)
         self._server = ActionServer(node, NavigateToPose, f"/{robot}/navigate_to_pose")
         self._server.serve(self)
-        node.create_subscription(PoseStamped, f"/{robot}/goal_pose", self._on_goal_pose, qos.INPUT)
+        node.create_subscription(PoseStamped, f"/{robot}/goal_pose", self._on_goal_pose, qos.COMMAND)
         node.create_subscription(RobotInfo, f"/{robot}/info", self._on_info, qos.LATCHED)
 
     @property

@@ -139,7 +139,7 @@ def run(
         return start(spinner, node, declare(node, options)) or 0
     except SwarmbedError as error:
         print(f"{name}: {error}", file=sys.stderr)  # noqa: T201 - there may be no node to log with
-        return BAD_INPUT
+        return error.status
     finally:
         if spinner is not None:
             # Fast DDS of the wheels may wait for ever for a thread that it starves (its issue 6513).

@@ -30,5 +30,5 @@ IMAGE = _profile(5)
 """Of images: who is slow gets the newest."""
 INPUT = _profile(10, ReliabilityPolicy.BEST_EFFORT)
 COMMAND = _profile(10)
-"""Of a program's commands: none may be lost, for it is a robot's next tenth of a second."""
+"""Of what is sent once and must not be lost, such as a program's commands and goals."""
 CLOCK = _profile(1, ReliabilityPolicy.BEST_EFFORT)

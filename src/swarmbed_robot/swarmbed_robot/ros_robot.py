@@ -210,6 +210,10 @@ class RosRobot:
         for command in held:
             self.act(command)
 
+    def forget(self) -> None:
+        """Drop what the program has asked for since `hold`: it has failed in the middle of its tick."""
+        self._held = None
+
     def act(self, command: Command) -> None:
         """Ask the robot for something; what cannot be done is refused and counted, not raised."""
         if self._held is not None:

@@ -214,7 +214,7 @@ def test_the_onboard_node_is_a_robot(processes, ros, domain):
         ),
         (("world", "--scan-rate", "1e9"), "scan_rate"),
         (("controller", "dots1", "--controller", "nobodys"), "no controller 'nobodys'"),
-        (("controller", "dots1", "--parameters", "[1"), "YAML such as"),
+        (("controller", "dots1", "--parameters", "[1"), "controller: parameters: not valid YAML: line 2"),
         (("controller", "dots1", "--controller", "cooperative", "--parameters", "{sped: 1}"), "sped"),
         (("onboard", "dots1", "--kind", "tank"), "'tank' is not in config/robots"),
         (("onboard", "dots1", "--device", "lidar"), "no device 'lidar': there are virtual"),
