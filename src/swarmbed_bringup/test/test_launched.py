@@ -27,7 +27,7 @@ sys.path.insert(0, str(HERE.parents[1] / "swarmbed_robot" / "test"))
 
 from swarm_checks import CHECKS
 
-pytestmark = pytest.mark.usefixtures("domain")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("domain")]
 
 
 @pytest.fixture

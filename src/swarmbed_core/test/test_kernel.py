@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from swarmbed_core.geometry import FloatArray
 
+pytestmark = pytest.mark.slow
+
 property_test = settings(deadline=None, max_examples=200, derandomize=True)
 
 

@@ -12,6 +12,8 @@ from swarmbed_gazebo.place import missing
 
 from swarmbed_experiments import bench
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -20,6 +20,8 @@ from typer.testing import CliRunner
 
 from swarmbed_experiments import cli
 
+pytestmark = pytest.mark.slow
+
 runner = CliRunner()
 COMMANDS = (
     "run",

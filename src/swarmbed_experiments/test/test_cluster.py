@@ -15,6 +15,8 @@ from swarmbed_experiments.sweep import sweep
 from swarmbed_experiments import cluster
 from swarmbed_experiments import sweep as sweeps
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = """
 version: 1
 title: on a cluster

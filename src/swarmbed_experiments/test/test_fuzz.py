@@ -42,7 +42,7 @@ SCENARIOS, FRAMES_TRIED, MISBEHAVING = round(200 * TIMES), round(60 * TIMES), ro
 TICKS = 3
 SECONDS = 100.0
 """Of the processor for one case; more is a hang."""
-pytestmark = pytest.mark.timeout(round(600 * max(1.0, TIMES)))
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(round(600 * max(1.0, TIMES)))]
 MEMORY = 4 * 2**30
 """Bytes that may come to those that the process has already."""
 SEED = 18

@@ -18,6 +18,8 @@ from swarmbed_experiments.identity import (
     our_inputs,
 )
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = {
     "version": 1,
     "title": "of one second",

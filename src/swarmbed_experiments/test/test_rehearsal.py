@@ -15,6 +15,8 @@ from swarmbed_experiments.runner import Run, warm_up
 from swarmbed_experiments.sweep import sweep
 from swarmbed_experiments.workers import Workers
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = """
 version: 1
 title: of half a second

@@ -39,6 +39,8 @@ from swarmbed_robot import (
 )
 from tf2_msgs.msg import TFMessage
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "robot_api.md").read_text(encoding="utf-8")
 PATIENCE = 60.0

@@ -27,6 +27,8 @@ from swarmbed_experiments.hang import Limits
 from swarmbed_experiments.runner import Run, Track, _Tracker, redraw, warm_up
 from swarmbed_experiments.scenarios import load_scenario
 
+pytestmark = pytest.mark.slow
+
 
 def run_of(data, **changes):
     return Run(check({**data, **changes}, Scenario, "t.yaml"), "some/t.yaml")

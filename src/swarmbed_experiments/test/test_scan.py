@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 
 from swarmbed_experiments import cli, sweep
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = """
 version: 1
 title: to be scanned

@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 
 from swarmbed_experiments import sweep
 
+pytestmark = pytest.mark.slow
+
 QUIET = Console(quiet=True)
 
 

@@ -25,6 +25,8 @@ from swarmbed_experiments.sweep import (
 
 from swarmbed_experiments import sweep as sweeps
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = """
 version: 1
 title: to be swept

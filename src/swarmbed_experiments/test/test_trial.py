@@ -21,6 +21,8 @@ from swarmbed_experiments.trial import OPTIONS, REJECTED, RunStage, start
 from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
+pytestmark = pytest.mark.slow
+
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 
 

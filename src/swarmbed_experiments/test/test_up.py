@@ -33,7 +33,7 @@ from swarmbed_robot import qos
 
 PATIENCE = 100.0
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="session")

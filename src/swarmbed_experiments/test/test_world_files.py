@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 
 from swarmbed_experiments import cli
 
+pytestmark = pytest.mark.slow
+
 ABSENT = missing(GAZEBO11)
 needs_gazebo11 = pytest.mark.skipif(bool(ABSENT), reason=ABSENT)
 runner = CliRunner()

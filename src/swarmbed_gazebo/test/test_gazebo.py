@@ -29,6 +29,8 @@ from swarmbed_sim.sim_world import SimWorld
 
 from swarmbed_gazebo import server as server_module
 
+pytestmark = pytest.mark.slow
+
 ABSENT = {simulator: missing(simulator) for simulator in (GAZEBO11, HARMONIC)}
 needs_gazebo11 = pytest.mark.skipif(bool(ABSENT[GAZEBO11]), reason=ABSENT[GAZEBO11])
 

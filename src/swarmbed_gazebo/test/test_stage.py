@@ -29,7 +29,7 @@ from swarmbed_sim.render import Renderer
 from swarmbed_sim.stage import View
 
 ABSENT = missing(GAZEBO11)
-pytestmark = pytest.mark.skipif(bool(ABSENT), reason=ABSENT)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(ABSENT), reason=ABSENT)]
 
 SCENARIO = {
     "version": 1,

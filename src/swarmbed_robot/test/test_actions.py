@@ -19,6 +19,8 @@ from swarmbed_robot.actions import see_off
 from swarmbed_interfaces import msg
 from swarmbed_interfaces.action import FollowPath, Lift
 
+pytestmark = pytest.mark.slow
+
 
 class Client:
     """An outsider's client of one action."""

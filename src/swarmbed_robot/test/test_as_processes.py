@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from swarm_checks import CHECKS, Swarm, speed_of, write_scenario
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def swarm(ros, processes):

@@ -19,6 +19,8 @@ from swarmbed_robot.detector import OPTIONS, Watcher
 from dots_interfaces.msg import TagArray
 from tf2_msgs.msg import TFMessage
 
+pytestmark = pytest.mark.slow
+
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 FOCAL = float(cameras_of(RobotSpec.load("dots"))["cam0"].numbers[0])
 TOP, LEFT, SIDE = 200, 280, 80

@@ -26,6 +26,8 @@ from swarmbed_robot import action_server, domains, qos
 from swarmbed_robot import host as host_module
 from tf2_msgs.msg import TFMessage
 
+pytestmark = pytest.mark.slow
+
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 STEP = 0.01
 POSES = [[0.0, 0.0, 0.0], [0.6, 0.8, 1.0]]

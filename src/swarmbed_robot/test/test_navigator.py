@@ -29,6 +29,8 @@ from swarmbed_robot.world import PlainStage
 
 from swarmbed_robot import navigator as module
 
+pytestmark = pytest.mark.slow
+
 API = {option.name: option.default for option in API_OPTIONS}
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 CARRIERS = [[-0.4, 0.0, 0.0], [-1.2, 0.9, 0.4], [-1.2, -1.0, 1.0]]

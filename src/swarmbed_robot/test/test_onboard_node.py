@@ -22,6 +22,8 @@ from dots_interfaces.msg import TagArray
 from swarmbed_robot import qos
 from tf2_msgs.msg import TFMessage
 
+pytestmark = pytest.mark.slow
+
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 
 
