@@ -41,7 +41,7 @@ READY_SECONDS = 120.0
 GRACE = ((signal.SIGINT, 8.0), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0))
 """How processes are ended: with which signals, and the seconds that each is given."""
 WRITING = 120.0
-"""Seconds that the world is given to write its results; a second Ctrl-C makes them none."""
+"""Seconds that the world has to write its results; a second Ctrl-C cuts them to zero."""
 RESTARTS = 5
 """How often one process is started again at most."""
 TAIL = 15

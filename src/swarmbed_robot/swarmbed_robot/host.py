@@ -304,7 +304,7 @@ class WorldHost:
         self._spinner.once(min(seconds, TURN))
 
     def _drain(self) -> None:
-        """Do what has come in, as far as that is not without end."""
+        """Handle what has come in, up to a limit: messages may arrive faster than they are handled."""
         for _ in range(len(self.apis) + DRAINED):
             self._wait(0.0)
 

@@ -41,6 +41,6 @@ def keep_apart() -> None:
 def send_beside() -> None:
     """Let a thread of its own send what this process publishes: DDS does not hold up a loop that has a pace.
 
-    For `run` to follow; rmw_fastrtps knows it, and who has set its variable is right.
+    `run` applies it. A user who has set rmw_fastrtps' own variable overrides it.
     """
     os.environ.setdefault("RMW_FASTRTPS_PUBLICATION_MODE", "ASYNCHRONOUS")

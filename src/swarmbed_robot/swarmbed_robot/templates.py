@@ -32,7 +32,7 @@ _SECONDS, _NANOSECONDS = 0x5EC05EC, 0x3A0A0A3
 _STAMP_BYTES = struct.pack("<iI", _SECONDS, _NANOSECONDS)
 _pack_stamp = struct.Struct("<iI").pack_into
 FLAT = 1e-6
-"""Variance of what a robot on a floor cannot do, rise, roll and pitch: filters of others take no 0."""
+"""Variance of what a robot on a floor cannot do (rise, roll, pitch): many filters reject 0."""
 _HEADER = len(LITTLE_ENDIAN)
 
 

@@ -31,7 +31,7 @@ X, Y, YAW, VX, VY, OMEGA = 0, 1, 2, 3, 4, 5
 # Columns of `robots`: what drives and lifters can.
 RADIUS, MASS, ACCEL, YAW_ACCEL, HOLONOMIC, TOP, LOWERED, RAISED, LIFT_RATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 ROBOT_COLUMNS = 9
-# Columns of `disc_i`: the body it belongs to now, its kind, and what it is to those who count contacts.
+# Columns of `disc_i`: its current body, its kind, and its category for contact counts.
 BODY, KIND, THING = 0, 1, 2
 # Kinds of discs.
 ROBOT, LEG, RIM = 0, 1, 2

@@ -227,7 +227,7 @@ class StandingBox:
 
 
 class Solids:
-    """What engines in three dimensions are alike in as a `Physics`: arrays, boxes, contacts that are told."""
+    """The parts of a `Physics` that all 3-D engines share: arrays, boxes, reported contacts."""
 
     ENGINE: ClassVar[str]
     ERROR: ClassVar[type[SimError]] = SimError
