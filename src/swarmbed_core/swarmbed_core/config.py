@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from swarmbed_core.errors import FOREIGN, ConfigError, SwarmbedError, text_of
+from swarmbed_core.errors import FOREIGN, ConfigError, SwarmbedError, described
 from swarmbed_core.safe_yaml import read, short
 
 M = TypeVar("M", bound=BaseModel)
@@ -214,7 +214,7 @@ def check(data: object, model: type[M], source: str) -> M:
         raise
     except FOREIGN as error:
         # A model of a user's own checks its fields as it likes.
-        faults = [f"cannot be checked by {model.__module__}.{model.__qualname__}: {text_of(error)}"]
+        faults = [f"cannot be checked by {model.__module__}.{model.__qualname__}: {described(error)}"]
     raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults)) from None
 
 

@@ -46,7 +46,7 @@ class MapError(SwarmbedError):
     """A collision map, or a question to one, that makes no sense."""
 
 
-def text_of(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     """Return an error's type and message, also where its `str` raises in turn."""
     said = message_of(error)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from swarmbed_core.errors import FOREIGN, ConfigError, text_of
+from swarmbed_core.errors import FOREIGN, ConfigError, described
 
 WORLDS = "swarmbed.worlds"
 CONTROLLERS = "swarmbed.controllers"
@@ -55,5 +55,5 @@ def find_plugin(group: str, name: str) -> Any:
     try:
         return points[0].load()
     except FOREIGN as error:
-        message = f"{what} '{name}' ({points[0].value}) cannot be imported: {text_of(error)}"
+        message = f"{what} '{name}' ({points[0].value}) cannot be imported: {described(error)}"
         raise ConfigError(message) from error

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from swarmbed_core.errors import FOREIGN, SwarmbedError, text_of
+from swarmbed_core.errors import FOREIGN, SwarmbedError, described
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,4 +62,4 @@ def cause_of(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "site-packages" not in frame.filename] or list(frames)
     where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
-    return f"{text_of(error)}{where}"
+    return f"{described(error)}{where}"

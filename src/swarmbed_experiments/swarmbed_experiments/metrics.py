@@ -109,7 +109,7 @@ COSTS = ("sim_seconds", "wall_seconds", "cpu_seconds", "real_time_factor")
 """What a run took; tables show it last."""
 
 
-def text_of(name: str) -> str:
+def in_words(name: str) -> str:
     """Return what a metric is for people: words for ours, the name of others."""
     return METRICS[name].text if name in METRICS else name
 
@@ -135,7 +135,7 @@ def unit_of(name: str, declared: Mapping[str, str] | None = None) -> str:
 def label_of(name: str, declared: Mapping[str, str] | None = None) -> str:
     """Return what stands beside an axis: the metric in words, with its unit."""
     unit = unit_of(name, declared)
-    return f"{text_of(name)} ({unit})" if unit else text_of(name)
+    return f"{in_words(name)} ({unit})" if unit else in_words(name)
 
 
 def rank_of(name: str) -> int | None:

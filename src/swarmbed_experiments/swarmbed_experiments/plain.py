@@ -78,7 +78,7 @@ class _Plain:
         if kind is float:
             return value if not self._finite or math.isfinite(value) else None
         if kind in SIMPLE:
-            return text_of(value) if kind is str else value
+            return writable(value) if kind is str else value
         if len(within) > DEEPEST:
             return self._cannot(where, "is nested too deeply")
         if id(value) in within:
@@ -94,7 +94,7 @@ class _Plain:
         if isinstance(value, Enum):
             return self.of(value.value, where, within)
         if isinstance(value, str):
-            return text_of(str.__str__(value))
+            return writable(str.__str__(value))
         if isinstance(value, int):
             return int(value)
         if isinstance(value, float | decimal.Decimal | fractions.Fraction):
@@ -102,7 +102,7 @@ class _Plain:
         if isinstance(value, np.generic | np.ndarray):
             return self._numpy(value, where, within)
         if isinstance(value, TEXTS):
-            return text_of(str(value))
+            return writable(str(value))
         if isinstance(value, Mapping):
             return self._mapping(value, where, within)
         if isinstance(value, AbstractSet):
@@ -154,7 +154,7 @@ class _Plain:
     def _key(self, key: Any, where: str) -> str | None:
         """Return a mapping's key as a text, None if it has none."""
         if isinstance(key, str):
-            return text_of(str.__str__(key))
+            return writable(str.__str__(key))
         if isinstance(key, Enum):
             return self._key(key.value, where)
         if isinstance(key, np.generic):
@@ -165,7 +165,7 @@ class _Plain:
             parts = [self._key(part, where) for part in key]
             return None if None in parts else ",".join(part or "" for part in parts)
         if isinstance(key, TEXTS):
-            return text_of(str(key))
+            return writable(str(key))
         self._cannot(where, f"has a key of type {type(key).__name__}, which is no text")
         return None
 
@@ -173,7 +173,7 @@ class _Plain:
         self.faults.append(f"{where or 'it'} {what}")
 
 
-def text_of(text: str) -> str:
+def writable(text: str) -> str:
     """Return a text as files can hold it."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 

@@ -20,7 +20,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from swarmbed_experiments.drawing import FORMATS
-from swarmbed_experiments.metrics import by_rank, text_of, unit_of
+from swarmbed_experiments.metrics import by_rank, in_words, unit_of
 from swarmbed_experiments.results import HUGE, number, shown
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def result_table(summary: Mapping[str, Any], units: Mapping[str, str] | None = N
             if not metrics.get("carriers"):
                 continue
             shown += f" of {metrics['carriers']}"
-        table.add_row(Text(text_of(key)), Text(shown))
+        table.add_row(Text(in_words(key)), Text(shown))
     for reason, count in summary.get("refused", {}).items():
         table.add_row("refused by robots", Text(f"{reason}, {count:,} times", style="yellow"))
     return table

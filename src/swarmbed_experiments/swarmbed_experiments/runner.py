@@ -34,7 +34,7 @@ from swarmbed_experiments.hang import Limits, Stuck, attend, limited
 from swarmbed_experiments.interrupts import Interrupts
 from swarmbed_experiments.journal import NAME as JOURNAL
 from swarmbed_experiments.journal import Journal
-from swarmbed_experiments.plain import column, plain, text_of
+from swarmbed_experiments.plain import column, plain, writable
 from swarmbed_experiments.rehearsal import is_world_ours, tame
 from swarmbed_experiments.scenarios import load_scenario, make_plan, name_of, pack
 
@@ -665,7 +665,7 @@ class Run:
         if isinstance(fault, BaseException):
             # Errors of ours name the file.
             fault = message_of(fault) if isinstance(fault, SwarmbedError) else cause_of(fault)
-        text = text_of(fault if what in fault else f"{what}: {fault}")
+        text = writable(fault if what in fault else f"{what}: {fault}")
         if text not in self.faults and len(self.faults) < FAULTS:
             self.faults.append(text)
 
@@ -697,7 +697,7 @@ class Run:
             except Exception as error:  # noqa: BLE001 - frame parts may have put there anything
                 self._note("an event", error)
                 continue
-            made.append(Event(time_, *map(text_of, texts)))
+            made.append(Event(time_, *map(writable, texts)))
         return made
 
     def _metrics(self) -> dict[str, Any]:
@@ -740,7 +740,7 @@ class Run:
         return {
             **self._about(),
             "verdict": verdict,
-            "reason": text_of(reason),
+            "reason": writable(reason),
             "sim_seconds": self.time,
             "wall_seconds": wall,
             "cpu_seconds": self._cpu,
@@ -762,7 +762,7 @@ class Run:
         """Write everything but the recording, the summary first; each by itself."""
         self._attempt("summary.json", self._write_summary)
         if failure is not None:
-            self._attempt("failure.txt", lambda: write_text(directory / "failure.txt", text_of(failure)))
+            self._attempt("failure.txt", lambda: write_text(directory / "failure.txt", writable(failure)))
         rows, track = directory / "metrics.parquet", self.track
         kept = self._attempt(rows.name, lambda: write_rows(rows, self._rows))
         kept &= self._attempt("track.npz", lambda: track.save(directory / "track.npz"))
@@ -791,7 +791,7 @@ def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     import pyarrow.parquet as pq
 
     names = dict.fromkeys(key for row in rows for key in row)
-    columns = {text_of(str(name)): column([row.get(name) for row in rows]) for name in names}
+    columns = {writable(str(name)): column([row.get(name) for row in rows]) for name in names}
     try:
         # pyarrow itself takes no name that the locale cannot spell.
         with file.open("wb") as stream:

@@ -3,7 +3,7 @@
 import sys
 
 from swarmbed_core.scenario import Scenario
-from swarmbed_experiments.metrics import METRICS, by_rank, label_of, rank_of, text_of, unit_of, units_of
+from swarmbed_experiments.metrics import METRICS, by_rank, in_words, label_of, rank_of, unit_of, units_of
 
 OWN = """
 from swarmbed_core.controller import NoParameters
@@ -26,7 +26,7 @@ def test_units_come_from_the_part_the_list_or_the_name():
     assert unit_of("energy_wh", {"energy_wh": "J"}) == "J"
     assert label_of("nearest", {"nearest": "cm"}) == "nearest (cm)"
     assert label_of("collisions") == "collisions between robots"
-    assert text_of("nearest") == "nearest"
+    assert in_words("nearest") == "nearest"
 
 
 def test_results_of_tasks_come_first_and_own_metrics_before_details():
