@@ -115,7 +115,11 @@ def follow(tmp_path, monkeypatch, capsys):
                 run_command(command, monkeypatch)
         assert saved == FOLLOWED[name]
 
-    return follow
+    yield follow
+    # Other tests of this process look at what is imported.
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 def test_the_command_is_on_the_path(tmp_path):

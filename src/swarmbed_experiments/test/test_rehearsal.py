@@ -117,6 +117,9 @@ def crew(folder):
 @pytest.fixture
 def mine(folder, monkeypatch):
     monkeypatch.chdir(folder)
+    # Other tests of this process may have modules of these names.
+    for name in [name for name in sys.modules if name.startswith("my_")]:
+        monkeypatch.delitem(sys.modules, name)
     yield folder
     assert not [name for name in sys.modules if name.startswith("my_")]
 
