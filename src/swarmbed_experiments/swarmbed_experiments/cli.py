@@ -783,9 +783,9 @@ def sdf(
     directory textures beside it. gz-sim finds them there; Gazebo 11 finds them if
     it is started in the file's directory.
 
-    No program drives the robots in this file: swarmbed run SCENARIO --world
-    gazebo makes its own file and drives them. This command made the files in
-    worlds/.
+    No program drives the robots in this file. swarmbed run SCENARIO --world gazebo
+    makes its own file and drives them. The files in worlds/ come from this
+    command.
 
     Exit status: 0 written, 1 failed, 2 bad input.
 
