@@ -230,7 +230,9 @@ def up(
     sets: Sets = None,
     restart: Annotated[bool, typer.Option("--restart", help="Restart processes that die.")] = False,
     record: Annotated[bool, typer.Option("--record", help="Record all topics to rosbag.mcap.")] = False,
-    rviz: Annotated[bool, typer.Option("--rviz", help="Open rviz2, if it is installed.")] = False,
+    rviz: Annotated[
+        bool, typer.Option("--rviz", help="Show the run in rviz2, which must be installed.")
+    ] = False,
     domain: Annotated[
         int | None, typer.Option(min=0, max=232, help="ROS domain; by default ROS_DOMAIN_ID.")
     ] = None,
