@@ -1,6 +1,6 @@
-# Enters the workspace: `source scripts/env.sh`, in bash. After it `swarmbed`, `python`, and `ros2` where
-# there is one know the packages of this workspace and what they need. ROS 2 stays on this machine's
-# loopback; set ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET before to reach others.
+# Enters the workspace: `source scripts/env.sh`, in bash. Afterwards `swarmbed`, `python` and, where it is
+# installed, `ros2` find the packages of this workspace and their dependencies. ROS 2 stays on this machine's
+# loopback; to reach other machines, first set ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET.
 
 _swarmbed_enter() {
   local root venv ready base nounset=${-//[^u]/}

@@ -36,18 +36,18 @@ FAILED = REJECTED = 1
 INTERRUPTED = 130
 
 ScenarioName = Annotated[
-    str, typer.Argument(help="A name that [bold]swarmbed scenarios[/bold] lists, or a .yaml file.")
+    str, typer.Argument(help="A scenario that [bold]swarmbed scenarios[/bold] lists, or a .yaml file.")
 ]
 WorldName = Annotated[
     str | None,
-    typer.Option(help="Instead of the scenario's world: mujoco (3-D), planar (many robots), gazebo."),
+    typer.Option(help="Override the scenario's world: mujoco (3-D), planar (many robots), gazebo."),
 ]
 Sets = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="FIELD=VALUE",
-        help="Change a field of the scenario, such as robots.0.count=7; repeatable.",
+        help="Override a field of the scenario, such as robots.0.count=7; repeatable.",
     ),
 ]
 
@@ -57,7 +57,7 @@ TickLimit = Annotated[
         "--tick-limit",
         metavar="SECONDS",
         min=0,
-        help="Wall time that a program may take for one tick before the run fails; 0 for no limit.",
+        help="Maximum wall time of a program for one tick; the run fails beyond it. 0 for no limit.",
     ),
 ]
 
@@ -67,7 +67,7 @@ Formats = Annotated[
     typer.Option(
         "--format",
         metavar="png,pdf,svg",
-        help="What pictures are written as; several with commas.",
+        help="File formats of the pictures, separated by commas.",
         show_default="png; pdf with --style paper",
     ),
 ]
@@ -83,7 +83,8 @@ class PictureStyle(StrEnum):
 Look = Annotated[
     PictureStyle,
     typer.Option(
-        "--style", help="paper: one or two columns wide, letters of 8 to 9 points, no titles, clear in grey."
+        "--style",
+        help="paper: one or two columns wide, text of 8 to 9 points, no titles, readable in greyscale.",
     ),
 ]
 
@@ -115,37 +116,36 @@ def run(
     scenario: ScenarioName = DEFAULT,
     world: WorldName = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of everything random; the same seed gives the same run.")
+        int | None, typer.Option(min=0, help="Random seed; the same seed gives the same run.")
     ] = None,
     speed: Annotated[
-        str, typer.Option(metavar="max|X", help="As fast as it goes, or X times real time.")
+        str, typer.Option(metavar="max|X", help="As fast as possible, or X times real time.")
     ] = "max",
     sets: Sets = None,
-    out: Annotated[Path, typer.Option(help="Directory that gets a directory for each run.")] = RUNS,
+    out: Annotated[Path, typer.Option(help="Parent directory of the run directories.")] = RUNS,
     no_record: Annotated[
-        bool, typer.Option("--no-record", help="Leave out recording.mcap, which Foxglove plays.")
+        bool, typer.Option("--no-record", help="Do not write recording.mcap, the recording for Foxglove.")
     ] = False,
     images: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ROBOT/CAMERA",
-            help="Record a camera's images, tags drawn in, such as dots1/cam0; repeatable.",
+            help="Record a camera's images with detected tags drawn in, such as dots1/cam0; repeatable.",
         ),
     ] = None,
     tick_limit: TickLimit = TICK_LIMIT,
 ) -> None:
-    """Run a scenario: robots with their whole on-board software in a simulated world.
+    """Run a scenario: robots with their full on-board software in a simulated world.
 
-    The run leaves scenario.yaml as it was run, summary.json, metrics.parquet,
-    recording.mcap and pictures in a directory of its own. Ctrl-C or SIGTERM
-    ends it early and keeps what there is. A second one does not stop the
-    writing of the results, a third one ends the process at once. After a kill,
-    swarmbed mend makes the results of what is there.
+    Each run writes scenario.yaml as it was run, summary.json, metrics.parquet,
+    recording.mcap and pictures to its own directory. Ctrl-C or SIGTERM ends the
+    run early and keeps the results so far. A second signal does not stop the
+    writing of the results; a third one ends the process at once. After a kill,
+    swarmbed mend recovers the results from what was written.
 
-    A program that does not return is reported with the line that it hangs in,
-    and the run fails.
+    If a program hangs, the run fails and the error shows the line where it hangs.
 
-    Exit status: 0 accepted, 1 rejected, failed, or results that could not be
+    Exit status: 0 accepted, 1 rejected, failed, or results could not be
     written, 2 bad input, 130 ended by Ctrl-C, 143 by SIGTERM.
 
     Examples:
@@ -213,31 +213,38 @@ def up(
     world: WorldName = None,
     speed: Annotated[
         str | None,
-        typer.Option(metavar="max|X", help="X times real time (1), or as fast as the programs answer."),
+        typer.Option(metavar="max|X", help="X times real time (1), or as fast as the programs respond."),
     ] = None,
     duration: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds of the world's time, instead of the scenario's.")
+        float | None,
+        typer.Option(min=0.1, help="Override the scenario's time limit, in seconds of the world's time."),
     ] = None,
     robots: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="How many, instead of the scenario's first group.")
+        int | None,
+        typer.Option(min=1, max=1000, help="Override the number of robots in the scenario's first group."),
     ] = None,
     controller: Annotated[
-        str | None, typer.Option(help="Instead of the scenario's: a name, or module:Class of your own.")
+        str | None, typer.Option(help="Override the scenario's controller: a name, or your own module:Class.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of everything random.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
     sets: Sets = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Start again what dies.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Restart processes that die.")] = False,
     record: Annotated[bool, typer.Option("--record", help="Record all topics to rosbag.mcap.")] = False,
-    rviz: Annotated[bool, typer.Option("--rviz", help="Show it in rviz2, where that is installed.")] = False,
+    rviz: Annotated[
+        bool, typer.Option("--rviz", help="Show the run in rviz2, which must be installed.")
+    ] = False,
     domain: Annotated[
-        int | None, typer.Option(min=0, max=232, help="ROS domain; ROS_DOMAIN_ID, if not given.")
+        int | None, typer.Option(min=0, max=232, help="ROS domain; by default ROS_DOMAIN_ID.")
     ] = None,
     isolate: Annotated[
-        bool, typer.Option("--isolate", help="Each robot in a ROS domain of its own, the next ones.")
+        bool,
+        typer.Option("--isolate", help="Give each robot its own ROS domain, counting up from the world's."),
     ] = False,
     no_programs: Annotated[
         bool,
-        typer.Option("--no-programs", help="Start no programs: drive the robots over ROS, or from rviz."),
+        typer.Option(
+            "--no-programs", help="Start no robot programs; drive the robots over ROS or from rviz."
+        ),
     ] = False,
     params: Annotated[
         Path | None,
@@ -245,14 +252,14 @@ def up(
             exists=True, dir_okay=False, help="A YAML file of ROS parameters, such as config/ros/nodes.yaml."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Directory that gets a directory for each run.")] = RUNS,
+    out: Annotated[Path, typer.Option(help="Parent directory of the run directories.")] = RUNS,
 ) -> None:
-    """Run a scenario on ROS 2: a world process, and a process for each robot's program.
+    """Run a scenario on ROS 2: a world process, and one process for each robot's program.
 
-    It waits until all of them are ready, shows how they are, and ends all of
-    them when the run is over or on Ctrl-C. The run leaves what `swarmbed run`
-    leaves, and the processes' logs. Nothing leaves this machine unless
-    ROS_AUTOMATIC_DISCOVERY_RANGE says so.
+    Waits until all processes are ready, shows their state, and ends them all
+    when the run is over or on Ctrl-C. The run directory has the same files as
+    that of `swarmbed run`, and the processes' logs. ROS traffic stays on this
+    machine unless ROS_AUTOMATIC_DISCOVERY_RANGE allows more.
 
     Exit status: 0 accepted, 1 rejected or failed, 2 bad input, 130 interrupted.
 
@@ -315,20 +322,23 @@ def up(
 @app.command()
 def sweep(
     scenario: ScenarioName = DEFAULT,
-    seeds: Annotated[int, typer.Option(min=1, help="How many runs, each with a seed of its own.")] = 20,
-    first_seed: Annotated[int, typer.Option(min=0, help="Seed of the first run; the others count on.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of runs, each with its own seed.")] = 20,
+    first_seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the first run; each further run adds 1.")
+    ] = 1,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes on this machine; one a core, if not given.")
+        int | None, typer.Option(min=1, help="Worker processes on this machine; by default one per core.")
     ] = None,
     dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler's address, instead of workers.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Address of a Dask scheduler, to use instead of local workers."),
     ] = None,
     world: WorldName = None,
     sets: Sets = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Directory of this sweep alone.",
+            help="Directory for this sweep only.",
             show_default="runs/sweep-SCENARIO-..., another one when the scenario or a program changes",
         ),
     ] = None,
@@ -336,14 +346,14 @@ def sweep(
         list[str] | None,
         typer.Option(
             metavar="FIELD=VALUE,VALUE",
-            help="Scan a field: run each of these values with all seeds. Repeat it to scan combinations.",
+            help="Scan a field: run each value with all seeds. Repeat the option to scan combinations.",
         ),
     ] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Metric that a scan's picture shows; repeatable.",
+            help="Metric to draw for a scan; repeatable.",
             show_default="the one that matters most for the scenario",
         ),
     ] = None,
@@ -355,28 +365,28 @@ def sweep(
         typer.Option(
             metavar="SECONDS",
             min=0.1,
-            help="Wall time that a run may take before it counts as failed.",
+            help="Maximum wall time of a run; beyond it the run counts as failed.",
             show_default="none",
         ),
     ] = None,
 ) -> None:
-    """Run a scenario with many seeds, on all cores or a Dask cluster, and sum up with confidence intervals.
+    """Run a scenario with many seeds, on all cores or a Dask cluster, with confidence intervals.
 
-    One row a run goes to sweep.parquet, means and intervals to sweep.json,
-    the metrics that matter to a picture. A sweep that was stopped continues
-    where it was when the same command is given again, unless a setting, a file
-    or the version of a package that decides the runs has changed since.
+    Writes one row per run to sweep.parquet, means and intervals to sweep.json,
+    and a picture of the most important metrics. A sweep that was stopped
+    continues when the same command is repeated, unless a setting, a file or a
+    package version that affects the runs has changed.
 
-    With --grid it is a parameter scan: each combination of values is a cell.
-    The cells go to scan.parquet and scan.json, the runs to runs.parquet, with
-    the parameters as columns. The picture is a line with intervals for one
+    With --grid, the sweep is a parameter scan: each combination of values is a
+    cell. The cells go to scan.parquet and scan.json, the runs to runs.parquet,
+    with the parameters as columns. The picture is a line with intervals for one
     grid, a heat map for two, several heat maps for three.
 
-    Runs of your own programs have a process each, so that no run depends on
-    another. A run whose process dies is tried once more. One that dies again or
-    exceeds a limit has failed, and the same command repeats it.
+    Each run of your own programs has its own process, so runs are independent.
+    If that process dies, the run is retried once. A run that dies again or
+    exceeds a limit has failed; repeat the command to run it again.
 
-    Exit status: 0 all runs were accepted, 1 they were not, 2 bad input,
+    Exit status: 0 all runs accepted, 1 not all accepted, 2 bad input,
     130 interrupted.
 
     Examples:
@@ -435,29 +445,28 @@ def sweep(
 
 @app.command()
 def study(
-    name: Annotated[StudyName, typer.Argument(help="Which: convoy, transport, epuck2.")],
+    name: Annotated[StudyName, typer.Argument(help="Study to make: convoy, transport, epuck2.")],
     seeds: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Runs of each cell, each with a seed of its own.",
+            help="Number of runs per cell, each with its own seed.",
             show_default="convoy 10, transport 20, epuck2 30",
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes on this machine; one a core, if not given.")
+        int | None, typer.Option(min=1, help="Worker processes on this machine; by default one per core.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Directory that gets the figures.", show_default="runs/study-NAME"),
+        typer.Option(help="Directory for the figures.", show_default="runs/study-NAME"),
     ] = None,
     formats: Formats = None,
     style: Look = PictureStyle.screen,
 ) -> None:
-    """Make the figures of a paper's study from nothing, with our numbers beside the paper's.
+    """Reproduce the figures of a paper's study from scratch, with our numbers beside the paper's.
 
-    Each cell of a study is a sweep in runs/. A study that was stopped continues where it was when
-    the same command is given again.
+    Each cell of a study is a sweep in runs/. To continue a study that was stopped, repeat the command.
 
     Exit status: 0 made, 1 failed, 2 bad input, 130 interrupted.
 
@@ -487,20 +496,20 @@ def study(
 @app.command()
 def plot(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIRECTORY", help="Of a run, a sweep or a parameter scan.")
+        Path, typer.Argument(metavar="DIRECTORY", help="Directory of a run, a sweep or a parameter scan.")
     ],
     metric: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Metric of a scan to draw; repeatable.",
+            help="Metric to draw for a scan; repeatable.",
             show_default="the one that matters most for the scenario",
         ),
     ] = None,
     formats: Formats = None,
     style: Look = PictureStyle.screen,
 ) -> None:
-    """Draw the pictures of a run, a sweep or a parameter scan again from its files.
+    """Redraw the pictures of a run, a sweep or a parameter scan from its files.
 
     Exit status: 0 drawn, 1 failed, 2 bad input.
 
@@ -532,16 +541,16 @@ def plot(
 @app.command()
 def mend(
     place: Annotated[
-        Path, typer.Argument(metavar="RUN|FILE.mcap", help="The directory of a run, or one recording.")
+        Path, typer.Argument(metavar="RUN|FILE.mcap", help="A run directory, or a single recording.")
     ],
 ) -> None:
-    """Mend what a killed process left: recordings that nobody can open, a run without results.
+    """Repair the files of a killed process: unreadable recordings, a run without results.
 
-    A kill costs the last few seconds. The run's summary gets the verdict
-    "killed"; its metrics are lost, but for the last row of the time series.
-    What is whole stays as it is, and so does what a process still writes.
+    A kill loses the last few seconds. The run's summary gets the verdict
+    "killed"; its metrics are lost, except for the last row of the time series.
+    Intact files, and files that a process is still writing, are not changed.
 
-    Exit status: 0 all is whole, 2 it cannot be mended.
+    Exit status: 0 all files are intact, 2 repair is not possible.
 
     Examples:
       swarmbed mend runs/intralogistics_cooperative-20260101-120000-1
@@ -559,7 +568,7 @@ def mend(
 def scenarios() -> None:
     """List the scenarios in config/scenarios.
 
-    Exit status: 0 listed, 1 failed, 2 one of the files is wrong.
+    Exit status: 0 listed, 1 failed, 2 one of the files is invalid.
     """
     from swarmbed_experiments import report
 
@@ -572,12 +581,12 @@ def check(
         list[str], typer.Argument(metavar="FILE...", help="Scenario files, or names from config/scenarios.")
     ],
 ) -> None:
-    """Check scenarios without running them: fields, names, places, and whether all of it can be made.
+    """Check scenarios without running them: fields, names, placement, and whether everything can be created.
 
-    Every fault is reported with its file and field.
+    Every error is reported with its file and field.
 
-    Exit status: 0 they are right, 1 a world cannot be made on this machine,
-    2 a file is wrong.
+    Exit status: 0 all are valid, 1 a world cannot be created on this machine,
+    2 a file is invalid.
 
     Examples:
       swarmbed check my/scenario.yaml
@@ -613,18 +622,18 @@ def _of_file(file: str, fault: str) -> str:
 @app.command()
 def tree(
     controller: Annotated[
-        str, typer.Argument(help="A controller's name, such as reference, or module:Class of your own.")
+        str, typer.Argument(help="A controller's name, such as reference, or your own module:Class.")
     ],
     out: Annotated[Path | None, typer.Option(help="Also draw the tree to this PNG file.")] = None,
-    robot: Annotated[str, typer.Option(help="The kind of robot that it is for.")] = "dots",
+    robot: Annotated[str, typer.Option(help="Kind of robot to make the tree for.")] = "dots",
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Set one of its parameters; repeatable."),
+        typer.Option("--set", metavar="FIELD=VALUE", help="Set a parameter of the controller; repeatable."),
     ] = None,
 ) -> None:
     """Show a controller's behaviour tree.
 
-    Parameters that are not set are those of the first scenario with it.
+    Parameters that are not set come from the first scenario that uses the controller.
 
     Exit status: 0 shown, 1 failed, 2 bad input.
 
@@ -663,20 +672,23 @@ class Paper(StrEnum):
 def calibrate(
     kind: Annotated[str, typer.Argument(help="A kind of robot with cameras, from config/robots.")] = "dots",
     target: Annotated[str, typer.Option(help="A target from config/targets, or a .yaml file.")] = "dots_wall",
-    seed: Annotated[int, typer.Option(min=0, help="Of the true lenses and all noise.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the true lenses and all noise.")] = 1,
     cameras: Annotated[
-        list[str] | None, typer.Option("--camera", help="Only this camera; repeatable. Without, all around.")
+        list[str] | None,
+        typer.Option(
+            "--camera", help="Only this camera; repeatable. By default all cameras that look around."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Directory for the files.")] = Path("calibration"),
 ) -> None:
-    """Calibrate a robot's cameras before a target on the wall, in simulation.
+    """Calibrate a robot's cameras with a target on the wall, in simulation.
 
-    The robot drives past the target, turns, and takes pictures with lenses that
-    differ from camera to camera. What the lenses are is found from the pictures
-    and the odometry, and compared with what they truly were. Leaves a YAML file
-    for each camera, pictures of the residuals, and report.html.
+    The robot drives past the target, turns, and takes pictures. Each camera has
+    a different lens. The calibration estimates the lenses from the pictures and
+    the odometry, and compares them with the true ones. Writes a YAML file for
+    each camera, pictures of the residuals, and report.html.
 
-    Exit status: 0 all found, 1 a camera failed, 2 bad input, 130 interrupted.
+    Exit status: 0 all cameras calibrated, 1 a camera failed, 2 bad input, 130 interrupted.
 
     Examples:
       swarmbed calibrate
@@ -701,28 +713,29 @@ def markers(
         str,
         typer.Argument(
             metavar="NAME|FILE.yaml",
-            help="A file, or its name in config/markermaps or config/targets.",
+            help="A file, or a name from config/markermaps or config/targets.",
         ),
     ] = "dots_arena",
     paper: Annotated[
-        Paper, typer.Option(case_sensitive=False, help="What is in the printer; larger markers take several.")
+        Paper, typer.Option(case_sensitive=False, help="Paper size; larger markers take several sheets.")
     ] = Paper.A4,
     ids: Annotated[
         str | None,
-        typer.Option(metavar="IDS", help="Only these, such as 100-104 or 0,3,7-9; all, if not given."),
+        typer.Option(metavar="IDS", help="Only these ids, such as 100-104 or 0,3,7-9; by default all."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.pdf", help="The PDF to write.", show_default="NAME.pdf, here")
+        Path | None,
+        typer.Option(metavar="FILE.pdf", help="PDF file to write.", show_default="NAME.pdf, here"),
     ] = None,
 ) -> None:
-    """Write a PDF to print, cut out and place: an arena's markers, a carrier's, a target for calibration.
+    """Write a printable PDF: the markers of an arena or a carrier, or a calibration target.
 
-    All is to scale, with white margins, marks to cut along and a ruler of 100 mm
-    to check the printer with; the first page says how. What is larger than the
-    paper comes on several pages to glue together.
+    Everything is to scale, with white margins, cut marks and a 100 mm ruler to
+    check the printer; the first page explains how. Markers that are larger than
+    the paper are split over several pages to glue together.
 
-    Of a carrier come four sheets for each id, one for each side, and the map
-    under it, which is the same for all carriers.
+    A carrier has four sheets per id, one for each side, and the map under it,
+    which is the same for all carriers.
 
     Exit status: 0 written, 1 failed, 2 bad input.
 
@@ -748,30 +761,33 @@ def sdf(
     scenario: ScenarioName = DEFAULT,
     world_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.sdf", help="The file to write.", show_default="SCENARIO.sdf, here"),
+        typer.Option(metavar="FILE.sdf", help="World file to write.", show_default="SCENARIO.sdf, here"),
     ] = None,
     harmonic: Annotated[
-        bool, typer.Option("--harmonic", help="For gz-sim alone: leave out what only Gazebo 11 reads.")
+        bool, typer.Option("--harmonic", help="For gz-sim only: leave out what only Gazebo 11 reads.")
     ] = False,
     picture: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.png",
             dir_okay=False,
-            help="Let Gazebo 11 draw it, from above; a world file comes only if it is named too.",
+            help="Render the world from above with Gazebo 11; writes a world file only with --world-file.",
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of where robots and carriers stand.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Random seed of the start poses of robots and carriers.")
+    ] = None,
     sets: Sets = None,
 ) -> None:
     """Write a scenario's world file for Gazebo, to open by hand: arena, robots, carriers, printed markers.
 
-    It is SDF 1.7 for Gazebo 11 and gz-sim 8. The markers' pictures come into a
-    directory textures beside it. gz-sim finds them there; Gazebo 11 does if it is
-    started in the file's directory.
+    The file is SDF 1.7 for Gazebo 11 and gz-sim 8. The markers' pictures go to a
+    directory textures beside it. gz-sim finds them there; Gazebo 11 finds them if
+    it is started in the file's directory.
 
-    Nothing drives the robots then: swarmbed run SCENARIO --world gazebo makes
-    its own file and drives them. Those in worlds/ are made by this command.
+    No program drives the robots in this file. swarmbed run SCENARIO --world gazebo
+    makes its own file and drives them. The files in worlds/ come from this
+    command.
 
     Exit status: 0 written, 1 failed, 2 bad input.
 
@@ -796,19 +812,19 @@ def sdf(
 def bench(
     json: Annotated[Path | None, typer.Option(help="Also write the table to this JSON file.")] = None,
     markdown: Annotated[
-        Path | None, typer.Option(help="Also write it as the Markdown page docs/benchmarks.md is.")
+        Path | None, typer.Option(help="Also write it as Markdown, in the format of docs/benchmarks.md.")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Only rows whose name contains this; repeatable.")
+        list[str] | None, typer.Option(help="Only rows whose name contains this text; repeatable.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions: to see that it works.")] = False,
-    gazebo: Annotated[
-        bool, typer.Option("--gazebo", help="Measure Gazebo too, beside the other worlds.")
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer repetitions, to check that it works.")
     ] = False,
+    gazebo: Annotated[bool, typer.Option("--gazebo", help="Also measure Gazebo.")] = False,
 ) -> None:
-    """Measure this machine: the benchmark table, each row beside the number that must hold.
+    """Benchmark this machine: a table with each measured value beside the required one.
 
-    Exit status: 0 measured, whatever the numbers, 1 failed, 2 bad input,
+    Exit status: 0 measured, whatever the values, 1 failed, 2 bad input,
     130 interrupted.
     """
     from swarmbed_experiments import bench as benchmarks
@@ -822,7 +838,7 @@ def bench(
 def robots() -> None:
     """List the kinds of robot in config/robots.
 
-    Exit status: 0 listed, 1 failed, 2 one of the files is wrong.
+    Exit status: 0 listed, 1 failed, 2 one of the files is invalid.
     """
     from rich.table import Table
     from swarmbed_core.config import names
@@ -843,15 +859,15 @@ def doctor(
         bool,
         typer.Option(
             "--end-processes",
-            help="End processes of this workspace and user whose parent has died, and nothing else.",
+            help="End only those processes of this workspace and user whose parent has died.",
         ),
     ] = False,
 ) -> None:
-    """Say what this machine has and lacks, and the command that mends each lack.
+    """Check what this machine has and what is missing, with the command that fixes each problem.
 
-    It also finds processes that earlier runs left behind.
+    Also finds processes that earlier runs left behind.
 
-    Exit status: 0 all that is needed is there, 1 something is missing.
+    Exit status: 0 everything required is there, 1 something is missing.
 
     Examples:
       swarmbed doctor
@@ -885,13 +901,13 @@ def doctor(
 def arenas(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ARENA...]", help="Names from worlds, or .yaml files; all, if not given."),
+        typer.Argument(metavar="[ARENA...]", help="Names from worlds, or .yaml files; by default all."),
     ] = None,
     picture: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE|DIR",
-            help="Also draw them: side by side to a .png, .svg or .pdf file, or one by one into a directory.",
+            help="Also draw them: side by side in a .png, .svg or .pdf file, or one by one in a directory.",
         ),
     ] = None,
 ) -> None:
@@ -917,14 +933,14 @@ def arenas(
 
 @app.command()
 def new(
-    kind: Annotated[Kind, typer.Argument(help="What to write: scenario, controller, robot or arena.")],
+    kind: Annotated[Kind, typer.Argument(help="What to create: scenario, controller, robot or arena.")],
     name: Annotated[str, typer.Argument(help="Its name: lower-case letters, digits and underscores.")],
-    out: Annotated[Path, typer.Option(help="Directory of the files.")] = Path(),
+    out: Annotated[Path, typer.Option(help="Directory for the files.")] = Path(),
 ) -> None:
-    """Write a scenario, a controller with its test, a robot or an arena to start from.
+    """Create a scenario, a controller with its test, a robot or an arena as a starting point.
 
-    The files have comments, run as they are, and overwrite nothing. The command
-    prints what to try next.
+    The files are commented and run as they are. Existing files are never
+    overwritten. The command prints what to try next.
 
     Exit status: 0 written, 2 bad input.
 
