@@ -13,6 +13,7 @@ from rich.console import Console
 from swarmbed_core.kernel import cache_directory
 from swarmbed_experiments.doctor import MISSING, NOTE, OK, OPTIONAL, Check
 from swarmbed_robot.domains import hold, own_domain
+from swarmbed_robot.middleware import PROFILES
 from typer.testing import CliRunner
 
 from swarmbed_experiments import cli, doctor, leftovers, report
@@ -90,6 +91,9 @@ def test_a_domain_with_a_world_is_told(monkeypatch):
 
 
 def test_a_profile_that_is_not_there(monkeypatch, tmp_path):
+    for name in PROFILES:
+        # Nodes of this process may have set one.
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FASTRTPS_DEFAULT_PROFILES_FILE", str(tmp_path / "none.xml"))
     profile = of(doctor._middleware)["DDS profile"]
     assert (profile.state, profile.mend) == (MISSING, "unset FASTRTPS_DEFAULT_PROFILES_FILE")
