@@ -12,7 +12,6 @@ import itertools
 import math
 import re
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -76,8 +75,8 @@ DIAGNOSTICS_RATE = 1.0
 """How often the world tells how it and each robot is, in Hz of this machine's time."""
 IDLE = 0.05
 """Seconds that a world which stands still waits for something to do."""
-PAUSES, PAUSES_SECONDS = 5, 10.0
-"""So many pauses in so many seconds of this machine are enough: a flood of requests must not stop a world."""
+PAUSES, PAUSES_SECONDS = 4, 20.0
+"""That many pauses in a row, then one in that many seconds: a flood of requests must not stop a world."""
 RECORDER_SECONDS = 30.0
 """Seconds of this machine that a world waits for its recorder once all programs are there."""
 MOST_DOMAINS = 232
@@ -167,7 +166,7 @@ class WorldHost:
         self._pacer = Pacer(speed_of(options["speed"]))
         self._paused = bool(options["paused"])
         self._allowed = 0
-        self._pauses: deque[float] = deque(maxlen=PAUSES)
+        self._pauses = (0.0, 0.0)
         self.over = False
         self._lock = hold_for_world(spinner, node)
         try:
@@ -527,19 +526,29 @@ class WorldHost:
 
     def _on_pause(self, request: Pause.Request, response: Pause.Response) -> Pause.Response:
         response.time = wire.stamp_of(self.stage.world.time)
-        now = time.monotonic()
-        if request.paused and not self._paused:
-            if len(self._pauses) == PAUSES and now - self._pauses[0] < PAUSES_SECONDS:
+        if request.paused:
+            self._allowed = 0
+        if request.paused != self._paused:
+            now = time.monotonic()
+            if request.paused and not self._may_pause(now):
                 response.message = (
-                    f"paused {PAUSES} times within {PAUSES_SECONDS:g} s: wait, or find out who else pauses it"
+                    f"paused too often: after {PAUSES} pauses there is one more every {PAUSES_SECONDS:g} s; "
+                    "wait, or find out who else pauses it"
                 )
                 return response
-            self._pauses.append(now)
-        self._paused = request.paused
-        self._allowed = 0
-        self._pacer.restart(now)
+            self._paused = request.paused
+            self._allowed = 0
+            self._pacer.restart(now)
         response.success = True
         return response
+
+    def _may_pause(self, now: float) -> bool:
+        """Count a pause, if there have not been too many lately."""
+        count, since = self._pauses
+        count = max(count - (now - since) / PAUSES_SECONDS, 0.0)
+        allowed = count <= PAUSES - 1
+        self._pauses = count + allowed, now
+        return allowed
 
     def _on_step(self, request: Step.Request, response: Step.Response) -> Step.Response:
         response.time = wire.stamp_of(self.stage.world.time)

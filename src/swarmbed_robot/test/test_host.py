@@ -537,10 +537,20 @@ def test_pauses_that_come_too_often_are_refused(rig):
         assert call(here, Pause, "pause", paused=False).success
     refused = call(here, Pause, "pause", paused=True)
     assert not refused.success
-    assert f"paused {PAUSES} times within 10 s" in refused.message
+    assert f"after {PAUSES} pauses there is one more every 20 s" in refused.message
     assert here.host.state == "running"
-    here.now += PAUSES_SECONDS
+    here.now += PAUSES_SECONDS + 0.1
     assert call(here, Pause, "pause", paused=True).success
+    assert call(here, Pause, "pause", paused=False).success
+    assert not call(here, Pause, "pause", paused=True).success
+
+
+def test_a_request_that_changes_nothing_costs_no_time(rig, monkeypatch):
+    here = rig(speed="1")
+    restarts = []
+    monkeypatch.setattr(here.host._pacer, "restart", lambda *when: restarts.append(when))
+    assert call(here, Pause, "pause", paused=False).success
+    assert restarts == []
 
 
 def test_robots_come_with_a_name_and_a_number_of_their_own(rig):
