@@ -290,7 +290,11 @@ class Onboard:
         self._track.add(now, pose_odom)
         self._ask("compass", self._read_heading, now)
         for name, part in device.ranges.items():
-            sweep = self._ask(f"ranges.{name}", part.read)
+            try:
+                sweep = part.read()
+            except Exception as error:
+                sweep = None
+                self._failed(f"ranges.{name}", error)
             self._ask(f"ranges.{name}", self._take_sweep, name, sweep, pose_odom, now)
         if device.cameras is not None:
             try:
@@ -406,7 +410,6 @@ class Onboard:
             explanation = f"distances of shape {distances.shape}, {len(ring.distances)} sensors"
             self.health.refuse(f"ranges.{name}", explanation)
             return
-        distances[np.isnan(distances)] = math.inf
         ring.distances, ring.stamp, ring.taken = distances, now, sweep.stamp
         points_body_k(distances, ring.angles, ring.mount_radius, ring.points)
         if self.collision_map is not None:

@@ -179,11 +179,16 @@ class RangeModel:
 
 @kernel
 def points_body_k(distances: FloatArray, angles: FloatArray, mount_radius: float, out: FloatArray) -> None:
-    """Write the returns of a ring into the rows of `out`, in the robot's frame; NaN for nothing."""
+    """Write the returns of a ring into the rows of `out`, in the robot's frame; NaN for nothing.
+
+    Distances that are NaN become infinite: that too is how drivers report no return.
+    """
     for i in range(distances.shape[0]):
         reach = math.nan
         if 0.0 <= distances[i] < math.inf:
             reach = mount_radius + distances[i]
+        elif math.isnan(distances[i]):
+            distances[i] = math.inf
         out[i, 0] = reach * math.cos(angles[i])
         out[i, 1] = reach * math.sin(angles[i])
 
@@ -193,7 +198,7 @@ def points_body(ring: RangeRing, distances: ArrayLike) -> FloatArray:
 
     The rows of sensors without a return, or with one that is no distance, are NaN.
     """
-    measured = np.ascontiguousarray(distances, dtype=np.float64)
+    measured = np.array(distances, dtype=np.float64, order="C")
     out = np.full((ring.count, 2), math.nan)
     if measured.shape == (ring.count,):
         points_body_k(measured, np.array(ring.angles), ring.mount_radius, out)

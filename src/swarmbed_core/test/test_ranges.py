@@ -214,6 +214,7 @@ class TestPoints:
         distances = np.full(16, 0.5)
         distances[3] = nothing
         points = points_body(tof, distances)
+        assert distances[3] == pytest.approx(nothing, nan_ok=True)
         assert np.isnan(points[3]).all()
         assert np.isfinite(np.delete(points, 3, axis=0)).all()
 
