@@ -223,7 +223,7 @@ def test_maps_that_are_wrong(old: str, new: str, message: str) -> None:
         ("sides", {"last_id": 99}, "last_id 99 is below first_id 100"),
         ("sides", {"last_id": 210}, "overlap"),
         ("underside", {"pitch": 0.02}, "would touch"),
-        ("underside", {"rows": 8}, "above 249"),
+        ("underside", {"rows": 8}, "exceed 249"),
         ("docking", {"predock": math.nan}, "finite"),
     ],
 )
