@@ -318,7 +318,7 @@ class MotionController:
         last, self._time = self._time, now
         if not math.isfinite(now):
             self.health.refuse(
-                "clock.not_finite", f"the clock says {now} s: expected a finite time; stopping"
+                "clock.not_finite", f"the clock reads {now} s: expected a finite time; stopping"
             )
             self._time = last
             self.stop()
