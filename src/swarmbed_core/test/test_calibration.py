@@ -160,7 +160,7 @@ def test_single_wrong_corners_do_no_harm():
 
 def test_too_little_is_refused():
     views, _ = cheap_views()
-    with pytest.raises(MarkerError, match=f"0 of 0 views can be used, {VIEWS_MIN}"):
+    with pytest.raises(MarkerError, match=f"0 of 0 views can be used, at least {VIEWS_MIN}"):
         calibrate([], TARGET, CAM0)
     with pytest.raises(MarkerError, match="7 of 7 views"):
         calibrate(views[:7], TARGET, CAM0)
