@@ -26,9 +26,9 @@ Place = Annotated[float, Field(ge=-1000, le=1000)]
 
 
 class Patch(Part):
-    """A part of the floor in a grey of its own, from 0 for black to 1 for white.
+    """A painted part of the floor: a rectangle with a `size` or a disc with a `radius`.
 
-    It is a rectangle with a `size`, which its pose turns, or a disc with a `radius`.
+    `grey` runs from 0 (black) to 1 (white). The yaw of `pose` turns a rectangle.
     """
 
     grey: Fraction
@@ -39,21 +39,21 @@ class Patch(Part):
     @model_validator(mode="after")
     def _one_shape(self) -> Patch:
         if (self.size is None) == (self.radius is None):
-            message = "give a size, for a rectangle, or a radius, for a disc"
+            message = "give either a size, for a rectangle, or a radius, for a disc"
             raise ValueError(message)
         return self
 
 
 class Floor(Part):
-    """How a floor is painted; later patches cover the ones before them."""
+    """The paint on a floor; later patches cover earlier ones."""
 
     grey: Fraction = 1.0
     patches: tuple[Patch, ...] = ()
 
     def rows(self) -> FloatArray:
-        """Return the patches as rows of x, y, cos and sin of the yaw, half the sides, radius, grey.
+        """Return the patches as rows of x, y, cos(yaw), sin(yaw), half length, half width, radius, grey.
 
-        A disc has no sides, a rectangle a radius of 0.
+        A disc has sides of 0, a rectangle a radius of 0.
         """
         rows = []
         for patch in self.patches:
@@ -68,8 +68,8 @@ class Floor(Part):
 class Arena(ConfigFile):
     """A floor, with or without walls around it.
 
-    `size` is the inside of the outer walls along x and y; without it there are none. `walls` are further
-    ones, each from x1, y1 to x2, y2. `floor` is how it is painted: white all over, if not given.
+    `size` is the inner length along x and y of the outer walls; without it there are none. `walls` are
+    additional walls, each (x1, y1, x2, y2). `floor` is the paint; the default is all white.
     """
 
     FOLDER: ClassVar[str] = "worlds"
@@ -94,21 +94,21 @@ class Arena(ConfigFile):
     ) -> tuple[tuple[float, float, float, float], ...]:
         for wall in walls:
             if wall[:2] == wall[2:]:
-                message = f"the wall {wall} ends where it starts"
+                message = f"wall {wall} has no length: its two ends must differ"
                 raise ValueError(message)
         return walls
 
     def segments(self) -> FloatArray:
-        """Return all walls as rows of x1, y1, x2, y2."""
+        """Return all walls, outer ones included, as rows of x1, y1, x2, y2."""
         inner = np.array(self.walls, dtype=np.float64).reshape(-1, 4)
         if self.size is None:
             return inner
         return np.vstack([box_segments(np.zeros(3), *self.size), inner])
 
     def markers(self) -> MarkerMap | None:
-        """Return the markers on the walls, if there are any.
+        """Return the markers on the walls, or None without a marker map.
 
         Raises:
-            ConfigError: the marker map is missing or wrong.
+            ConfigError: the marker map is missing or invalid.
         """
         return None if self.marker_map is None else MarkerMap.load(self.marker_map)

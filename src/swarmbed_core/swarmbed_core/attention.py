@@ -1,8 +1,8 @@
 """Attention on one carrier (DOTS paper, IV-B2).
 
-Where several carriers can be seen, the robot sticks to one and ignores the others for a few seconds, so that
-it does not waver between them. The paper does not say from when its 3 s run; here from the last sight of that
-carrier, for counted from the first, attention could move on while the robot is about to dock.
+If several carriers are visible, the robot selects one and ignores the others for a few seconds, so that it
+does not alternate between them. The paper does not say when its 3 s start. Here they start at the last sight
+of the selected carrier: counted from the first, they could expire while the robot is about to dock.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from swarmbed_core.health import Health
     from swarmbed_core.markers import SideSight
 
-# Images arrive 50-80 ms late, and not in order (Table II); an older one means that the clock was set back.
+# [s] Images arrive 50-80 ms late and out of order (Table II). A stamp older than this means a clock reset.
 CLOCK_BACK = 0.5
 
 
 class Attention:
-    """Decides which carrier the robot looks at; its time is that of the sights' stamps."""
+    """Selects the carrier that the robot attends to. Time is that of the sights' stamps."""
 
     def __init__(self, seconds: float = 3.0, health: Health | None = None) -> None:
-        """Look at nothing yet.
+        """Start without a selected carrier.
 
         Args:
-            seconds: how long after the last sight of a carrier others are ignored.
-            health: where sights with unusable stamps and clocks that step back are counted.
+            seconds: time after the last sight of the selected carrier during which others are ignored.
+            health: counts unusable stamps and clocks that step back.
         """
         self.seconds = seconds
         self._health = health
@@ -38,11 +38,11 @@ class Attention:
 
     @property
     def focus(self) -> int | None:
-        """Return the carrier that has the attention, as of the newest stamp."""
+        """Return the id of the selected carrier at the newest stamp, or None."""
         return self._id if self._newest - self._last_sight <= self.seconds else None
 
     def attend(self, carrier_id: int, stamp: float) -> bool:
-        """Return whether a carrier seen at `stamp` has the attention or gets it, and remember that."""
+        """Record a sight of a carrier at `stamp`; return whether it is, or becomes, the selected one."""
         if not self.advance(stamp):
             return False
         if self.focus is None:
@@ -53,7 +53,7 @@ class Attention:
         return True
 
     def pick(self, sights: Sequence[SideSight]) -> SideSight | None:
-        """Return the best sight of the carrier that has the attention; if none has, the nearest gets it."""
+        """Return the best sight of the selected carrier. Without one, select the nearest."""
         known = [sight for sight in sights if self.advance(sight.stamp)]
         if self.focus is not None:
             known = [sight for sight in known if sight.id == self.focus]
@@ -65,9 +65,9 @@ class Attention:
         return best if self.attend(best.id, best.stamp) else None
 
     def advance(self, stamp: float) -> bool:
-        """Let time pass up to `stamp`; return whether it is one. A clock set back clears the attention."""
+        """Advance the time to `stamp`; return whether it is finite. A clock reset clears the selection."""
         if not math.isfinite(stamp):
-            self._refuse("attention.stamp", f"a sight stamped {stamp}; seconds are right")
+            self._refuse("attention.stamp", f"sight with stamp {stamp}: expected finite seconds")
             return False
         if stamp < self._newest - CLOCK_BACK:
             self._refuse("attention.clock", f"the clock stepped back from {self._newest} s to {stamp} s")
@@ -77,7 +77,7 @@ class Attention:
         return True
 
     def release(self) -> None:
-        """Look at nothing in particular again, such as after a carrier was put down."""
+        """Clear the selection, for example after a carrier was put down."""
         self._id, self._last_sight = None, -math.inf
 
     def _refuse(self, reason: str, explanation: str) -> None:

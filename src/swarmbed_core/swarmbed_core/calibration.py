@@ -1,11 +1,11 @@
 """Calibration of a perimeter camera from views of a target on the wall (DOTS paper, III-A4b).
 
-The views (`calibration_target`) become the camera's intrinsics (`calibrate`).
+`calibrate` computes the camera's intrinsics from the views (`calibration_target`).
 
-Only the robot's place in the plane and its yaw vary, so the pictures alone know the lens less well than
-pictures taken by hand would. What is known beside them is used: the robot is horizontal, its cameras are
-mounted where the spec says, its odometry is good to about a centimetre. One least squares problem holds all
-of it: the corners in the images, and how far belief and mounting may be off (`Trust`).
+Only the robot's planar position and yaw vary, so the pictures constrain the lens less than pictures taken by
+hand would. Prior knowledge compensates: the robot is level, its cameras are mounted where the spec says, its
+odometry is good to about a centimetre. One least squares problem combines the corners in the images with
+these priors and their standard deviations (`Trust`).
 """
 
 from __future__ import annotations
@@ -41,47 +41,47 @@ if TYPE_CHECKING:
 
     IntArray = NDArray[np.int64]
 
-# What a least squares problem knows of a camera: its intrinsics, then how it is mounted otherwise than the
-# spec says, in metres and radians. After them come x, y and yaw of each view.
+# Unknowns of the least squares problem: the intrinsics, then the deviation of the mounting from the spec, in
+# metres and radians. x, y and yaw of each view follow.
 INTRINSICS = ("fx", "fy", "cx", "cy", "k1", "k2", "p1", "p2", "k3")
 MOUNTING = ("x", "y", "z", "yaw", "pitch", "roll")
 _N_LENS, _N_MOUNT = len(INTRINSICS), len(MOUNTING)
 _N_SHARED = _N_LENS + _N_MOUNT
-# How far the distortion coefficients k1, k2, p1, p2, k3 of a usable lens are from 0.
+# Prior standard deviations of the distortion coefficients k1, k2, p1, p2, k3; their prior mean is 0.
 DISTORTION_SLACK = (0.2, 0.1, 0.01, 0.01, 0.02)
 
-# Pixels along each side of the image by which it is seen what a lens does, and the share of the mean square
-# error in pixels that is left out of what is said of it.
+# Sample points along each side of the image at which lens errors are evaluated, and the share of the mean
+# square pixel error that the reported lens errors may leave out.
 GRID = 20
 UNSURE_LEFT_OUT = 0.01
 
-# The share of the given views that a calibration may drop, and how much of the image must be covered: a share
-# of the cells, and of the way from the middle to the left, right and upper edge. The lower part of a low
-# camera's image shows the floor.
+# The share of the given views that a calibration may drop, and the required coverage of the image: a share
+# of its cells, and of the distance from the centre to the left, right and upper edge. There is no limit for
+# the lower edge: the lower part of a low camera's image shows the floor.
 DROPPED_MAX = 0.4
 COVERED_MIN = 0.5
 REACH_MIN = 0.7
-# A view is where it was believed to be within this, or the robot was elsewhere.
+# A view is dropped if its solved pose is further from the odometry's, or its median corner error is larger.
 ASTRAY_SIGMAS = 6.0
 ASTRAY_PX = 40.0
-# Corners further off than this fit nothing; a view with many of them contradicts the others.
+# Corners with larger residuals are outliers; a view with a larger share of them contradicts the others.
 OUTLIER_SIGMAS = 6.0
 OUTLIERS_MAX = 0.3
 CORNER_PX_MIN = 0.02
-# Corners beside each other err alike, so they tell less than as many independent ones. Over random lenses the
-# focal lengths were twice as far off as independent corners would have been.
+# Errors of adjacent corners are correlated, so they carry less information than independent ones. Over random
+# lenses, the focal lengths were off by twice as much as independent corners would predict.
 ALIKE = 2.0
 ROUNDS_MAX = 5
 PLACE_OFF_MAX = 0.3
 TURN_OFF_MAX_DEG = 15.0
-# The least squares problem: corners beyond this many sigmas pull less, the imaginary step of derivatives,
-# and when it is solved.
+# The solver: sigmas beyond which a corner loses weight, the imaginary step of derivatives, and the stopping
+# conditions.
 ROBUST_SIGMAS = 3.0
 STEP = 1e-30
 STEPS_MAX = 100
 STEP_MIN = 1e-5
 DAMPING_MAX = 1e12
-# What no usable calibration exceeds, and what a good one keeps to.
+# Limits of a usable calibration, then those of a good one.
 RMS_MAX = 2.0
 FOCAL_OFF_MAX = 0.2
 CENTRE_OFF_MAX = 0.15
@@ -93,14 +93,14 @@ DROPPED_GOOD = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How far what is known before may be off: standard deviations in metres and radians.
+    """Standard deviations of the prior knowledge, in metres and radians.
 
     Attributes:
-        position: of the robot, as its odometry believes it, along x and along y.
-        yaw: of the robot.
-        mount: of the lens in the body, along each axis.
-        mount_angle: of the lens about each axis.
-        corner_px: of a corner in an image, until the corners themselves tell.
+        position: of the robot by odometry, along x and along y.
+        yaw: of the robot by odometry.
+        mount: of the lens's position in the body, along each axis.
+        mount_angle: of the lens's orientation, about each axis.
+        corner_px: of a corner in an image, in pixels; the first guess, replaced by the residuals' spread.
     """
 
     position: float = 0.010
@@ -112,14 +112,14 @@ class Trust:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """How well one view fits.
+    """The fit of one view.
 
     Attributes:
-        view: as it was given.
-        pose_map: where the robot was after all.
-        ids: of the corners that were used.
-        pixels: (n, 2), where they are in the picture.
-        residuals: (n, 2), by how much they are beside where the calibration puts them.
+        view: as given.
+        pose_map: solved pose of the robot.
+        ids: of the corners used.
+        pixels: (n, 2), their measured positions.
+        residuals: (n, 2), measured minus predicted position, in pixels.
     """
 
     view: View
@@ -130,25 +130,25 @@ class Fit:
 
     @property
     def rms(self) -> float:
-        """Return the length of a residual, in the root mean square."""
+        """Return the root mean square length of the residuals, in pixels."""
         return math.sqrt(float((self.residuals**2).sum(axis=1).mean()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibrationResult:
-    """What a calibration found.
+    """The result of a calibration.
 
     Attributes:
         name: of the camera.
         calibration: its intrinsics.
         sigma: standard deviations of fx, fy, cx, cy, k1, k2, p1, p2, k3.
-        mounting: how the camera is mounted otherwise than the spec says: x, y, z, yaw, pitch, roll.
+        mounting: deviation of the mounting from the spec: x, y, z, yaw, pitch, roll.
         mounting_sigma: standard deviations of these.
-        fits: the views that were used.
-        dropped: the views that were not, each with the reason.
-        corners_dropped: corners of the used views that fitted nothing.
+        fits: the views used.
+        dropped: the views not used, each with the reason.
+        corners_dropped: outlier corners in the used views.
         corner_px: standard deviation of a corner along x and along y, in pixels.
-        doubts: what is not as it should be, in words; empty if all is well.
+        doubts: warnings, as text; empty for a good calibration.
     """
 
     name: str
@@ -164,12 +164,12 @@ class CalibrationResult:
 
     @property
     def rms(self) -> float:
-        """Return the length of a residual over all views, in the root mean square."""
+        """Return the root mean square length of the residuals of all views, in pixels."""
         return math.sqrt(float((np.vstack([fit.residuals for fit in self.fits]) ** 2).sum(axis=1).mean()))
 
     @property
     def coverage(self) -> float:
-        """Return which share of the image had corners of the target."""
+        """Return the share of the image's cells that contain corners of the target."""
         pixels = np.vstack([fit.pixels for fit in self.fits])
         return float((coverage(pixels, self.calibration.width, self.calibration.height) > 0).mean())
 
@@ -179,29 +179,29 @@ def calibrate(
 ) -> CalibrationResult:
     """Return the intrinsics of a camera from pictures of a target at a known place.
 
-    Views that contradict the others are dropped, and the result says so.
+    Views that contradict the others are dropped and listed in the result.
 
     Args:
-        views: what the camera saw, and from where.
-        target: what it looked at.
-        camera: as its spec says: the image's size, the mounting, about the focal length.
-        trust: how good the robot's poses and the mounting are.
+        views: the corners seen, and the robot's pose for each picture.
+        target: the target in the pictures.
+        camera: its spec: the image size, the mounting, the nominal focal length.
+        trust: standard deviations of the robot's poses and of the mounting.
 
     Raises:
-        MarkerError: the views are too few, show too little of the image, contradict each other, or give
-            intrinsics that no such camera can have.
+        MarkerError: the views are too few, cover too little of the image, contradict each other, or give
+            intrinsics that are implausible for this camera.
     """
     return _Problem(target, camera, trust or Trust()).solve(views)
 
 
 def ways_unsure(camera: CameraModel, covariance: FloatArray) -> tuple[Intrinsics, ...]:
-    """Return the ways in which a lens may differ from what was found, those first that move pixels most.
+    """Return independent error directions of the intrinsics, largest effect on pixels first.
 
-    They are independent of each other, each by one standard deviation. What hardly moves a pixel is left out:
-    single numbers of a lens are much less sure than the pixels that they make together.
+    Each is one standard deviation long. Directions that hardly move a pixel are left out: single coefficients
+    of a lens are much less certain than the pixels that they determine together.
 
     Args:
-        camera: with the lens that was found.
+        camera: with the calibrated lens.
         covariance: of fx, fy, cx, cy, k1, k2, p1, p2, k3.
     """
     columns = np.linspace(0.0, camera.numbers[WIDTH] - 1, GRID)
@@ -211,7 +211,7 @@ def ways_unsure(camera: CameraModel, covariance: FloatArray) -> tuple[Intrinsics
     for slope, (x, y) in zip(slopes, rays[seen], strict=True):
         lens_slope_k(camera.numbers, x, y, slope)
     square_mean = np.einsum("nai,naj->ij", slopes, slopes) / len(slopes)
-    # With this root of it the square of a change of the lens is the pixels' mean square over the image.
+    # |root @ change|^2 is the mean square pixel error over the image that a change of the lens makes.
     root = np.linalg.cholesky(square_mean).T
     square, ways = np.linalg.eigh(root @ covariance @ root.T)
     square, ways = square[::-1], ways[:, ::-1]
@@ -255,7 +255,7 @@ class _Problem:
             shared, places, _ = self.adjust(kept, used, shared, places, sigma, robust=True)
             residuals = self.residuals(kept, shared, places)
             lengths = [np.hypot(*found.T) for found in residuals]
-            # Of a two-dimensional normal distribution the median length is 1.18 sigma.
+            # The median length of a two-dimensional normal distribution is 1.18 sigma.
             every = np.concatenate(lengths)
             sigma = max(float(np.median(every)) / 1.1774, CORNER_PX_MIN)
             used = [length < OUTLIER_SIGMAS * sigma for length in lengths]
@@ -267,9 +267,12 @@ class _Problem:
             kept, used, places = [kept[k] for k in left], [used[k] for k in left], places[left]
             self.require(kept, len(views))
         else:
-            message = f"camera {self.camera.name}: views contradict each other however many are dropped"
+            message = (
+                f"camera {self.camera.name}: the views still contradict each other after {ROUNDS_MAX} rounds "
+                "of dropping; check where the target hangs, and the robot's odometry"
+            )
             raise MarkerError(message)
-        # Corners do not err as a normal distribution has it: the larger figure counts.
+        # Corner errors are not normally distributed: use the larger of the two estimates.
         kept_lengths = np.concatenate([length[good] for length, good in zip(lengths, used, strict=True)])
         sigma = ALIKE * max(sigma, math.sqrt(float((kept_lengths**2).mean()) / 2))
         shared, places, covariance = self.adjust(kept, used, shared, places, sigma, robust=False)
@@ -281,16 +284,16 @@ class _Problem:
         return self.result(fits, tuple(dropped), shared, covariance)
 
     def place(self, view: View) -> tuple[FloatArray, str | None]:
-        """Return where a view was taken if the lens is as in the spec, and what speaks against the view."""
+        """Return the pose of a view, assuming the spec's lens, and why it is unusable (None if usable)."""
         sight = view.sight
         count = len(sight.ids)
         if count < CORNERS_MIN:
-            return view.pose_map, f"{count} corners; {CORNERS_MIN} are the least"
+            return view.pose_map, f"{count} corners, at least {CORNERS_MIN} are needed"
         strange = (
             not ((sight.ids >= 0) & (sight.ids < len(self.corners))).all() or len(set(sight.ids)) < count
         )
         if strange or not (np.isfinite(sight.pixels).all() and np.isfinite(view.pose_map).all()):
-            return view.pose_map, "corners that the target has not, or numbers that are not finite"
+            return view.pose_map, "corner ids that are repeated or not on the target, or non-finite numbers"
         seen = [np.ones(len(sight.ids), dtype=np.bool_)]
         pack = _Pack([view], seen, self.corners)
 
@@ -308,18 +311,18 @@ class _Problem:
         far, turned = math.hypot(shift[0], shift[1]), math.degrees(abs(wrap(shift[2])))
         rough = float(np.median(np.hypot(*off(pose).reshape(-1, 2).T)))
         if not rough < ASTRAY_PX:
-            return pose, f"no pose explains the corners: half of them are {rough:.0f} px off"
+            return pose, f"no pose explains the corners: their median error is {rough:.0f} px"
         if far > PLACE_OFF_MAX or turned > TURN_OFF_MAX_DEG:
-            return pose, f"taken {far * 100:.0f} cm and {turned:.0f} deg from where the robot believed to be"
+            return pose, f"taken {far * 100:.0f} cm and {turned:.0f} deg from the odometry's pose"
         return pose, None
 
     def require(self, kept: Sequence[View], given: int) -> None:
-        """Refuse to go on with too few views, or with views of too small a part of the image."""
+        """Raise `MarkerError` if too few views are left or if they cover too little of the image."""
         name = self.camera.name
         if len(kept) < VIEWS_MIN or len(kept) < (1 - DROPPED_MAX) * given:
             message = (
-                f"camera {name}: {len(kept)} of {given} views can be used, {VIEWS_MIN} and "
-                f"{1 - DROPPED_MAX:.0%} are the least; check the light, and where the target hangs"
+                f"camera {name}: {len(kept)} of {given} views can be used, at least {VIEWS_MIN} and "
+                f"{1 - DROPPED_MAX:.0%} are needed; check the light, and where the target hangs"
             )
             raise MarkerError(message)
         pixels = np.vstack([view.sight.pixels for view in kept])
@@ -327,8 +330,8 @@ class _Problem:
         share = float((coverage(pixels, width, height) > 0).mean())
         if share < COVERED_MIN:
             message = (
-                f"camera {name}: corners in {share:.0%} of the image, {COVERED_MIN:.0%} are the least; turn "
-                "further, and look from nearer"
+                f"camera {name}: corners in {share:.0%} of the image, at least {COVERED_MIN:.0%} are needed; "
+                "turn further, and move closer to the target"
             )
             raise MarkerError(message)
         away = (pixels - np.array([width - 1, height - 1]) / 2) / np.array([width / 2, height / 2])
@@ -337,7 +340,7 @@ class _Problem:
             if share < REACH_MIN:
                 message = (
                     f"camera {name}: corners up to {share:.0%} of the way to the {side} edge of the image, "
-                    f"{REACH_MIN:.0%} are the least"
+                    f"at least {REACH_MIN:.0%} are needed; turn further"
                 )
                 raise MarkerError(message)
 
@@ -351,7 +354,7 @@ class _Problem:
         *,
         robust: bool,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return what the views have in common, their poses, and the covariance of the first."""
+        """Return the camera's parameters, the views' poses, and the covariance of the parameters."""
         pack = _Pack(views, used, self.corners)
         believed = np.array([view.pose_map for view in views])
         count = len(views)
@@ -370,8 +373,8 @@ class _Problem:
             return (total if math.isfinite(total) else math.inf), off, 1 / root
 
         def slopes(ours: FloatArray, poses: FloatArray) -> tuple[FloatArray, FloatArray]:
-            """Return the residuals' derivatives by what is shared, and by their view's pose."""
-            # An imaginary step gives derivatives without the error of a difference.
+            """Return the residuals' derivatives with respect to the camera and to their view's pose."""
+            # Complex-step differentiation has no cancellation error.
             by_lens = np.empty((len(pack.rows), 2, _N_SHARED))
             by_pose = np.empty((len(pack.rows), 2, 3))
             for k in range(_N_SHARED):
@@ -387,7 +390,7 @@ class _Problem:
         def normal(
             ours: FloatArray, poses: FloatArray, off: FloatArray, weights: FloatArray
         ) -> tuple[FloatArray, FloatArray]:
-            """Return the matrix and the right side of the normal equations."""
+            """Return the matrix and the right-hand side of the normal equations."""
             by_lens, by_pose = slopes(ours, poses)
             lens_w, pose_w = by_lens * weights[:, None, None], by_pose * weights[:, None, None]
             size = _N_SHARED + 3 * count
@@ -431,7 +434,7 @@ class _Problem:
         return shared, places, covariance
 
     def residuals(self, views: Sequence[View], shared: FloatArray, places: FloatArray) -> list[FloatArray]:
-        """Return by how much each corner of each view is beside where it should be."""
+        """Return measured minus predicted pixels of all corners, for each view."""
         pack = _Pack(views, [np.ones(len(view.sight.ids), dtype=np.bool_) for view in views], self.corners)
         found = pack.pixels - _project(self.camera, shared, places, pack.points, pack.rows)
         return np.split(found, np.cumsum([len(view.sight.ids) for view in views])[:-1])
@@ -439,7 +442,7 @@ class _Problem:
     def contradictions(
         self, views: Sequence[View], used: Sequence[NDArray[np.bool_]], places: FloatArray
     ) -> dict[int, str]:
-        """Return which views contradict the others, and why."""
+        """Return the views that contradict the others, by index, each with the reason."""
         found: dict[int, str] = {}
         for k, (view, good, pose) in enumerate(zip(views, used, places, strict=True)):
             strayed = np.abs(pose - view.pose_map) / self.pose_slack
@@ -449,7 +452,7 @@ class _Problem:
             elif strayed.max() > ASTRAY_SIGMAS:
                 off = pose - view.pose_map
                 shift, turn = 1000 * math.hypot(off[0], off[1]), math.degrees(abs(off[2]))
-                found[k] = f"taken {shift:.0f} mm and {turn:.1f} deg from where the robot believed to be"
+                found[k] = f"taken {shift:.0f} mm and {turn:.1f} deg from the odometry's pose"
         return found
 
     def result(
@@ -459,7 +462,7 @@ class _Problem:
         shared: FloatArray,
         covariance: FloatArray,
     ) -> CalibrationResult:
-        """Return it as a result, unless no such camera can be."""
+        """Return the calibration's result; raise `MarkerError` if it is implausible."""
         camera, lens = self.camera, shared[:_N_LENS]
         where = f"camera {camera.name}"
         residuals = np.vstack([fit.residuals for fit in fits])
@@ -469,12 +472,12 @@ class _Problem:
         if not np.isfinite(shared).all() or off[:2].max() > FOCAL_OFF_MAX or off[2:].max() > CENTRE_OFF_MAX:
             fault = (
                 f"focal lengths {lens[0]:.0f} and {lens[1]:.0f} px, principal point {lens[2]:.0f}, "
-                f"{lens[3]:.0f} px: the spec says {self.start[0]:.0f} px, and about the image's middle"
+                f"{lens[3]:.0f} px: expected about {self.start[0]:.0f} px (spec) and the image's centre"
             )
         elif rms > RMS_MAX:
-            fault = f"the corners are {rms:.1f} px off, {RMS_MAX} px are the most"
+            fault = f"the corners are {rms:.1f} px off (RMS), at most {RMS_MAX} px are allowed"
         if fault is not None:
-            message = f"{where}: {fault}; check where the target hangs, and its squares' size"
+            message = f"{where}: {fault}; check where the target hangs, and the size of its squares"
             raise MarkerError(message)
         calibration = CameraCalibration(
             version=1,
@@ -486,7 +489,7 @@ class _Problem:
             cy=float(lens[3]),
             distortion=(float(lens[4]), float(lens[5]), float(lens[6]), float(lens[7]), float(lens[8])),
         )
-        # Where the image folds over is the model's to say.
+        # from_spec also rejects a lens that folds the image over.
         model = CameraModel.from_spec(camera.model_copy(update={"on_lifter": False}), None, calibration)
         unsure = ways_unsure(model, covariance[:_N_LENS, :_N_LENS])
         sigma = np.sqrt(np.diag(covariance))
@@ -504,23 +507,23 @@ class _Problem:
         )
 
     def doubts(self, sigma: FloatArray, rms: float, used: int, dropped: int) -> tuple[str, ...]:
-        """Return what is not as a good calibration has it."""
+        """Return which criteria of a good calibration are not met."""
         found = []
         focal, focal_good = sigma[:2].max(), FOCAL_SIGMA_GOOD * self.start[0]
         if focal > focal_good:
-            found.append(f"focal length known to {focal:.2f} px, {focal_good:.2f} are good")
+            found.append(f"focal length known to {focal:.2f} px, at most {focal_good:.2f} is good")
         centre = sigma[2:4].max()
         if centre > CENTRE_SIGMA_GOOD:
-            found.append(f"principal point known to {centre:.2f} px, {CENTRE_SIGMA_GOOD:.2f} are good")
+            found.append(f"principal point known to {centre:.2f} px, at most {CENTRE_SIGMA_GOOD:.2f} is good")
         if rms > RMS_GOOD:
-            found.append(f"corners {rms:.2f} px off, {RMS_GOOD:.2f} are good")
+            found.append(f"corners {rms:.2f} px off, at most {RMS_GOOD:.2f} is good")
         if dropped > DROPPED_GOOD * (used + dropped):
             found.append(f"{dropped} of {used + dropped} views contradict the others")
         return tuple(found)
 
 
 class _Pack:
-    """The used corners of some views in a row: where they are in `map`, of which view, in which pixel."""
+    """The used corners of several views, concatenated: points in `map`, view indices, pixels."""
 
     def __init__(self, views: Sequence[View], used: Sequence[NDArray[np.bool_]], corners: FloatArray) -> None:
         ids = [view.sight.ids[good] for view, good in zip(views, used, strict=True)]
@@ -536,11 +539,11 @@ def _project(
 ) -> NDArray[Any]:
     """Return the pixels (n, 2) of points (n, 3) of `map`, the robot at `poses[rows]`.
 
-    It takes complex numbers too: so it is differentiated.
+    It also accepts complex numbers, for complex-step differentiation.
     """
     fx, fy, cx, cy, k1, k2, p1, p2, k3 = shared[:_N_LENS]
     mx, my, mz, m_yaw, m_pitch, m_roll = shared[_N_LENS:]
-    # From the map to the body, then from the lens.
+    # From the map to the body frame, then to the optical frame.
     pose = poses[rows]
     c, s = np.cos(pose[:, 2]), np.sin(pose[:, 2])
     dx, dy = points[:, 0] - pose[:, 0], points[:, 1] - pose[:, 1]

@@ -1,7 +1,7 @@
-"""Pictures of a calibration target through a known lens, for tests and for measuring what comes out.
+"""Synthetic pictures of a calibration target through a known lens, for tests and accuracy measurements.
 
-Every pixel's rays are followed to the target's plane, with three by three rays a pixel: no renderer, no
-projection that the calibration itself uses.
+Each pixel is traced to the target's plane with 3 x 3 rays. Neither a renderer nor the calibration's own
+projection is involved, so the pictures are an independent check.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FLOOR, WALL, BEYOND = 90, 190, 140
 
 
 def random_lens(camera: Camera, rng: np.random.Generator) -> CameraCalibration:
-    """Return intrinsics as far from the ideal as cheap cameras are, that do not fold the image over."""
+    """Return random intrinsics with the spread of cheap cameras that do not fold the image over."""
     focal = camera.width / 2 / math.tan(camera.horizontal_fov / 2)
     while True:
         lens = CameraCalibration(
@@ -70,15 +70,15 @@ def make_views(
     corner_px: float = 0.08,
     odometry: tuple[float, float] = (0.01, math.radians(0.5)),
 ) -> list[View]:
-    """Return what pictures would show, without making them: corners with noise.
+    """Return views with noisy corners, without rendering pictures.
 
     Args:
-        target: what the camera looks at.
-        model: the camera as it truly is.
-        believed: where the robot believes to be.
+        target: the target in view.
+        model: the true camera.
+        believed: the robot's poses by odometry.
         rng: for the noise.
-        corner_px: standard deviation of a corner along u and along v.
-        odometry: standard deviations of the robot's place and of its yaw.
+        corner_px: standard deviation of a corner along u and along v, in pixels.
+        odometry: standard deviations of the robot's position (m, per axis) and yaw (rad).
     """
     views = []
     corners = target.corners()
@@ -97,12 +97,12 @@ class Photographer:
     def __init__(
         self, target: CalibrationTarget, model: CameraModel, *, wall_height: float = 0.5, rays: int = RAYS
     ) -> None:
-        """Follow the rays of a camera's pixels once, for all its pictures.
+        """Compute the rays of the camera's pixels once, for all pictures.
 
         Args:
-            target: what it takes pictures of.
-            model: the camera as it truly is.
-            wall_height: of the wall that the target hangs on.
+            target: the target in the pictures.
+            model: the true camera.
+            wall_height: of the wall that the target hangs on, in metres.
             rays: per pixel, along its width and along its height.
         """
         self.target, self.model, self.wall_height, self.rays = target, model, wall_height, rays
@@ -125,17 +125,17 @@ class Photographer:
         noise: float = 2.5,
         blur: float = 0.5,
     ) -> Image:
-        """Return what the camera sees with the robot at a pose.
+        """Return the camera's picture with the robot at a pose.
 
         Args:
-            pose_map: where the robot truly is.
-            rng: for the noise; without, there is none.
+            pose_map: the robot's true pose.
+            rng: for the noise; without one the picture is noiseless.
             noise: standard deviation in grey levels.
             blur: standard deviation in pixels.
         """
         target = self.target
         x, y, yaw = np.asarray(pose_map, dtype=np.float64).tolist()
-        # The target's frame: x out of its face, y to the right as one looks at it.
+        # The target's frame: x out of its face, y to the right as seen by the camera.
         turn = yaw - target.yaw
         c, s = math.cos(turn), math.sin(turn)
         lens = rotate(self.model.position[:2], turn) + rotate(
@@ -144,7 +144,7 @@ class Photographer:
         ahead, left, rise = self.directions
         toward = np.float32(c) * ahead - np.float32(s) * left
         aside = np.float32(s) * ahead + np.float32(c) * left
-        # What does not look at the wall is taken to meet it far away.
+        # Rays that point away from the wall count as meeting it far away; `hit` excludes them.
         reach = np.float32(-lens[0]) / np.minimum(toward, np.float32(-1e-6))
         right = np.float32(lens[1]) + reach * aside
         up = np.float32(self.model.position[2]) + reach * rise
@@ -168,7 +168,7 @@ class Photographer:
         )
         fine = np.where(on.reshape(self.shape), seen, grey.reshape(self.shape))
         size = self.shape[1] // self.rays, self.shape[0] // self.rays
-        # Paper is not quite white, ink not quite black.
+        # Paper is not fully white, ink not fully black.
         coarse: NDArray[Any] = 25.0 + 0.8 * cv2.resize(fine, size, interpolation=cv2.INTER_AREA).astype(
             np.float64
         )

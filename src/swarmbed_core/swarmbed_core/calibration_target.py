@@ -1,7 +1,8 @@
-"""The target by which cameras are calibrated: where it hangs, and how pictures of it are taken and read.
+"""The target for camera calibration: its place, the poses to take pictures from, and its detection.
 
-A ChArUco target hangs at a known place on a wall. The robot stops before it at some places, turns, and takes
-a picture at each turn (`plan`); the pictures and where the robot believed to be become views (`Album`).
+A ChArUco target hangs at a known place on a wall. The robot stops at several places in front of it, turns in
+steps, and takes a picture at each step (`plan`). The pictures and the odometry's poses become views
+(`Album`).
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ if TYPE_CHECKING:
     Image = NDArray[np.uint8]
     IntArray = NDArray[np.int64]
 
-# Images are enlarged before codes are looked for: they are found from further away then.
+# Images are enlarged before detection, which finds codes from further away.
 ENLARGED = 2
-# Corners that a view needs, and how far they must be from the image's edge to be refined.
+# The least number of corners in a view, and their least distance to the image's edge for refinement.
 CORNERS_MIN = 6
 EDGE_PX = 2.0
-# Rows and columns of cells in which an image's coverage is counted.
+# Rows and columns of the grid in which an image's coverage is counted.
 COVERAGE_CELLS = (6, 8)
 
-# Places of a plan: how much further from the wall than the nearest, in metres, and how far to the side, in
-# widths of the target. At each the robot turns in steps.
+# Places of a plan: distance from the wall beyond the nearest place, in metres, and sideways offset, in widths
+# of the target. The robot turns in steps at each.
 PLACES = ((0.45, 0.0), (0.25, -0.3), (0.12, -0.15), (0.0, 0.0), (0.06, 0.2), (0.25, 0.3))
 TURN_STEP = math.radians(10.0)
-# The smallest marker that is counted on.
+# The smallest marker that a plan relies on.
 MARKER_PX_MIN = 14.0
 # Views that a calibration needs.
 VIEWS_MIN = 8
@@ -55,9 +56,9 @@ VIEWS_MIN = 8
 class CalibrationTarget(ConfigFile):
     """A ChArUco target on a wall: a chessboard with a marker in each of its white squares.
 
-    `position` is the centre of the whole board in `map`, `yaw` the direction its face looks in, both as for
-    a `markers.Marker`; it hangs upright. The first square, top left, is black. The markers have ids from
-    `first_id` on, row by row.
+    `position` is the centre of the whole board in `map`, `yaw` the direction of its face's normal, both as
+    for a `markers.Marker`; it hangs upright. The first square, top left, is black. Marker ids start at
+    `first_id` and increase row by row.
     """
 
     FOLDER: ClassVar[str] = "config/targets"
@@ -77,21 +78,23 @@ class CalibrationTarget(ConfigFile):
             message = f"marker {self.marker} must be 0.4 to 0.9 of square {self.square}"
             raise ValueError(message)
         if self.first_id + self.squares_x * self.squares_y // 2 > DICTIONARY_SIZE:
-            message = f"the last id would be above {DICTIONARY_SIZE - 1}"
+            message = f"first_id {self.first_id}: the last id would exceed {DICTIONARY_SIZE - 1}"
             raise ValueError(message)
         if self.position[2] - self.height / 2 < 0:
-            message = f"position: the target is {self.height:g} m high, its lower edge would be in the floor"
+            message = (
+                f"position: the target is {self.height:g} m high; its lower edge would be below the floor"
+            )
             raise ValueError(message)
         return self
 
     @property
     def width(self) -> float:
-        """Return how wide the board is."""
+        """Return the width of the board in metres."""
         return self.squares_x * self.square
 
     @property
     def height(self) -> float:
-        """Return how high the board is."""
+        """Return the height of the board in metres."""
         return self.squares_y * self.square
 
     @property
@@ -101,7 +104,7 @@ class CalibrationTarget(ConfigFile):
 
     @property
     def pose_map(self) -> FloatArray:
-        """Return where the target is on the floor plan, its yaw the direction its face looks in."""
+        """Return the target's planar pose (x, y, yaw); the yaw is the direction of its face's normal."""
         return np.array([self.position[0], self.position[1], self.yaw])
 
     def corners(self) -> FloatArray:
@@ -112,7 +115,10 @@ class CalibrationTarget(ConfigFile):
         )
 
     def place(self, board: ArrayLike) -> FloatArray:
-        """Return points (n, 2) of the board, x right and y down from its top left, in `map`."""
+        """Return points (n, 2) of the board as points (n, 3) of `map`.
+
+        On the board, x points right and y down from its top left corner.
+        """
         points = np.asarray(board, dtype=np.float64)
         right, down = points[:, 0] - self.width / 2, points[:, 1] - self.height / 2
         x, y, z = self.position
@@ -127,7 +133,7 @@ class CalibrationTarget(ConfigFile):
         return centre[:, None] + half * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
 
     def board(self) -> cv2.aruco.CharucoBoard:
-        """Return it as OpenCV knows it."""
+        """Return the target as an OpenCV board."""
         return cv2.aruco.CharucoBoard(
             (self.squares_x, self.squares_y),
             self.square,
@@ -137,17 +143,20 @@ class CalibrationTarget(ConfigFile):
         )
 
     def picture(self, px_per_square: int = 64) -> Image:
-        """Return what is printed, black 0 and white 255, without a margin.
+        """Return the picture to print, black 0 and white 255, without a margin.
 
         Args:
-            px_per_square: the picture's size; below 16 the codes cannot be drawn.
+            px_per_square: the picture's resolution; below 16 the codes may be too small to draw.
 
         Raises:
-            MarkerError: it would be too small for its codes, or too large.
+            MarkerError: the picture would be too small for its codes, or too large.
         """
         side = round(px_per_square * self.marker / self.square)
         if side < 8 or px_per_square * max(self.squares_x, self.squares_y) > 32_000:
-            message = f"px_per_square={px_per_square}: the codes' cells would have no pixels, or all too many"
+            message = (
+                f"px_per_square={px_per_square}: expected at least 8 pixels per marker side and at most "
+                "32000 pixels per side of the board"
+            )
             raise MarkerError(message)
         codes = cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_ARUCO_MIP_36h12)
         picture = np.zeros((self.squares_y * px_per_square, self.squares_x * px_per_square), np.uint8)
@@ -168,24 +177,24 @@ class CalibrationTarget(ConfigFile):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sight:
-    """The inner corners of the target that an image shows: their numbers (n) and pixels (n, 2)."""
+    """The target's inner corners found in an image: their ids (n) and pixels (n, 2)."""
 
     ids: IntArray
     pixels: FloatArray
 
 
 def find_target(image: Image, target: CalibrationTarget) -> Sight | None:
-    """Return what a grey image shows of the target, None if that is too little to be sure of it.
+    """Return the target's corners in a grey image, or None if there are too few for a reliable detection.
 
-    The corners of the chessboard are numbered as in `CalibrationTarget.corners`.
+    Corner ids are the row indices of `CalibrationTarget.corners`.
     """
-    # Codes are found at half the size in an image of twice the size.
+    # Doubling the image halves the size from which codes are found.
     large = cv2.resize(image, None, fx=ENLARGED, fy=ENLARGED, interpolation=cv2.INTER_CUBIC)
     try:
         detector, shift = _detector(target)
         found, numbers, _, _ = detector.detectBoard(large)
     except cv2.error:
-        # What looks like the target's codes but is in places where no target can be.
+        # OpenCV raises on codes of the target at places that no board fits.
         return None
     if numbers is None or len(numbers) < CORNERS_MIN:
         return None
@@ -202,12 +211,12 @@ def find_target(image: Image, target: CalibrationTarget) -> Sight | None:
 
 @lru_cache(maxsize=8)
 def _detector(target: CalibrationTarget) -> tuple[cv2.aruco.CharucoDetector, float]:
-    """Return what finds a target, and by how many pixels what it finds is too far right and down."""
+    """Return a target's detector and the offset of its corners, in pixels to the right and down."""
     parameters = cv2.aruco.CharucoParameters()
-    # Towards the image's edges a corner often has but one whole marker beside it.
+    # Near the image's edges a corner often has only one whole marker beside it.
     parameters.minMarkers = 1
     detector = cv2.aruco.CharucoDetector(target.board(), parameters)
-    # OpenCV 4 counts from a pixel's edge here, OpenCV 5 from its centre: a drawn target tells which.
+    # OpenCV 4 counts from a pixel's edge here, OpenCV 5 from its centre: measure it on a drawn target.
     side, margin = 64, 32
     drawn = target.picture(side)
     framed = cv2.copyMakeBorder(drawn, margin, margin, margin, margin, cv2.BORDER_CONSTANT, value=(255,))
@@ -224,8 +233,8 @@ class View:
     """One picture of the target.
 
     Attributes:
-        pose_map: where the robot believed to be when it was taken.
-        sight: what the picture shows.
+        pose_map: the robot's pose by odometry when the picture was taken.
+        sight: the target's corners in the picture.
     """
 
     pose_map: FloatArray
@@ -234,7 +243,7 @@ class View:
 
 @dataclass(slots=True)
 class Album:
-    """The pictures that one camera took, as far as they show the target; what does not is counted."""
+    """The views of one camera. Pictures that do not show the target are counted in `health`."""
 
     target: CalibrationTarget
     camera: Camera
@@ -242,18 +251,18 @@ class Album:
     health: Health = field(default_factory=Health)
 
     def add(self, image: ArrayLike | bytes, pose_map: ArrayLike) -> bool:
-        """Look for the target in a picture, and return whether it is a view now.
+        """Detect the target in a picture and add a view; return whether one was added.
 
         Args:
             image: grey levels (height, width) as uint8, or the bytes of an image file.
-            pose_map: where the robot believed to be when it was taken.
+            pose_map: the robot's pose by odometry when the picture was taken.
         """
         try:
             pose = np.array(pose_map, dtype=np.float64)
         except (TypeError, ValueError):
             pose = np.empty(0)
         if pose.shape != (3,) or not np.isfinite(pose).all():
-            self.health.refuse("picture.pose", f"a picture taken at {pose_map!r}; x, y and yaw are right")
+            self.health.refuse("picture.pose", f"picture with pose {pose_map!r}: expected finite x, y, yaw")
             return False
         grey = self._grey(image)
         if grey is None:
@@ -266,7 +275,7 @@ class Album:
         return True
 
     def _grey(self, image: ArrayLike | bytes) -> Image | None:
-        """Return a picture as grey levels if it is one of this camera's, else refuse it."""
+        """Return a picture as grey levels. A picture that does not fit the camera is counted: None."""
         width, height = self.camera.width, self.camera.height
         if isinstance(image, bytes | bytearray | memoryview):
             try:
@@ -274,7 +283,7 @@ class Album:
             except cv2.error:
                 decoded = None
             if decoded is None:
-                self.health.refuse("picture.broken", f"{len(image)} bytes that are no whole image")
+                self.health.refuse("picture.broken", f"{len(image)} bytes: not a complete image file")
                 return None
             image = decoded
         try:
@@ -282,15 +291,15 @@ class Album:
         except (TypeError, ValueError):
             grey = np.empty(0)
         if grey.dtype != np.uint8 or grey.shape != (height, width):
-            what = f"{grey.shape} of {grey.dtype}; right is ({height}, {width}) of uint8"
-            self.health.refuse("picture.shape", f"a picture of {self.camera.name} that is {what}")
+            what = f"{grey.shape} of {grey.dtype}, expected ({height}, {width}) of uint8"
+            self.health.refuse("picture.shape", f"picture of {self.camera.name}: {what}")
             return None
         return np.ascontiguousarray(grey)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stop:
-    """Where the robot stops for pictures, and which of its cameras see the target from there."""
+    """A pose for pictures, and the cameras that see the target from it."""
 
     pose_map: FloatArray
     cameras: tuple[str, ...]
@@ -298,12 +307,12 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """A drive past a target, in the order of driving.
+    """A drive past a target, in driving order.
 
     Attributes:
-        stops: where pictures are taken.
-        covered: of each camera, how many corners each cell of the image will get (`coverage`).
-        seconds: what it takes about, from the first stop to the last picture.
+        stops: the poses for pictures.
+        covered: expected number of corners in each cell of the image (`coverage`), by camera.
+        seconds: estimated duration, from the first stop to the last picture.
     """
 
     stops: tuple[Stop, ...]
@@ -326,23 +335,23 @@ def plan(
     yaw_rate: float = 1.0,
     pause: float = 1.0,
 ) -> Plan:
-    """Return from where a robot looks at a target, so that its corners are all over each camera's image.
+    """Return a plan of poses that spreads the target's corners over each camera's image.
 
-    The robot turns on the spot at a few places. Of all turns in steps of ten degrees those are taken that
-    bring corners to where there were few.
+    The robot turns on the spot at a few places. From all headings in steps of ten degrees, the plan picks
+    those that add corners where there are few.
 
     Args:
-        target: what it looks at; before it must be free floor.
+        target: the target; the floor in front of it must be free.
         spec: of the robot.
-        cameras: which are calibrated; without, all that look around.
-        pictures: how many each camera takes at least, if as many show the target.
-        clearance: between the robot and the wall, at the least.
-        speed: of driving between the places.
-        yaw_rate: of turning.
-        pause: at each stop.
+        cameras: names of the cameras to calibrate; by default all that look around.
+        pictures: the least number of pictures per camera, if as many show the target.
+        clearance: the least distance between the robot and the wall, in metres.
+        speed: between the places, in m/s.
+        yaw_rate: of turns, in rad/s.
+        pause: at each stop, in seconds.
 
     Raises:
-        MarkerError: there is no such camera, or it cannot see the target often enough.
+        MarkerError: there is no such camera, or it sees the target from too few poses.
     """
     around = {
         camera.name: CameraModel.from_spec(camera)
@@ -352,7 +361,7 @@ def plan(
     wanted = list(around) if cameras is None else list(cameras)
     if not wanted or not around.keys() >= set(wanted):
         message = (
-            f"cameras {', '.join(wanted) or 'none'}: {spec.kind} has {', '.join(around) or 'none'} around"
+            f"cameras {', '.join(wanted) or 'none'}: {spec.kind} has {', '.join(around) or 'none'} around it"
         )
         raise MarkerError(message)
     nearest = spec.body.bounding_radius + clearance
@@ -369,17 +378,17 @@ def plan(
         has = gains.sum(axis=1) > 0
         if int(has.sum()) < VIEWS_MIN:
             message = (
-                f"camera {name}: sees the target from {has.sum()} of all poses; {VIEWS_MIN} are the least"
+                f"camera {name}: sees the target from {has.sum()} poses, at least {VIEWS_MIN} are needed"
             )
             raise MarkerError(message)
         total = gains[sorted(chosen)].sum(axis=0) if chosen else np.zeros(gains.shape[1])
-        # Pictures that other cameras' stops bring are welcome, but are not where this one needs them.
+        # Other cameras' stops add pictures too, but not where this camera needs them: half must be its own.
         own = 0
         while (seeing := sum(bool(has[k]) for k in chosen)) < int(has.sum()):
             if seeing >= pictures and 2 * own >= pictures:
                 break
             own += 1
-            # Ever less is gained where there are corners already.
+            # Cells that already have corners gain less from more: the logarithm.
             worth = np.log1p(total + gains).sum(axis=1)
             worth[sorted(chosen)] = -np.inf
             best = int(np.argmax(np.where(has, worth, -np.inf)))
@@ -395,7 +404,7 @@ def plan(
 
 
 def _foresee(target: CalibrationTarget, model: CameraModel, pose_map: FloatArray) -> IntArray:
-    """Return how many corners a camera finds in each cell of its image, the robot at a pose."""
+    """Return how many corners a camera will find in each cell of its image, the robot at a pose."""
     x, y, yaw = pose_map.tolist()
     c, s = math.cos(yaw), math.sin(yaw)
     markers = target.place(target.marker_corners().reshape(-1, 2)).reshape(-1, 4, 3)
@@ -420,7 +429,7 @@ def _foresee(target: CalibrationTarget, model: CameraModel, pose_map: FloatArray
 
 
 def coverage(pixels: FloatArray, width: int, height: int) -> IntArray:
-    """Return how many pixels (n, 2) are in each cell of an image, by row and column."""
+    """Return the number of pixels (n, 2) in each cell of an image, by row and column."""
     rows, columns = COVERAGE_CELLS
     counts, _, _ = np.histogram2d(
         pixels[:, 1], pixels[:, 0], bins=(rows, columns), range=((-0.5, height - 0.5), (-0.5, width - 0.5))

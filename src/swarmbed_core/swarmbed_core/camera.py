@@ -1,8 +1,8 @@
 """Calibrated cameras: from the robot's frame to pixels and back (DOTS paper, III-A4).
 
-The body frame is base_link on the floor under the robot's centre: x forward, y left, z up. A camera's
-optical frame has z along its view, x to the right and y down in the image; pixel (0, 0) is the centre of
-the top left one. Lenses follow the usual five coefficients k1, k2, p1, p2, k3.
+The body frame is base_link, on the floor under the robot's centre: x forward, y left, z up. A camera's
+optical frame has z along its view, x to the right and y down in the image. Pixel coordinates (0, 0) are the
+centre of the top left pixel. The lens model has the usual five coefficients k1, k2, p1, p2, k3.
 
 Kernels take a camera as one flat array (`CameraModel.numbers`), so that worlds can put the cameras of
 thousands of robots into the rows of a matrix.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     BoolArray = NDArray[np.bool_]
 
-# Where the numbers of a camera are in its array.
+# Indices into the array of a camera.
 FX, FY, CX, CY = 0, 1, 2, 3
 K1, K2, P1, P2, K3 = 4, 5, 6, 7, 8
 RADIUS2_MAX = 9
@@ -39,14 +39,14 @@ TX, TY, TZ = 10, 11, 12
 ROTATION = 13
 WIDTH, HEIGHT, SIGMA = 22, 23, 24
 CAMERA_NUMBERS = 25
-# Of them, what a calibration finds: fx, fy, cx, cy, k1, k2, p1, p2, k3 are the first.
+# The first of them, fx, fy, cx, cy, k1, k2, p1, p2, k3, come from a calibration.
 LENS_NUMBERS = 9
 
-# What is nearer to the lens than this, or beside it, has no image.
+# [m] Points with less depth than this have no image.
 NEAR = 1e-3
-# No detector finds corners better than this, whatever a spec says.
+# Lower bound of a spec's corner noise: no detector is more accurate.
 SIGMA_MIN_PX = 0.05
-# Radii (tangents of the angle off the axis) up to which a lens is looked at: 84 deg.
+# The radius (tangent of the angle off the axis) up to which a lens is checked: 84 deg.
 _RADIUS_LIMIT = 10.0
 _UNDISTORT_STEPS = 30
 _UNDISTORT_TOLERANCE = 1e-13
@@ -58,9 +58,8 @@ Intrinsics = tuple[float, float, float, float, float, float, float, float, float
 class CameraCalibration(ConfigFile):
     """Intrinsics of one real camera, as a calibration run measured them (DOTS paper, III-A4b).
 
-    `unsure` is what it does not know: ways in which the true lens may differ from these numbers, independent
-    of each other, each by one standard deviation of fx, fy, cx, cy, k1, k2, p1, p2, k3. Without any the lens
-    counts as exact.
+    `unsure` holds the uncertainty: independent errors of the lens, each one standard deviation of fx, fy, cx,
+    cy, k1, k2, p1, p2, k3. Without any the lens counts as exact.
     """
 
     FOLDER: ClassVar[str] = "config/cameras"
@@ -81,10 +80,9 @@ class CameraModel:
 
     Attributes:
         name: as in the robot's spec.
-        numbers: intrinsics, pose in the body frame, size, noise; laid out as this module's constants say.
-        lowered: for a camera on the lifter the lifter's height at which `numbers` hold, else None.
-        unsure: (m, 9), the m ways in which the lens may differ from `numbers`, as a `CameraCalibration` has
-            them.
+        numbers: intrinsics, pose in the body frame, size, noise; indexed by this module's constants.
+        lowered: for a camera on the lifter, the lifter height at which `numbers` hold, else None.
+        unsure: (m, 9), the m independent lens errors of the `CameraCalibration`.
     """
 
     name: str
@@ -99,19 +97,19 @@ class CameraModel:
         lifter: Lifter | None = None,
         calibration: CameraCalibration | None = None,
     ) -> CameraModel:
-        """Return the camera of a spec, ideal or with the lens that a calibration found.
+        """Return the camera of a spec, ideal or with a calibrated lens.
 
         Args:
-            camera: where it sits and what it sees.
-            lifter: what carries it, if it is on the lifter.
-            calibration: its real intrinsics; without, a pinhole with the spec's field of view.
+            camera: its mounting and field of view.
+            lifter: the lifter, for a camera on it.
+            calibration: its measured intrinsics; without, a pinhole with the spec's field of view.
 
         Raises:
-            MarkerError: the calibration is of another image size or folds the image over, or a camera on
-                the lifter comes without one.
+            MarkerError: the calibration is for another image size or folds the image over, or there is no
+                lifter for a camera on the lifter.
         """
         if camera.on_lifter and lifter is None:
-            message = f"camera {camera.name} is on the lifter, but there is none: give the spec's lifter"
+            message = f"camera {camera.name} is on the lifter, but no lifter is given: pass the spec's lifter"
             raise MarkerError(message)
         if calibration is None:
             focal = camera.width / 2 / math.tan(camera.horizontal_fov / 2)
@@ -127,7 +125,7 @@ class CameraModel:
         elif (calibration.width, calibration.height) != (camera.width, camera.height):
             message = (
                 f"camera {camera.name}: calibrated at {calibration.width}x{calibration.height}, its images "
-                f"are {camera.width}x{camera.height}: calibrate at the size that is used"
+                f"are {camera.width}x{camera.height}: calibrate at this size"
             )
             raise MarkerError(message)
         numbers = np.zeros(CAMERA_NUMBERS)
@@ -151,11 +149,11 @@ class CameraModel:
 
     @property
     def position(self) -> FloatArray:
-        """Return where the lens is in the body frame."""
+        """Return the position of the lens in the body frame."""
         return self.numbers[TX : TZ + 1]
 
     def at_lifter_height(self, height: float) -> CameraModel:
-        """Return this camera as it is with the lifter at a height above the floor."""
+        """Return this camera with the lifter at a height above the floor; unchanged if not on the lifter."""
         if self.lowered is None:
             return self
         numbers = self.numbers.copy()
@@ -166,7 +164,7 @@ class CameraModel:
     def project(self, points_body: ArrayLike) -> tuple[FloatArray, BoolArray]:
         """Return the pixels (n, 2) of points (n, 3) and which of them are in the image.
 
-        Points that have no image, because they are behind the lens, get pixel (-1, -1).
+        Points behind the lens, or outside the lens's usable radius, get pixel (-1, -1).
         """
         points = np.ascontiguousarray(points_body, dtype=np.float64).reshape(-1, 3)
         pixels = np.empty((len(points), 2))
@@ -175,9 +173,9 @@ class CameraModel:
         return pixels, visible
 
     def undistort(self, pixels: ArrayLike) -> tuple[FloatArray, BoolArray]:
-        """Return where the rays of pixels cross the plane at depth 1, and which pixels have a ray.
+        """Return the points (n, 2) where the pixels' rays cross the plane at depth 1, and which have a ray.
 
-        Pixels without a ray, which lie far outside the image, get (0, 0).
+        Pixels without a ray lie far outside the image and get (0, 0).
         """
         given = np.ascontiguousarray(pixels, dtype=np.float64).reshape(-1, 2)
         rays = np.empty_like(given)
@@ -195,12 +193,16 @@ class CameraModel:
 def cameras_of(
     spec: RobotSpec, calibrations: Mapping[str, CameraCalibration] | None = None
 ) -> dict[str, CameraModel]:
-    """Return a robot's cameras by name; those without a calibration are ideal."""
+    """Return a robot's cameras by name; those without a calibration are ideal.
+
+    Raises:
+        MarkerError: a calibration names an unknown camera or does not fit its camera.
+    """
     known = calibrations or {}
     strangers = known.keys() - {camera.name for camera in spec.cameras}
     if strangers:
         names = ", ".join(camera.name for camera in spec.cameras) or "none"
-        message = f"a calibration for camera {min(strangers)}, but {spec.kind} has {names}"
+        message = f"calibration for unknown camera {min(strangers)}, but {spec.kind} has {names}"
         raise MarkerError(message)
     return {
         camera.name: CameraModel.from_spec(camera, spec.lifter, known.get(camera.name))
@@ -209,14 +211,18 @@ def cameras_of(
 
 
 def _optical_axes(yaw: float, pitch: float) -> FloatArray:
-    """Return right, down and forward of a camera as rows in the body frame."""
+    """Return the camera's right, down and forward axes as rows in the body frame."""
     forward = np.array([math.cos(yaw) * math.cos(pitch), math.sin(yaw) * math.cos(pitch), math.sin(pitch)])
     right = np.array([math.sin(yaw), -math.cos(yaw), 0.0])
     return np.stack([right, np.cross(forward, right), forward])
 
 
 def usable_radius(name: str, calibration: CameraCalibration) -> float:
-    """Return up to which radius the lens maps one to one, or say that this is not the whole image."""
+    """Return the radius up to which the lens maps one to one.
+
+    Raises:
+        MarkerError: the radius does not cover the whole image.
+    """
     k1, k2, _, _, k3 = calibration.distortion
     radius = np.linspace(0.0, _RADIUS_LIMIT, 10_001)
     square = radius**2
@@ -239,7 +245,7 @@ def usable_radius(name: str, calibration: CameraCalibration) -> float:
 
 @kernel
 def distort_k(camera: FloatArray, x: float, y: float) -> tuple[float, float]:
-    """Return where the lens bends a ray through (x, y) of the plane at depth 1."""
+    """Return the distorted coordinates of a ray through (x, y) of the plane at depth 1."""
     r2 = x * x + y * y
     radial = 1.0 + r2 * (camera[K1] + r2 * (camera[K2] + r2 * camera[K3]))
     xd = x * radial + 2.0 * camera[P1] * x * y + camera[P2] * (r2 + 2.0 * x * x)
@@ -261,7 +267,7 @@ def distort_slope_k(camera: FloatArray, x: float, y: float) -> tuple[float, floa
 
 @kernel
 def lens_slope_k(camera: FloatArray, x: float, y: float, slope: FloatArray) -> None:
-    """Fill in how the pixel of the ray through (x, y) follows the lens' numbers: (2, `LENS_NUMBERS`)."""
+    """Fill `slope` (2, `LENS_NUMBERS`): derivatives of the pixel of ray (x, y) by the lens's numbers."""
     fx, fy = camera[FX], camera[FY]
     r2 = x * x + y * y
     slope[:] = 0.0
@@ -276,9 +282,10 @@ def lens_slope_k(camera: FloatArray, x: float, y: float, slope: FloatArray) -> N
 
 @kernel
 def undistort_k(camera: FloatArray, u: float, v: float) -> tuple[float, float, bool]:
-    """Return where the ray of a pixel crosses the plane at depth 1, and whether it has one.
+    """Return the point where the ray of a pixel crosses the plane at depth 1, and whether there is a ray.
 
-    Newton's method from the distorted point; a step is halved while it leaves the lens or makes it worse.
+    Newton's method from the distorted point. A step that leaves the usable radius or increases the error is
+    halved.
     """
     xd = (u - camera[CX]) / camera[FX]
     yd = (v - camera[CY]) / camera[FY]
@@ -311,7 +318,7 @@ def undistort_k(camera: FloatArray, u: float, v: float) -> tuple[float, float, b
         else:
             break
         x, y, ex, ey = nx, ny, fx, fy
-    # Rounding may stop it a little above the tolerance; a pixel without a ray stops it far away.
+    # Rounding may stop slightly above the tolerance; a pixel without a ray stops far above it.
     if ex * ex + ey * ey > 1e-18:
         return 0.0, 0.0, False
     return x, y, True
@@ -319,16 +326,16 @@ def undistort_k(camera: FloatArray, u: float, v: float) -> tuple[float, float, b
 
 @kernel
 def undistort_points_k(camera: FloatArray, pixels: FloatArray, rays: FloatArray, found: BoolArray) -> None:
-    """Find the rays (n, 2) of pixels (n, 2), and which have one."""
+    """Fill `rays` (n, 2) with the rays of pixels (n, 2), and `found` (n) with which have one."""
     for i in range(pixels.shape[0]):
         rays[i, 0], rays[i, 1], found[i] = undistort_k(camera, pixels[i, 0], pixels[i, 1])
 
 
 @kernel
 def project_k(camera: FloatArray, x: float, y: float, z: float) -> tuple[float, float, bool]:
-    """Return the pixel of a point of the body frame, and whether the image has it.
+    """Return the pixel of a point in the body frame, and whether it lies in the image.
 
-    A point without any image gets pixel (-1, -1).
+    A point behind the lens, or outside its usable radius, gets pixel (-1, -1).
     """
     dx, dy, dz = x - camera[TX], y - camera[TY], z - camera[TZ]
     depth = camera[ROTATION + 6] * dx + camera[ROTATION + 7] * dy + camera[ROTATION + 8] * dz
@@ -367,18 +374,18 @@ def see_markers_k(
     pixels: FloatArray,
     visible: BoolArray,
 ) -> int:
-    """Project markers as a camera of a robot at (x, y, yaw) sees them, and return how many it sees.
+    """Project markers into a camera of a robot at (x, y, yaw), and return how many are visible.
 
-    A marker is seen when its four corners are in the image, from its front, with every edge at least
-    `side_min_px` long. What hides it is not looked at.
+    A marker is visible if its four corners are in the image, seen from the front, and every edge is at least
+    `side_min_px` long. Occlusion is ignored.
 
     Args:
         camera: the camera's numbers.
-        corners: (n, 4, 3) in the frame in which the robot's pose is.
+        corners: (n, 4, 3) in the frame of the robot's pose.
         x: of the robot.
         y: of the robot.
         yaw: of the robot.
-        side_min_px: the smallest edge that a detector still finds.
+        side_min_px: the shortest edge that the detector finds.
         pixels: (n, 4, 2), filled.
         visible: (n), filled.
     """

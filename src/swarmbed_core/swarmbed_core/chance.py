@@ -1,6 +1,6 @@
-"""The streams of chance of a run, by name: all come from its one seed, and none shifts another.
+"""A run's random number streams, by name: all derive from its one seed and are independent of each other.
 
-The numbers below are in the seeds of every run: a number that changes changes all results.
+The numbers below are part of every run's seeds: changing one changes all results.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """Who has a stream of a run's chance."""
+    """The users of a run's random streams."""
 
     SCENE = 0
-    """Where things stand."""
+    """The placement of objects."""
     WORLD = 1
     """The noise of all parts of all robots: see `PartStream`."""
     PROGRAMS = 2
-    """The robots' programs, one each; a crowd's has the stream itself."""
+    """The robots' programs, one substream each; a crowd's program uses the stream itself."""
     GENERATORS = 3
-    """The frame's generators, one each."""
+    """The frame's generators, one substream each."""
 
 
 class PartStream(IntEnum):
-    """Which of a robot's parts has a stream of its own within the world's.
+    """The robot's parts that have a substream of their own in the world's.
 
-    A ring has `RINGS` plus its number. A part that is new goes to the end: it shifts nothing there.
+    A range ring has `RINGS` plus its index. Append new parts at the end, so that no number changes.
     """
 
     WHEELS = 0
@@ -39,10 +39,10 @@ class PartStream(IntEnum):
 
 
 def stream(seed: int, name: Stream, *numbers: int) -> np.random.SeedSequence:
-    """Return a run's stream, or the one that somebody of this number has in it."""
+    """Return a run's stream of this name, or with `numbers` a substream of it."""
     return np.random.SeedSequence(seed, spawn_key=(name, *numbers))
 
 
 def within(source: np.random.SeedSequence, *numbers: int) -> np.random.SeedSequence:
-    """Return the stream of these numbers within another one, whichever others were taken from it."""
+    """Return the substream of `source` with these numbers, independent of any others taken from it."""
     return np.random.SeedSequence(source.entropy, spawn_key=(*source.spawn_key, *numbers))

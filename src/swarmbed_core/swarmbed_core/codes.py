@@ -1,4 +1,4 @@
-"""The codes of the markers' dictionary, ARUCO_MIP_36h12, for whoever prints or paints them."""
+"""The bit patterns of the marker dictionary ARUCO_MIP_36h12, for printing and rendering markers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MODULES = 8
-"""Modules along a code's side: six that say which it is, and the black border."""
+"""Modules along a code's side: six data modules, and one of black border at either end."""
 
 
 def modules(marker: int) -> NDArray[np.bool_]:
     """Return the modules (8, 8) of a marker's code: True is white, the first row is the top.
 
-    The black border is part of them, the white margin that a code needs around it is not. The array is
-    shared and cannot be written to.
+    They include the black border, but not the white margin that a code needs around it. The array is shared
+    and read-only.
 
     Raises:
         MarkerError: the dictionary has no such id.
@@ -38,7 +38,7 @@ def _modules(marker: int) -> NDArray[np.bool_]:
     try:
         dictionary = cv2.aruco.getPredefinedDictionary(cv2.aruco.DICT_ARUCO_MIP_36h12)
     except AttributeError:
-        message = f"OpenCV {cv2.__version__} does not know ARUCO_MIP_36h12: use 4.10 or later"
+        message = f"OpenCV {cv2.__version__} has no ARUCO_MIP_36h12: install 4.10 or later"
         raise MarkerError(message) from None
     white = np.asarray(cv2.aruco.generateImageMarker(dictionary, marker, MODULES)) > 127
     white.flags.writeable = False

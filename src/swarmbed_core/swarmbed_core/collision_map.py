@@ -1,18 +1,18 @@
-"""The collision map: where something was lately, around the robot (DOTS paper, IV-B3).
+"""The collision map: recent obstacles around the robot (DOTS paper, IV-B3).
 
-An array of cells with values in [0, 1]. Each return of the distance sensors raises the cells around it by
-a Gaussian, equations (2) and (3), up to 1; all cells fade with the decay rate lambda. Equation (4) takes
-(1 - lambda dt) for a step, which depends on how a second is cut into steps; this is exp(-lambda dt), of
-which it is the first order.
+The map is an array of cells with values in [0, 1]. Each return of the distance sensors raises the cells
+around it by a Gaussian, equations (2) and (3), up to 1. All cells decay with the rate lambda. Equation (4)
+multiplies by (1 - lambda dt) each step, so its result depends on the step size. This module uses
+exp(-lambda dt), whose first-order approximation it is.
 
-The map is robot-relative, but shifting and turning its cells with each step of the robot would blur it.
-So the cells stay fixed in the odometry's frame while the robot moves among them, and every query is
-turned into that frame. The array is a torus: cell (i, j) of the infinite plane, the one with its centre
-at ((i + 0.5) cell, (j + 0.5) cell), is kept at row j modulo n, column i modulo n. When the robot enters
-another cell, the rows and columns it leaves behind become those ahead of it, and are cleared.
+The map is robot-relative, but shifting and rotating its cells with each motion of the robot would blur it.
+So the cells stay fixed in the odometry frame, the robot moves among them, and every query is transformed
+into that frame. The array is a torus: cell (i, j) of the infinite plane, centred at ((i + 0.5) cell,
+(j + 0.5) cell), is stored at row j modulo n, column i modulo n. When the robot enters another cell, the rows
+and columns left behind are cleared and reused for those ahead.
 
-Fading costs nothing either: the array holds cell values divided by a scale that fades, so that only the
-cells near returns are ever touched. Now and then the scale is multiplied in and starts again at 1.
+Decay does not touch the cells: the array holds cell values divided by a decaying scale, so that an update
+writes only to cells near returns. From time to time the scale is multiplied in and restarts at 1.
 """
 
 from __future__ import annotations
@@ -36,43 +36,43 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import RobotSpec
 
-# Where things are in the array of a map's state: stamp and pose of the robot, the time at which the
-# scale was 1, and the cell the robot is in.
+# Indices into a map's state: stamp and pose of the robot, the time at which the scale was 1, and the cell
+# that the robot is in.
 _STAMP, _X, _Y, _YAW, _SCALED, _I, _J, _STATE = 0, 1, 2, 3, 4, 5, 6, 7
 
-# Where things are in the array of a map's numbers: those of the parameters, then those of the robot.
+# Indices into a map's numbers: those of the parameters, then those of the robot.
 _CELL, _RATE, _SIGMA, _REACH, _LATE, _SPEED, _STEP, _YAW_RATE, _TURN = 0, 1, 2, 3, 4, 5, 6, 7, 8
 _BODY, _MOUNT, _HALF_VIEW, _LEG, _LEG_MASK, _NUMBERS = 9, 10, 11, 12, 13, 14
 
-# What becomes of an update.
+# Results of an update.
 _TAKEN, _BAD_STAMP, _BACKWARDS, _BAD_POSE, _JUMP = 0, 1, 2, 3, 4
 
-# Beyond this many metres or seconds a number is an accident, and cell numbers would lose their meaning.
+# Larger numbers, in metres or seconds, are treated as invalid: cell indices would overflow.
 _ABSURD = 1e6
-# The scale starts again after fading by exp(-20); cells fainter than _FAINT are then empty.
+# The scale restarts at 1 after decaying by exp(-20); cells below _FAINT are then set to 0.
 _FADED = 20.0
 _FAINT = 1e-15
 
 
 @dataclass(frozen=True, slots=True)
 class CollisionMapParams:
-    """How a collision map is made; the robot's own dimensions come from its spec.
+    """Parameters of a collision map; the robot's own dimensions come from its spec.
 
     Attributes:
-        cell: edge of a cell in metres. About sensor_sigma: coarser misses what a return adds, finer
-            costs time.
-        extent: metres from the robot to the edge of the map. It must hold the way that is looked
-            ahead and the robot's radius: 0.5 m/s for 2 s by default.
+        cell: edge of a cell in metres. About sensor_sigma: coarser cells miss part of a return, finer
+            ones cost time.
+        extent: metres from the robot to the edge of the map. It must cover the lookahead distance and
+            the robot's radius: 0.5 m/s for 2 s by default.
         decay_rate: lambda, 1/s.
-        sensor_sigma: of the Gaussian of a return, in metres.
-        reach: how many sigma a return reaches. At 50 sweeps a second the 1/50 of a Gaussian that is
-            left at 2.8 sigma still fills a cell; nothing that matters is left at 4.
-        max_late: seconds. A sweep that is older than the map's newest pose by no more than this is
-            entered at its own age; an older one is refused.
-        jump_factor: a pose that is further off than the robot's limits allow, times this, is a jump.
-        jump_distance: metres which are never a jump: what an estimator corrects.
-        jump_turn: radians which are never a jump.
-        leg_slack: metres by which a lifted carrier may sit differently than was told.
+        sensor_sigma: sigma of the Gaussian of a return, in metres.
+        reach: radius of a return, in sigma. At 50 sweeps a second the 1/50 of a Gaussian that is left
+            at 2.8 sigma still fills a cell; the rest beyond 4 sigma is negligible.
+        max_late: seconds. A sweep that is older than the map's newest pose by at most this is entered
+            at its own age; an older one is rejected.
+        jump_factor: a pose change that exceeds the robot's limits by more than this factor is a jump.
+        jump_distance: metres that are never a jump: the size of an estimator's corrections.
+        jump_turn: radians that are never a jump.
+        leg_slack: metres by which a lifted carrier's position may differ from the given one.
     """
 
     cell: float = 0.03
@@ -87,7 +87,7 @@ class CollisionMapParams:
     leg_slack: float = 0.01
 
     def __post_init__(self) -> None:
-        """Refuse parameters of which no map can be made."""
+        """Reject parameters that do not define a map."""
         for name in ("cell", "extent", "sensor_sigma", "reach"):
             value = getattr(self, name)
             if not 0.0 < value < _ABSURD:
@@ -96,7 +96,7 @@ class CollisionMapParams:
         for name in ("decay_rate", "max_late", "jump_factor", "jump_distance", "jump_turn", "leg_slack"):
             value = getattr(self, name)
             if not 0.0 <= value < _ABSURD:
-                message = f"CollisionMapParams.{name} is {value}: it must be a number and not negative"
+                message = f"CollisionMapParams.{name} is {value}: it must be 0 or a positive number"
                 raise MapError(message)
         if not self.cell <= self.extent <= _MOST_CELLS * self.cell:
             message = (
@@ -106,21 +106,21 @@ class CollisionMapParams:
             raise MapError(message)
 
 
-# Cells from the middle to the edge of the largest map that is still a map and not a mistake.
+# The most cells from the centre to the edge of a map; larger maps are rejected as mistakes.
 _MOST_CELLS = 1000
 
 
 @kernel
 def _scale_k(state: FloatArray, numbers: FloatArray) -> float:
-    """Return what a stored value is multiplied with to be the value of its cell."""
+    """Return the factor from a stored value to the value of its cell."""
     elapsed = state[_STAMP] - state[_SCALED]
-    # NaN before the first update.
+    # The difference is NaN before the first update.
     return math.exp(-numbers[_RATE] * elapsed) if elapsed > 0.0 else 1.0
 
 
 @kernel
 def _rescale_k(cells: FloatArray, state: FloatArray, numbers: FloatArray) -> None:
-    """Multiply the scale in, and start it again at 1."""
+    """Multiply all cells by the scale, and restart it at 1."""
     scale = _scale_k(state, numbers)
     for row in range(cells.shape[0]):
         for column in range(cells.shape[1]):
@@ -140,7 +140,7 @@ def _clear_k(cells: FloatArray, state: FloatArray) -> None:
 
 @kernel
 def _scroll_k(cells: FloatArray, state: FloatArray, numbers: FloatArray) -> None:
-    """Let the torus follow the robot, and clear the cells that come into it."""
+    """Recentre the torus on the robot, and clear the cells that enter it."""
     n = cells.shape[0]
     half = n // 2
     i = math.floor(state[_X] / numbers[_CELL])
@@ -174,9 +174,9 @@ def move_k(
     state: FloatArray,
     numbers: FloatArray,
 ) -> int:
-    """Take the robot and the time on; return 0, or the reason why not.
+    """Advance the map to a time and pose; return 0, or the code of the fault.
 
-    A jump of the pose empties the map, which then goes on from the new pose.
+    A jump of the pose clears the map, which then continues from the new pose.
     """
     if not -_ABSURD * _ABSURD < stamp < _ABSURD * _ABSURD:
         return _BAD_STAMP
@@ -211,7 +211,7 @@ def move_k(
 def _deposit_k(
     x: float, y: float, weight: float, cells: FloatArray, state: FloatArray, numbers: FloatArray
 ) -> None:
-    """Raise the cells around a return at (x, y) of the odometry's frame: equations (2) to (4)."""
+    """Raise the cells around a return at (x, y) in the odometry frame: equations (2) to (4)."""
     cell = numbers[_CELL]
     sigma = numbers[_SIGMA]
     reach = numbers[_REACH] * sigma
@@ -225,7 +225,7 @@ def _deposit_k(
         return
     scale = _scale_k(state, numbers)
     full = 1.0 / scale
-    # From cell to cell the Gaussian changes by a factor that itself changes by a constant one.
+    # From cell to cell the Gaussian changes by a ratio, and that ratio by a constant factor.
     narrow = 0.5 / (sigma * sigma)
     bend = math.exp(-2.0 * narrow * cell * cell)
     off_x = (low_i + 0.5) * cell - x
@@ -256,10 +256,10 @@ def _deposit_k(
 
 @kernel
 def _sees_leg_k(x: float, y: float, legs: FloatArray, numbers: FloatArray) -> bool:
-    """Return whether a return at (x, y) of the robot's frame may come from a leg.
+    """Return whether a return at (x, y) in the robot's frame may come from a leg.
 
-    A sensor with a leg in its field of view sees nothing behind it, so that whatever it returns from
-    there on is the leg, or an echo between leg and robot.
+    A sensor with a leg in its field of view sees nothing behind it. Any return from the leg's distance on
+    is the leg, or an echo between leg and robot.
     """
     reach = math.hypot(x, y)
     if reach == 0.0:
@@ -292,14 +292,14 @@ def update_k(
     state: FloatArray,
     numbers: FloatArray,
 ) -> tuple[int, int]:
-    """Enter one sweep; return 0 or the reason why not, and how many points were refused.
+    """Enter one sweep; return 0 or the code of the fault, and the number of rejected points.
 
     Args:
-        stamp: when the sweep was true, in seconds.
-        x_odom: of the robot in the odometry's frame at that time, with y_odom and yaw.
+        stamp: time of the measurement, in seconds.
+        x_odom: position of the robot in the odometry frame at that time, with y_odom and yaw.
         y_odom: see x_odom.
         yaw: see x_odom.
-        points: rows (x, y) in the robot's frame; rows of NaN are no returns.
+        points: rows (x, y) in the robot's frame; rows of NaN are skipped.
         legs: rows (x, y) in the robot's frame: the legs of the carrier on the robot, or no rows.
         cells: the map's cells.
         state: the map's state.
@@ -308,7 +308,7 @@ def update_k(
     weight = 1.0
     age = state[_STAMP] - stamp
     if 0.0 < age <= numbers[_LATE]:
-        # Late, but not lost: entered where the robot was then, faded by what it missed.
+        # Late, but usable: entered at the robot's pose of that time, with its decay since then.
         off = math.hypot(x_odom - state[_X], y_odom - state[_Y])
         if not (off <= numbers[_STEP] + numbers[_SPEED] * age and abs(yaw) < _ABSURD):
             return _BAD_POSE, 0
@@ -336,7 +336,7 @@ def update_k(
 
 @kernel
 def _at_leg_k(x: float, y: float, legs: FloatArray, numbers: FloatArray) -> bool:
-    """Return whether (x, y) of the robot's frame is where a leg of the carrier is."""
+    """Return whether (x, y) in the robot's frame lies at a leg of the carrier."""
     nearest = math.inf
     for k in range(legs.shape[0]):
         nearest = min(nearest, math.hypot(x - legs[k, 0], y - legs[k, 1]))
@@ -346,7 +346,7 @@ def _at_leg_k(x: float, y: float, legs: FloatArray, numbers: FloatArray) -> bool
 
 @kernel
 def erase_legs_k(legs: FloatArray, cells: FloatArray, state: FloatArray, numbers: FloatArray) -> None:
-    """Empty the cells at the legs and behind them, which the robot's sensors filled before it lifted."""
+    """Clear the cells at the legs and behind them, which the sensors filled before the carrier was lifted."""
     n = cells.shape[0]
     half = n // 2
     c = math.cos(state[_YAW])
@@ -371,7 +371,7 @@ def mean_k(
     state: FloatArray,
     numbers: FloatArray,
 ) -> float:
-    """Return the mean of the cells with their centres in a disc, in the robot's frame.
+    """Return the mean of the cells with their centres in a disc around (x, y) in the robot's frame.
 
     Cells outside the map and those at the carrier's legs count as empty.
     """
@@ -382,7 +382,7 @@ def mean_k(
     s = math.sin(state[_YAW])
     centre_x = state[_X] + c * x - s * y
     centre_y = state[_Y] + s * x + c * y
-    # A disc that holds no cell's centre still lies in a cell: 0.71 is half of its diagonal.
+    # A disc without a cell's centre would be empty: 0.71 is half of a cell's diagonal.
     radius = max(radius, 0.71 * cell)
     home_i = int(state[_I])
     home_j = int(state[_J])
@@ -415,10 +415,10 @@ def costs_k(
     numbers: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write into `out`, for evenly spread directions, the sum of the cells on the way.
+    """Write to `out`, for evenly spaced directions, the sum of the cells along the way.
 
-    The way is what a disc of `radius` sweeps from beside the robot's centre to `distance`, without the
-    half of the disc that lies behind the robot. Direction k of n is at 2 pi k / n in the robot's frame.
+    The way is the area that a disc of `radius` sweeps from the robot's centre to `distance`, without the
+    half of the disc behind the robot. Direction k of n is at 2 pi k / n in the robot's frame.
     """
     cell = numbers[_CELL]
     n = cells.shape[0]
@@ -440,7 +440,7 @@ def costs_k(
     for j in range(low_j, high_j + 1):
         for i in range(low_i, high_i + 1):
             value = cells[j % n, i % n] * scale
-            # What has all but faded is not worth the time.
+            # Skip cells that have almost decayed, for speed.
             if value < 1e-6:
                 continue
             to_x = (i + 0.5) * cell - state[_X]
@@ -464,10 +464,10 @@ def costs_k(
 
 @kernel
 def least_k(costs: FloatArray) -> int:
-    """Return which of the costs is least; of equal ones the straightest ahead, then the left one."""
+    """Return the index of the least cost; of equal ones the straightest ahead, then the left one."""
     best = 0
     for k in range(1, costs.shape[0]):
-        # 0, 1, n - 1, 2, n - 2 and so on; costs that differ by rounding are equal.
+        # In the order 0, 1, n - 1, 2, n - 2, ...; costs that differ by rounding count as equal.
         candidate = (k + 1) // 2 if k % 2 == 1 else costs.shape[0] - k // 2
         if costs[candidate] < costs[best] - 1e-9:
             best = candidate
@@ -485,9 +485,9 @@ def likelihood_k(
     state: FloatArray,
     numbers: FloatArray,
 ) -> float:
-    """Return the mean of the cells in the disc where the velocity of the robot's frame leads.
+    """Return the mean of the cells in the disc that a velocity in the robot's frame reaches.
 
-    A disc that would leave the map stops at its edge: what is not known is not clear.
+    A disc that would leave the map stops at its edge, since unknown space must not count as free.
     """
     inside = max((cells.shape[0] // 2) * numbers[_CELL] - radius, 0.0)
     distance = math.hypot(vx, vy) * lookahead
@@ -504,17 +504,17 @@ def to_grid_k(
     numbers: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write the map into the square image `out`, turned into the robot's frame, by bilinear interpolation."""
+    """Write the map to the square image `out`, in the robot's frame, by bilinear interpolation."""
     n = cells.shape[0]
     half = n // 2
     c = math.cos(state[_YAW]) / numbers[_CELL]
     s = math.sin(state[_YAW]) / numbers[_CELL]
     scale = _scale_k(state, numbers)
-    # The first cell that the map knows, and where in the torus it stands.
+    # The first cell of the map, and its place in the torus.
     size = 2 * half + 1
     first_i, first_j = int(state[_I]) - half, int(state[_J]) - half
     first_column, first_row = first_i % n, first_j % n
-    # The robot, counted from the middle of that cell.
+    # The robot's position relative to the centre of that cell, in cells.
     start_u = state[_X] / numbers[_CELL] - 0.5 - first_i
     start_v = state[_Y] / numbers[_CELL] - 0.5 - first_j
     middle = 0.5 * out.shape[0]
@@ -530,7 +530,7 @@ def to_grid_k(
             low_i = math.floor(u)
             low_j = math.floor(v)
             value = 0.0
-            # All but the border: without the loop's tests at each cell it takes half as long.
+            # All but the border: without the bounds checks of the loop below this takes half as long.
             if 0 <= low_i < size - 1 and 0 <= low_j < size - 1:
                 left = first_column + low_i
                 left -= n if left >= n else 0
@@ -558,7 +558,7 @@ def to_grid_k(
 def from_grid_k(
     grid: FloatArray, resolution: float, cells: FloatArray, state: FloatArray, numbers: FloatArray
 ) -> None:
-    """Fill the cells from an image that `to_grid_k` made, by bilinear interpolation."""
+    """Fill the cells from an image made by `to_grid_k`, by bilinear interpolation."""
     cell = numbers[_CELL]
     n = cells.shape[0]
     half = n // 2
@@ -583,14 +583,14 @@ def from_grid_k(
 class CollisionMap:
     """The collision map of one robot.
 
-    What comes in and makes no sense is counted in `health` and changes nothing, but for a jump of the
-    pose, which empties the map. A clock that starts again, as a world's does, needs `reset`.
+    Invalid input is counted in `health` and ignored, except that a jump of the pose clears the map. Call
+    `reset` when the clock restarts, for example after a reset of the world.
     """
 
     def __init__(
         self, spec: RobotSpec, params: CollisionMapParams | None = None, health: Health | None = None
     ) -> None:
-        """Make an empty map for a kind of robot; it starts with the first `update` or `move`."""
+        """Create an empty map for a kind of robot; its time starts with the first `update` or `move`."""
         self.spec = spec
         self.params = params or CollisionMapParams()
         self.health = Health() if health is None else health
@@ -603,38 +603,38 @@ class CollisionMap:
         self.reset()
 
     def reset(self) -> None:
-        """Empty the map and forget the clock; a carrier stays on the robot until `release`."""
+        """Clear the map and its clock; a carrier stays on the robot until `release`."""
         self._state[:] = 0.0
         self._state[_STAMP] = math.nan
         _clear_k(self._cells, self._state)
 
     @property
     def stamp(self) -> float | None:
-        """Return the time that the map shows, None before the first."""
+        """Return the time of the newest pose, None before the first `update` or `move`."""
         stamp = float(self._state[_STAMP])
         return None if math.isnan(stamp) else stamp
 
     @property
     def pose_odom(self) -> FloatArray:
-        """Return the pose of the robot that the map is about."""
+        """Return the robot's newest pose in the odometry frame."""
         return self._state[_X : _YAW + 1].copy()
 
     @property
     def carrying(self) -> bool:
-        """Return whether the legs of a carrier are forgiven."""
+        """Return whether the robot carries a carrier, so that its legs are masked."""
         return len(self._legs) > 0
 
     @property
     def footprint(self) -> float:
-        """Return the radius of the circle that holds the robot, and the carrier on it."""
+        """Return the radius of the circle around the robot and, if it carries one, the carrier."""
         carrier = self.spec.carrier
         if carrier is None or not self.carrying:
             return self.spec.body.bounding_radius
         return math.hypot(carrier.length, carrier.width) / 2
 
     def snapshot(self) -> CollisionMap:
-        """Return a map of its own that shows what this one shows now."""
-        # copy.copy takes as long as all the rest.
+        """Return an independent copy of the map as it is now, with counters of its own."""
+        # copy.copy would take as long as everything else here.
         made = CollisionMap.__new__(CollisionMap)
         made.__dict__.update(self.__dict__)
         made.__dict__.update(_cells=self._cells.copy(), _state=self._state.copy(), health=Health())
@@ -642,29 +642,29 @@ class CollisionMap:
 
     @property
     def content(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return all that the map holds: cells, state and the legs of a carrier; for `holding`."""
+        """Return the map's content, for `holding`: cells, state and the legs of a carrier."""
         return self._cells, self._state, self._legs
 
     @classmethod
     def holding(
         cls, spec: RobotSpec, cells: ArrayLike, state: ArrayLike, legs: ArrayLike = ()
     ) -> CollisionMap:
-        """Return a map that holds what `content` of another one was, as from another process.
+        """Return a map with the `content` of another one, for example from another process.
 
         Raises:
-            MapError: that is no content of a map of this kind of robot.
+            MapError: the sizes do not fit a map of this kind of robot.
         """
         made = cls(spec)
         for name, value in (("_cells", cells), ("_state", state)):
             array = np.array(value, dtype=np.float64).reshape(-1)
             mine = getattr(made, name)
             if array.size != mine.size:
-                message = f"a collision map's {name[1:]}: {array.size} numbers, {mine.size} are right"
+                message = f"collision map {name[1:]}: {array.size} numbers, expected {mine.size}"
                 raise MapError(message)
             setattr(made, name, array.reshape(mine.shape))
         feet = np.array(legs, dtype=np.float64).reshape(-1)
         if feet.size % 2:
-            message = f"a collision map's legs: {feet.size} numbers, pairs x, y are right"
+            message = f"collision map legs: {feet.size} numbers, expected pairs x, y"
             raise MapError(message)
         made._legs = feet.reshape(-1, 2)
         return made
@@ -673,17 +673,17 @@ class CollisionMap:
         """Enter a sweep of the distance sensors.
 
         Args:
-            stamp: when it was true, in seconds. One that is at most `max_late` older than the newest
-                pose is entered at its own age.
+            stamp: time of the measurement, in seconds. A sweep that is at most `max_late` older than the
+                newest pose is entered at its own age.
             pose_odom: of the robot at that time.
-            points_body: rows (x, y) in the robot's frame; a row of NaN is no return.
+            points_body: rows (x, y) in the robot's frame; rows of NaN are skipped.
         """
         pose = self._checked(pose_odom)
         if pose is None:
             return
         points = np.ascontiguousarray(points_body, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != 2:
-            self.health.refuse("collision_map.points", f"shape {points.shape}: rows (x, y) are right")
+            self.health.refuse("collision_map.points", f"points {points.shape}: expected rows (x, y)")
             return
         verdict, bad = update_k(
             float(stamp), *pose, points, self._legs, self._cells, self._state, self._numbers
@@ -695,7 +695,7 @@ class CollisionMap:
             self.health.refuse("collision_map.points", explanation)
 
     def move(self, stamp: float, pose_odom: ArrayLike) -> None:
-        """Take the map on to a time and a pose between two sweeps, so that questions are about now."""
+        """Advance the map to a time and a pose between two sweeps, so that queries refer to them."""
         pose = self._checked(pose_odom)
         if pose is None:
             return
@@ -704,21 +704,21 @@ class CollisionMap:
             self._refuse(verdict, stamp, pose)
 
     def _checked(self, pose_odom: ArrayLike) -> tuple[float, float, float] | None:
-        """Return the three numbers of a pose; what is none is counted."""
+        """Return the three numbers of a pose, or None and count it if it is not a pose."""
         try:
-            # A tuple is what comes a hundred times a second.
+            # Tuples are the fast path: they arrive a hundred times a second.
             pose = pose_odom if isinstance(pose_odom, tuple) else np.asarray(pose_odom, np.float64).tolist()
             x, y, yaw = map(float, pose)
         except (TypeError, ValueError):
-            self.health.refuse("collision_map.pose", f"pose {pose_odom!r}: (x, y, yaw) is right")
+            self.health.refuse("collision_map.pose", f"pose {pose_odom!r}: expected (x, y, yaw)")
             return None
         return x, y, yaw
 
     def carry(self, carrier_pose_body: ArrayLike = (0.0, 0.0, 0.0)) -> None:
-        """Forgive the legs of the carrier that the robot has lifted, until `release`.
+        """Mask the legs of the carrier that the robot has lifted, until `release`.
 
-        What sensors that see a leg return from there on is not entered, what they entered before the
-        lift is erased, and the cells at the legs count as empty.
+        Returns from a leg or from behind it are not entered, those entered before the lift are erased, and
+        the cells at the legs count as empty.
 
         Args:
             carrier_pose_body: of the carrier in the robot's frame.
@@ -728,12 +728,12 @@ class CollisionMap:
         """
         carrier = self.spec.carrier
         if carrier is None:
-            message = f"carry: robots of kind '{self.spec.kind}' have no carrier in their file"
+            message = f"carry: robots of kind '{self.spec.kind}' have no `carrier` in their file; add one"
             raise MapError(message)
         pose = np.asarray(carrier_pose_body, dtype=np.float64)
         reach = math.hypot(carrier.length, carrier.width) / 2
         if pose.shape != (3,) or not np.isfinite(pose).all() or math.hypot(pose[0], pose[1]) > reach:
-            explanation = f"carrier at {pose}: (x, y, yaw) within {reach:.3g} m of the robot is right"
+            explanation = f"carrier at {pose}: expected (x, y, yaw) within {reach:.3g} m of the robot"
             self.health.refuse("collision_map.carrier", explanation)
             return
         ahead = carrier.length / 2 - carrier.leg_radius
@@ -746,24 +746,27 @@ class CollisionMap:
             erase_legs_k(self._legs, self._cells, self._state, self._numbers)
 
     def release(self) -> None:
-        """Forgive nothing any more: the carrier is put down."""
+        """Unmask the legs: the carrier was put down."""
         self._legs = self._no_legs
 
     def likelihood(self, v_body: ArrayLike, lookahead_s: float, radius: float | None = None) -> float:
-        """Return how likely a collision is: the mean of the cells where the velocity leads.
+        """Return the likelihood of a collision: the mean of the cells that the velocity leads to.
 
         Args:
-            v_body: (vx, vy), or a twist (vx, vy, omega) of which the turn is ignored.
-            lookahead_s: seconds to look ahead; the map ends at `extent`, and so does the look.
+            v_body: (vx, vy), or a twist (vx, vy, omega) whose omega is ignored.
+            lookahead_s: seconds to look ahead; the lookahead ends at the edge of the map, see `extent`.
             radius: of the disc in metres, by default `footprint`.
 
         Returns:
-            A number in [0, 1]; 1 for a question that makes no sense, which is counted.
+            A number in [0, 1]; 1 for an invalid query, which is counted.
         """
         vx, vy = float(v_body[0]), float(v_body[1])  # type: ignore[index,arg-type]
         size = self.footprint if radius is None else radius
         if not (abs(vx) + abs(vy) < _ABSURD and 0.0 <= lookahead_s < _ABSURD and 0.0 <= size < _ABSURD):
-            explanation = f"({vx}, {vy}) m/s for {lookahead_s} s, radius {size}: finite numbers are right"
+            explanation = (
+                f"({vx}, {vy}) m/s for {lookahead_s} s, radius {size} m: expected finite numbers, time and "
+                "radius not negative"
+            )
             self.health.refuse("collision_map.query", explanation)
             return 1.0
         return likelihood_k(
@@ -771,39 +774,39 @@ class CollisionMap:
         )
 
     def costs(self, n_directions: int, distance: float) -> FloatArray:
-        """Return the sum of the cells that the robot would sweep, for evenly spread directions.
+        """Return the sum of the cells that the robot would sweep, for evenly spaced directions.
 
         Args:
-            n_directions: direction k is at 2 pi k / n_directions in the robot's frame.
-            distance: how far it would go, in metres.
+            n_directions: number of directions; k is at 2 pi k / n_directions in the robot's frame.
+            distance: length of the way, in metres.
 
         Raises:
-            MapError: there are no directions, or the distance is no distance.
+            MapError: `n_directions` is below 1, or `distance` is negative or not finite.
         """
         if n_directions < 1 or not 0.0 <= distance < _ABSURD:
-            message = f"{n_directions} directions, {distance} m: at least 1 direction and 0 m are right"
+            message = f"{n_directions} directions, {distance} m: expected at least 1 direction and 0 m"
             raise MapError(message)
         out = np.empty(n_directions)
         costs_k(float(distance), self.footprint, self._legs, self._cells, self._state, self._numbers, out)
         return out
 
     def least_worst(self, n_directions: int, distance: float) -> tuple[float, float]:
-        """Return the direction on whose way the sum of the cells is lowest, and that sum (IV-B4).
+        """Return the direction whose way has the lowest sum of cells, and that sum (IV-B4).
 
         Of equal directions it is the straightest ahead, then the one to the left.
 
         Raises:
-            MapError: there are no directions, or the distance is no distance.
+            MapError: `n_directions` is below 1, or `distance` is negative or not finite.
         """
         costs = self.costs(n_directions, distance)
         k = least_k(costs)
         return float(wrap(2.0 * math.pi * k / n_directions)), float(costs[k])
 
     def clear_directions(self, n_directions: int, distance: float, threshold: float) -> FloatArray:
-        """Return the directions on whose way the mean of the cells is at most `threshold`.
+        """Return the directions whose way has a mean of cells of at most `threshold`.
 
         Raises:
-            MapError: there are no directions, or the distance is no distance.
+            MapError: `n_directions` is below 1, or `distance` is negative or not finite.
         """
         costs = self.costs(n_directions, distance)
         swept = 2.0 * self.footprint * distance + math.pi * self.footprint**2 / 2
@@ -813,19 +816,19 @@ class CollisionMap:
     def as_grid(self, resolution: float | None = None) -> FloatArray:
         """Return the map as a square image in the robot's frame, with values in [0, 1].
 
-        Rows go along y and columns along x, as in an OccupancyGrid: with m rows, the middle of
+        Rows go along y and columns along x, as in an OccupancyGrid: with m rows, the centre of
         `grid[row, column]` is at x = (column + 0.5 - m / 2) resolution, y = (row + 0.5 - m / 2) resolution.
 
         Args:
             resolution: edge of a pixel in metres, by default that of a cell.
 
         Raises:
-            MapError: the resolution is no length, or finer than anything could use.
+            MapError: the resolution is not between `extent` / 1000 and `extent`.
         """
         pixel = self.params.cell if resolution is None else resolution
         extent = self.params.extent
         if not extent / _MOST_CELLS <= pixel <= extent:
-            message = f"resolution {pixel}: between {extent / _MOST_CELLS} and {extent} is right"
+            message = f"resolution {pixel}: it must be between {extent / _MOST_CELLS} and {extent}"
             raise MapError(message)
         size = 2 * _cells(extent, pixel)
         out = np.empty((size, size))
@@ -842,57 +845,57 @@ class CollisionMap:
         pose_odom: ArrayLike = (0.0, 0.0, 0.0),
         params: CollisionMapParams | None = None,
     ) -> CollisionMap:
-        """Make a map from an image of one, so that whoever only has the image can ask the same questions.
+        """Create a map from an image of one, so that a program that only has the image can query it.
 
         Args:
             spec: the kind of robot.
-            grid: as `as_grid` gives it.
+            grid: an image as returned by `as_grid`.
             resolution: edge of its pixels in metres.
-            stamp: the time it shows.
+            stamp: time of the image.
             pose_odom: of the robot at that time.
             params: of the new map; its extent becomes the image's.
 
         Raises:
-            MapError: the image is none, or not one of a map.
+            MapError: the image is not square, has values outside [0, 1], or stamp or pose are invalid.
         """
         image = np.ascontiguousarray(grid, dtype=np.float64)
         if image.ndim != 2 or image.shape[0] != image.shape[1] or not image.size:
-            message = f"grid of shape {image.shape}: a square one is right"
+            message = f"grid of shape {image.shape}: it must be square"
             raise MapError(message)
         if not (image.min() >= 0.0 and image.max() <= 1.0):
-            message = f"grid with values from {image.min()} to {image.max()}: between 0 and 1 is right"
+            message = f"grid with values from {image.min()} to {image.max()}: they must be between 0 and 1"
             raise MapError(message)
         made = cls(spec, replace(params or CollisionMapParams(), extent=image.shape[0] * resolution / 2))
         made.move(stamp, pose_odom)
         if made.stamp is None:
-            message = f"stamp {stamp}, pose {pose_odom!r}: finite numbers and (x, y, yaw) are right"
+            message = f"stamp {stamp}, pose {pose_odom!r}: expected a finite time and finite (x, y, yaw)"
             raise MapError(message)
         from_grid_k(image, float(resolution), made._cells, made._state, made._numbers)
         return made
 
     def _refuse(self, verdict: int, stamp: float, pose: Sequence[float]) -> None:
-        """Count what `move_k` or `update_k` did not take."""
+        """Count input that `move_k` or `update_k` rejected."""
         newest = self._state[_STAMP]
         if verdict == _BAD_STAMP:
-            self.health.refuse("collision_map.stamp", f"stamp {stamp}: a finite number of seconds is right")
+            self.health.refuse("collision_map.stamp", f"stamp {stamp}: expected a finite number of seconds")
         elif verdict == _BACKWARDS:
             explanation = f"stamp {stamp} is before {newest}: time must not go back"
             self.health.refuse("collision_map.backwards", explanation)
         elif verdict == _BAD_POSE:
-            explanation = f"pose {pose} at {stamp}: finite and near the one before is right"
+            explanation = f"pose {pose} at {stamp}: expected finite numbers near the newest pose"
             self.health.refuse("collision_map.pose", explanation)
         else:
-            explanation = f"pose jumped to {pose} at {stamp}: faster than the robot can; the map was emptied"
+            explanation = f"pose jumped to {pose} at {stamp}, beyond the robot's limits: map cleared"
             self.health.refuse("collision_map.jump", explanation)
 
 
 def _cells(extent: float, cell: float) -> int:
-    """Return how many cells reach from the middle to the edge, whatever the rounding of their size."""
+    """Return the number of cells from the centre to the edge, robust to rounding of `extent / cell`."""
     return math.ceil(extent / cell - 1e-9)
 
 
 def _numbers(spec: RobotSpec, params: CollisionMapParams) -> FloatArray:
-    """Return what the kernels need to know about the map and the robot."""
+    """Return the numbers of the map and the robot, for the kernels."""
     numbers = np.zeros(_NUMBERS)
     numbers[_CELL] = params.cell
     numbers[_RATE] = params.decay_rate

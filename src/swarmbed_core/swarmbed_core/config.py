@@ -1,7 +1,7 @@
-"""Files of config/ and of users: where they are, and what is wrong with them.
+"""Finds, reads and validates YAML files, those of config/ and users' own.
 
-Every YAML file of Swarmbed has a `version` and is checked by a pydantic model. Whatever is wrong with
-one is told with the file, the field and what would be right.
+Every YAML file of Swarmbed has a `version` and is validated by a pydantic model. Error messages name the
+file, the field and the allowed values.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from swarmbed_core.safe_yaml import read, short
 M = TypeVar("M", bound=BaseModel)
 
 MOST_FAULTS = 20
-"""Faults of a file that are listed."""
+"""Faults of one file that are listed; further ones are only counted."""
 PACKAGE = "package://"
-"""How the path of a file begins that a package has installed: `package://my_package/arenas/lab.yaml`."""
+"""Prefix of the path of a file that a package installs: `package://my_package/arenas/lab.yaml`."""
 
 
 class Part(BaseModel):
-    """A frozen piece of a configuration file: unknown fields are errors, not surprises."""
+    """A frozen piece of a configuration file. Unknown fields and non-finite numbers are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
     def _yes_is_no_number(cls, data: Any) -> Any:
-        """Refuse YAML's yes and no where something else is meant: pydantic takes them for 1 and 0."""
+        """Reject YAML booleans (yes, no) in fields of other types: pydantic would convert them to 1 and 0."""
         for name, value in data.items() if isinstance(data, dict) else ():
             field = cls.model_fields.get(name)
             if not isinstance(value, bool) or field is None:
                 continue
             if bool not in {field.annotation, *get_args(field.annotation)}:
-                message = f"{name}: yes and no are not numbers; write the value, in quotes if it is a text"
+                message = f"{name}: yes and no are booleans; write the value, in quotes if it is a text"
                 raise ValueError(message)
         return data
 
 
 class ConfigFile(Part):
-    """A whole configuration file, of a kind that has a folder of its own below `share_dir()`."""
+    """A whole configuration file. `FOLDER`, below `share_dir()`, holds the files of its kind."""
 
     FOLDER: ClassVar[str]
 
@@ -54,10 +54,10 @@ class ConfigFile(Part):
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """Return the file called `name` in the folder of its kind, or the YAML file of that path.
+        """Load the file called `name` from the folder of its kind, or the YAML file at that path.
 
         Raises:
-            ConfigError: there is none, or it is not what it should be.
+            ConfigError: the file does not exist or is invalid.
         """
         path = find(name, cls.FOLDER)
         data = read(path)
@@ -69,13 +69,13 @@ class ConfigFile(Part):
         """Make the relative paths in a file's data absolute, in place.
 
         Args:
-            data: what the file held, not checked yet.
-            base: the directory that they are relative to.
+            data: the file's content, not validated yet.
+            base: the directory that the paths are relative to.
         """
 
 
 def prefixes() -> list[Path]:
-    """Return where packages of the workspace, and those that it stands on, are installed."""
+    """Return the install prefixes of the workspace and of its underlays (`AMENT_PREFIX_PATH`)."""
     return [Path(prefix) for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if prefix]
 
 
@@ -83,17 +83,17 @@ def prefixes() -> list[Path]:
 def share_dir() -> Path:
     """Return the directory that holds config/, worlds/ and urdf/.
 
-    It is `$SWARMBED_SHARE` if set, else the source tree this file is in, else what the workspace
-    installed (share/swarmbed_bringup).
+    It is `$SWARMBED_SHARE` if set, else the source tree that contains this file, else the installed
+    share/swarmbed_bringup.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such directory.
     """
     named = os.environ.get("SWARMBED_SHARE")
     if named is not None:
         if (Path(named) / "config").is_dir():
             return Path(named)
-        message = f"SWARMBED_SHARE={named}: there is no config/ in it; unset it or name a Swarmbed checkout"
+        message = f"SWARMBED_SHARE={named}: it has no config/; unset it or set it to a Swarmbed checkout"
         raise ConfigError(message)
     for parent in Path(__file__).resolve().parents:
         if (parent / "config" / "robots").is_dir():
@@ -107,32 +107,32 @@ def share_dir() -> Path:
 
 
 def is_path(name: str) -> bool:
-    """Return whether a name is the path of a file, and not a name from a folder."""
+    """Return whether `name` is a path to a file, not the name of a file in a known folder."""
     return name.endswith((".yaml", ".yml")) or os.sep in name
 
 
 def anchored(name: str, base: Path) -> str:
-    """Return a path that means from anywhere what a relative one means in `base`; other names stay."""
+    """Return a path made absolute against `base`; plain names and package:// paths stay unchanged."""
     if not is_path(name) or name.startswith(PACKAGE):
         return name
-    return os.path.abspath(base / name)  # noqa: PTH100 - without following links
+    return os.path.abspath(base / name)  # noqa: PTH100 - does not resolve links
 
 
 def anchor_field(data: Any, field: str, base: Path) -> None:
-    """Make the path that a field of a file's data holds absolute, in place, if it holds one."""
+    """Make the path in a field of a file's data absolute, in place, if the field holds a path."""
     if isinstance(data, dict) and isinstance(data.get(field), str):
         data[field] = anchored(data[field], base)
 
 
 def find(name: str, folder: str) -> Path:
-    """Return the file that `name` means: a path to a YAML file, or a name from `folder`.
+    """Resolve `name`, a path to a YAML file or a name from `folder`, to a file.
 
     Args:
         name: such as `dots`, `my/robot.yaml` or `package://my_package/robots/mine.yaml`.
         folder: such as `config/robots`, below `share_dir()`.
 
     Raises:
-        ConfigError: there is no such file; the message lists the names there are.
+        ConfigError: there is no such file; the message lists the available names.
     """
     if name.startswith(PACKAGE):
         return _installed(name)
@@ -152,7 +152,7 @@ def find(name: str, folder: str) -> Path:
 
 
 def _installed(name: str) -> Path:
-    """Return the file of a package: below its share directory in ROS, or beside its Python modules.
+    """Return a package's file from its ROS share directory or, failing that, beside its Python modules.
 
     Raises:
         ConfigError: there is no such package or file.
@@ -172,36 +172,36 @@ def _installed(name: str) -> Path:
         if _is_file(folder / place):
             return folder / place
     if not folders:
-        message = f"{name}: there is no package '{package}'; install it, or source its setup script"
+        message = f"{name}: no package '{package}' found; install it, or source its setup script"
     else:
         message = f"{name}: no such file in {' or '.join(map(str, folders))}"
     raise ConfigError(message)
 
 
 def names(folder: str) -> list[str]:
-    """Return the names of the YAML files in a folder below `share_dir()`, in order."""
+    """Return the names of the YAML files in a folder below `share_dir()`, sorted."""
     return sorted(path.stem for path in (share_dir() / folder).glob("*.yaml"))
 
 
 def load(path: Path, model: type[M]) -> M:
-    """Read a YAML file and check it.
+    """Read a YAML file and validate it.
 
     Raises:
-        ConfigError: it cannot be read, is not YAML, or does not fit `model`; every fault is listed.
+        ConfigError: it cannot be read, is not YAML, or does not fit `model`; the message lists the faults.
     """
     return check(read(path), model, str(path))
 
 
 def check(data: object, model: type[M], source: str) -> M:
-    """Return `data` as a `model`, or say everything that is wrong with it.
+    """Validate `data` and return it as a `model`.
 
     Args:
-        data: what a YAML file held.
-        model: what it should be.
+        data: a YAML file's content.
+        model: the expected type.
         source: the file's name, for the message.
 
     Raises:
-        ConfigError: it does not fit.
+        ConfigError: the data does not fit; the message lists the faults.
     """
     if not isinstance(data, dict):
         message = f"{source}: expected a mapping of fields, found {type(data).__name__}"
@@ -213,25 +213,25 @@ def check(data: object, model: type[M], source: str) -> M:
     except SwarmbedError:
         raise
     except FOREIGN as error:
-        # A model of a user's own checks its fields as it likes.
+        # A user's own model may have validators that raise anything.
         faults = [f"cannot be checked by {model.__module__}.{model.__qualname__}: {described(error)}"]
     raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults)) from None
 
 
 def _faults(error: ValidationError) -> list[str]:
-    """Return what pydantic found, each fault a sentence for the file's author."""
+    """Return pydantic's errors, each as a sentence for the file's author."""
     items = error.errors(include_url=False)
     within = {item["loc"][:depth] for item in items for depth in range(len(item["loc"]))}
-    # What is wrong within a list is not counted: then the list seems too short as well.
+    # A list with faulty items also seems too short: drop that fault.
     kept = [item for item in items if not (item["type"] == "too_short" and item["loc"] in within)]
     faults = [_fault(dict(item)) for item in kept[:MOST_FAULTS]]
     if len(kept) > MOST_FAULTS:
-        faults.append(f"and {len(kept) - MOST_FAULTS:,} faults more")
+        faults.append(f"and {len(kept) - MOST_FAULTS:,} more faults")
     return faults
 
 
 def _is_directory(path: Path) -> bool:
-    """Return whether there is such a directory."""
+    """Return whether `path` is a directory; False if the operating system rejects the name."""
     try:
         return path.is_dir()
     except OSError:
@@ -239,21 +239,21 @@ def _is_directory(path: Path) -> bool:
 
 
 def _is_file(path: Path) -> bool:
-    """Return whether there is such a file; a name that no file can have is none."""
+    """Return whether `path` is a file; False if the operating system rejects the name."""
     try:
         return path.is_file()
     except OSError:
         return False
 
 
-# Of long values only the beginning is written out.
+# Long values are cut.
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel = 3
 _SHORT.maxstring = _SHORT.maxother = 60
 
 
 def _fault(item: dict[str, Any]) -> str:
-    """Return one fault that pydantic found as a sentence for the file's author."""
+    """Return one of pydantic's errors as a sentence for the file's author."""
     where = ".".join(short(part) for part in item["loc"]) or "(whole file)"
     if item["type"] == "extra_forbidden":
         return f"{where}: unknown field; remove it or correct its name"

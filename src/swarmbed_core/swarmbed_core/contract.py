@@ -1,8 +1,8 @@
-"""What every implementation of `Robot` must do, as tests that each of them runs.
+"""The contract of `Robot`, as tests that every implementation must pass.
 
-A test class inherits `RobotContract` and gives a fixture `rig`: a robot that stands at the origin of an
-empty floor, and a way to let its world's time pass. The same tests then hold for a robot in this process,
-behind ROS, in any world, or made of metal, and for every kind of robot.
+A test class inherits `RobotContract` and provides a fixture `rig`: a robot at the origin of an empty floor,
+and a method that lets its world's time pass. The same tests apply to a robot in this process, behind ROS, in
+any world or in hardware, and to every kind of robot.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
 YAW_DRIFT = 0.1
-"""Radians that a gyro without calibration may be wrong after a few seconds."""
+"""Allowed yaw error, in radians: the drift of an uncalibrated gyro over a few seconds."""
 TICK = 0.1
-"""Seconds between two commands of a program: controllers are ticked at 10 Hz."""
+"""Seconds between two commands: controllers are ticked at 10 Hz."""
 
 
 class Rig(Protocol):
-    """One robot at the origin of an empty floor, and the means to let time pass."""
+    """One robot at the origin of an empty floor, and control of its world's time."""
 
     @property
     def robot(self) -> Robot:
@@ -51,7 +51,7 @@ def drive(rig: Rig, velocity_body: tuple[float, float, float], seconds: float) -
 
 
 def gentle(robot: Robot) -> float:
-    """Return a speed that every kind of robot can keep for a while: half of its own limit, or 0.5 m/s."""
+    """Return a speed that the robot can sustain: half of its own limit, at most 0.5 m/s."""
     return min(0.5, robot.spec.limits.speed / 2)
 
 
@@ -59,7 +59,7 @@ class RobotContract:
     """Tests for any `Robot`; the class that inherits them provides the fixture `rig`."""
 
     def test_at_rest_it_knows_that_it_rests(self, rig: Rig) -> None:
-        """A robot nobody commands stays, and its senses are finite and of the shapes of its spec."""
+        """A robot without commands stays in place; its senses are at rest and match its spec."""
         rig.advance(0.5)
         senses = rig.robot.sense()
         spec = rig.robot.spec
@@ -94,7 +94,7 @@ class RobotContract:
         assert senses.motion.mode is Mode.VELOCITY
 
     def test_it_turns(self, rig: Rig) -> None:
-        """A repeated rate of turn turns the body on the spot."""
+        """A repeated yaw rate turns the body on the spot."""
         rate = min(1.0, rig.robot.spec.limits.yaw_rate / 2)
         drive(rig, (0.0, 0.0, rate), 1.0)
         truth = rig.truth()
@@ -102,7 +102,7 @@ class RobotContract:
         assert math.hypot(truth[0], truth[1]) < 0.02
 
     def test_only_holonomic_robots_move_sideways(self, rig: Rig) -> None:
-        """The drive decides what a sideways command does."""
+        """A sideways command moves a holonomic robot and no other."""
         speed = gentle(rig.robot)
         drive(rig, (0.0, speed, 0.0), 1.0)
         moved = rig.truth()[1]
@@ -112,7 +112,7 @@ class RobotContract:
             assert abs(moved) < 0.01
 
     def test_speed_and_acceleration_stay_within_limits(self, rig: Rig) -> None:
-        """Whatever is asked, the body never exceeds the limits of its kind."""
+        """The body never exceeds its limits, whatever the command."""
         spec = rig.robot.spec
         slip, radius = 0.02 + 4 * spec.drive.wheels.slip_sigma, spec.body.bounding_radius
         before = rig.truth()
@@ -124,14 +124,14 @@ class RobotContract:
             assert abs(now[5]) <= spec.limits.yaw_rate * (1 + slip) + slip * spec.limits.speed / radius
             change = now[3:5] - before[3:5]
             if spec.holonomic:
-                # Against the floor; what has no sideways motion cannot but turn its velocity as it turns.
+                # Relative to the floor. A differential robot's velocity always turns with its body.
                 change = rotate(now[3:5], now[2]) - rotate(before[3:5], before[2])
             most = spec.limits.acceleration_available * TICK + slip * spec.limits.speed
             assert math.hypot(*change) <= most
             before = now
 
     def test_silence_stops_it(self, rig: Rig) -> None:
-        """A command that is not repeated runs out after the command time-out."""
+        """A command that is not repeated expires after the command time-out."""
         speed = gentle(rig.robot)
         drive(rig, (speed, 0.0, 0.0), 1.0)
         limits = rig.robot.spec.limits
@@ -140,7 +140,7 @@ class RobotContract:
         assert rig.robot.sense().motion.mode is Mode.IDLE
 
     def test_it_follows_a_path(self, rig: Rig) -> None:
-        """A path of several waypoints ends where it should, standing still."""
+        """A path of several waypoints ends at its last one, at rest."""
         size = 10 * gentle(rig.robot) * 0.2
         goal = (size, size / 2, math.pi / 2)
         waypoints = (Waypoint((size, 0.0, 0.0)), Waypoint(goal))
@@ -160,7 +160,7 @@ class RobotContract:
         assert np.allclose(truth[3:], 0.0, atol=0.05)
 
     def test_a_new_path_replaces_the_old(self, rig: Rig) -> None:
-        """The robot turns to the new goal without first going to the old one."""
+        """The robot drives to the new goal without first going to the old one."""
         far = 20 * gentle(rig.robot)
         near = 2 * gentle(rig.robot)
         rig.robot.act(Command(path=Path((Waypoint((far, 0.0, 0.0)),))))
@@ -178,7 +178,7 @@ class RobotContract:
         assert math.isclose(rig.truth()[0], near, abs_tol=0.05 * near + 0.03)
 
     def test_cancel_brakes(self, rig: Rig) -> None:
-        """Cancelling a path stops the robot as fast as it may brake."""
+        """Cancelling a path stops the robot at its maximum deceleration."""
         limits = rig.robot.spec.limits
         far = 50 * gentle(rig.robot)
         rig.robot.act(Command(path=Path((Waypoint((far, 0.0, 0.0)),), max_speed=gentle(rig.robot))))
@@ -189,7 +189,7 @@ class RobotContract:
         assert rig.robot.sense().motion.mode is Mode.IDLE
 
     def test_impossible_numbers_are_refused(self, rig: Rig) -> None:
-        """A velocity that is not finite moves nothing, and is counted."""
+        """A velocity that is not finite is ignored and counted."""
         for bad in (math.nan, math.inf, -math.inf):
             rig.robot.act(Command(velocity_body=(bad, 0.0, 0.0)))
             rig.robot.act(Command(velocity_body=(0.0, 0.0, bad)))
@@ -198,7 +198,7 @@ class RobotContract:
         assert sum(rig.robot.sense().refused.values()) == 6
 
     def test_what_it_lacks_is_refused(self, rig: Rig) -> None:
-        """Asking for a part that is not there, or for too much of it, is counted and survived."""
+        """Commands to missing parts, or beyond what a part can do, are counted and ignored."""
         robot = rig.robot
         commands = [Command(leds=[0] * 1000), Command(send={"no such radio": b"hello"})]
         if robot.spec.lifter is None:
@@ -210,7 +210,7 @@ class RobotContract:
         assert sum(robot.sense().refused.values()) == len(commands)
 
     def test_the_lifter_lifts(self, rig: Rig) -> None:
-        """The platform goes up and down when there is one, at the speed of its servo."""
+        """The platform, if there is one, goes up and down at the speed of its servo."""
         lifter = rig.robot.spec.lifter
         if lifter is None:
             return
@@ -223,7 +223,7 @@ class RobotContract:
             assert math.isclose(reached, height, abs_tol=0.002)
 
     def test_motors_can_be_switched_off(self, rig: Rig) -> None:
-        """With the drives off nothing moves; switched on again, it does."""
+        """With the drives off the robot does not move; with them on again, it does."""
         speed = gentle(rig.robot)
         rig.robot.act(Command(motors=False))
         drive(rig, (speed, 0.0, 0.0), 1.0)
@@ -233,7 +233,7 @@ class RobotContract:
         assert rig.truth()[0] > 0.2 * speed
 
     def test_senses_are_a_snapshot(self, rig: Rig) -> None:
-        """What was sensed does not change behind the program's back."""
+        """Senses returned earlier do not change as the robot moves on."""
         rig.advance(TICK)
         senses = rig.robot.sense()
         pose = senses.pose_odom.copy()

@@ -1,17 +1,17 @@
 """From set-points and velocity commands to wheel speeds (DOTS paper, III-A7, Figure 9).
 
-Three PID controllers work on the pose error in the robot's frame, one along x, one along y, one in yaw, and
-add to the set-point's own velocity, taken at the middle of the coming cycle. Wheel limits are kept by
-scaling all wheels by one factor; while they saturate, nothing is integrated, and the integral's share of
-the output is bounded (`integral_limit`).
+Three PID controllers, for x, y and yaw, act on the pose error in the robot's frame. Their output is added to
+the set-point's velocity at the middle of the coming cycle (feed-forward). One common factor scales all wheels
+to their limits. While the wheels saturate, integration stops; the integral's share of the output is bounded
+(`integral_limit`).
 
-A differential robot has no sideways motion: there the lateral error steers. With `ahead` the speed, the
-term `(yaw.p / 2)^2 error_y / ahead` makes the approach to the line critically damped; below a quarter of
-full speed it fades, and it never turns the robot from its direction by more than a radian. The yaw's
-integral takes the sum of both errors, since one of them alone would come to rest against the other.
+A differential robot cannot move sideways, so the lateral error steers it. With `ahead` the speed, the term
+`(yaw.p / 2)^2 error_y / ahead` makes the approach to the line critically damped. It fades below a quarter of
+full speed, and is limited to a radian. The yaw's integral takes the sum of both errors: integrating only one
+would let the two settle against each other.
 
-Velocity commands are played with slew-rate limits, and only while they are fresh: a command older than
-`command_timeout`, one from the future, or a clock that steps backwards ramps the robot down to rest.
+Velocity commands are slew-rate limited and expire: a command older than `command_timeout`, one from the
+future, or a clock that steps backwards ramps the robot down to rest.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import RobotSpec
     from swarmbed_core.trajectory import Setpoint
 
-# Clocks are sums of steps: a command is not late, and not from the future, by a rounding of them.
+# [s] Tolerance for rounding in clocks that sum up steps.
 CLOCK_SLACK = 1e-6
-# A cycle that comes later than this many periods does not integrate for all of that time.
+# A cycle after a longer gap counts as this many periods.
 LONGEST_GAP = 5.0
-# Steering towards the line: from which share of full speed on at full strength, and by how much at most.
+# Steering towards the line: the share of full speed from which it has full strength, and its limit in rad.
 STEERING_SHARE = 0.25
 STEERING_ANGLE = 1.0
 
-# Where things are in the array of `parameters`.
+# Indices into the array of `parameters`.
 LINEAR_P, LINEAR_I, LINEAR_D, LINEAR_LIMIT, YAW_P, YAW_I, YAW_D, YAW_LIMIT = range(8)
 WHEEL_SPEED, SPEED, YAW_RATE, ACCELERATION, YAW_ACCELERATION, HOLONOMIC, PERIOD = range(8, 15)
 
 
 class Mode(Enum):
-    """What the controller makes the wheels do."""
+    """The source of the wheel speeds: none, a velocity command, or a path."""
 
     IDLE = "idle"
     VELOCITY = "velocity"
@@ -56,7 +56,7 @@ class Mode(Enum):
 
 
 def parameters(spec: RobotSpec) -> FloatArray:
-    """Return what the kernels need to know of a robot, at the indices above."""
+    """Return a robot's parameters for the kernels, at the indices above."""
     limits, linear, yaw = spec.limits, spec.control.linear, spec.control.yaw
     gains = [linear.p, linear.i, linear.d, linear.integral_limit, yaw.p, yaw.i, yaw.d, yaw.integral_limit]
     tops = [limits.speed, limits.yaw_rate, limits.acceleration, limits.yaw_acceleration]
@@ -86,19 +86,20 @@ def track_k(
     to_alpha: float,
     dt: float,
 ) -> float:
-    """Follow a set-point for one cycle and return the factor by which the wheels had to be slowed.
+    """Follow a set-point for one cycle and return the saturation factor of the wheels, at most 1.
 
-    `state` holds the integrals' shares of the output (x, y, yaw) and then the velocity asked of the body,
-    which is written here, as are the `wheel_speeds`. Pose in odom and velocity in the body's frame are the
-    estimates; `to_...` is the set-point in odom: pose, velocity, acceleration. `dt` is the time since the
-    last cycle. `parameters` are as `parameters()` returns them, `matrix` is that of the kinematics.
+    `state` holds the integrals' shares of the output (x, y, yaw), then the commanded body velocity. Both are
+    updated, and `wheel_speeds` is written. `x`, `y`, `yaw` are the estimated pose in odom, `vx`, `vy`,
+    `omega` the estimated velocity in the body frame, `to_...` the set-point in odom: pose, velocity,
+    acceleration. `dt` is the time since the last cycle. `parameters` comes from `parameters()`, `matrix` from
+    the kinematics.
     """
     holonomic = parameters[HOLONOMIC] > 0.0
     c, s = math.cos(yaw), math.sin(yaw)
     error_x = c * (to_x - x) + s * (to_y - y)
     error_y = c * (to_y - y) - s * (to_x - x)
     error_yaw = wrap(to_yaw - yaw)
-    # What is asked holds for the coming cycle: it is right on average if it is taken from the middle of it.
+    # The output applies to the whole coming cycle: the set-point at its middle is right on average.
     half = parameters[PERIOD] / 2
     to_vx, to_vy, to_omega = to_vx + half * to_ax, to_vy + half * to_ay, to_omega + half * to_alpha
     c, s = math.cos(yaw + half * to_omega), math.sin(yaw + half * to_omega)
@@ -117,7 +118,7 @@ def track_k(
     wheels_k(matrix, u_x, u_y, u_yaw, wheel_speeds)
     factor = limit_k(wheel_speeds, parameters[WHEEL_SPEED])
     if factor == 0.0:
-        # Something overflowed: numbers that large are no motion.
+        # The wheel speeds overflowed.
         u_x = u_y = u_yaw = 0.0
     if factor == 1.0:
         limit, step = parameters[LINEAR_LIMIT], parameters[LINEAR_I] * dt
@@ -141,27 +142,27 @@ def slew_k(
     omega: float,
     dt: float,
 ) -> float:
-    """Come nearer to a body velocity for one cycle and return the factor by which the wheels are slowed.
+    """Ramp towards a body velocity for one cycle and return the saturation factor of the wheels, at most 1.
 
-    Neither the velocity over the floor nor the yaw rate changes faster than the limits allow, and none
-    exceeds its limit. The integrals are forgotten: they belong to another motion.
+    Velocity over the floor and yaw rate stay within their limits, and change no faster than the limits allow.
+    The integrals are reset: they belong to the previous motion.
 
-    The arguments are as in `track_k`: `state` says what was asked of the body in the last cycle, which is
-    where this one starts; velocity and yaw rate are those wished for, in the body's frame.
+    The arguments are as in `track_k`. The ramp starts from the velocity of the last cycle in `state`; `vx`,
+    `vy` and `omega` are the target in the body frame.
     """
     state[0] = state[1] = state[2] = 0.0
     scale = parameters[SPEED] / max(math.hypot(vx, vy), parameters[SPEED])
     vx, vy = scale * vx, scale * vy
     omega = min(max(omega, -parameters[YAW_RATE]), parameters[YAW_RATE])
-    # First what the wheels can do at all, so that the way there is not cut down by them.
+    # Scale the target to the wheels' limits first, so that they do not saturate on the way there.
     wheels_k(matrix, vx, vy, omega, wheel_speeds)
     possible = limit_k(wheel_speeds, parameters[WHEEL_SPEED])
     vx, vy, omega = possible * vx, possible * vy, possible * omega
     most = parameters[YAW_ACCELERATION] * dt
     omega = state[5] + min(max(omega - state[5], -most), most)
     if parameters[HOLONOMIC] > 0.0:
-        # Acceleration is over the floor: there a velocity stays while the body turns, so seen from the body
-        # it turns the other way. What has no sideways motion has no choice: its velocity turns with it.
+        # The acceleration limit applies over the floor. A velocity that is constant there rotates backwards
+        # in the frame of a turning body. A differential robot's velocity always turns with its body.
         turn = 0.5 * (state[5] + omega) * dt
         c, s = math.cos(turn), math.sin(turn)
         state[3], state[4] = c * state[3] + s * state[4], c * state[4] - s * state[3]
@@ -182,7 +183,7 @@ class MotionController:
 
     Attributes:
         kinematics: of the robot's drive.
-        mode: what the wheels are doing.
+        mode: source of the wheel speeds.
     """
 
     __slots__ = (
@@ -195,7 +196,7 @@ class MotionController:
 
         Args:
             spec: the kind of robot.
-            health: where to count what is refused.
+            health: counts rejected inputs; by default a new one.
         """
         self.kinematics = Kinematics.of(spec)
         self.health = Health() if health is None else health
@@ -207,7 +208,7 @@ class MotionController:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all commands, integrals and the clock, as if the wheels were at rest."""
+        """Reset commands, integrals and clock, and assume wheels at rest."""
         self.mode = Mode.IDLE
         self._command: tuple[float, float, float] | None = None
         self._stamp = -math.inf
@@ -217,23 +218,23 @@ class MotionController:
 
     @property
     def v_body(self) -> tuple[float, float, float]:
-        """Return the body velocity asked of the wheels in the last cycle."""
+        """Return the commanded body velocity of the last cycle (vx, vy, omega), in m/s and rad/s."""
         vx, vy, omega = self._state[3:].tolist()
         return vx, vy, omega
 
     @property
     def saturation(self) -> float:
-        """Return the factor by which the wheels were slowed in the last cycle: 1 if they were not."""
+        """Return the saturation factor of the wheels in the last cycle: 1 if they did not saturate."""
         return self._saturation
 
     def command(self, v_body: Sequence[float] | FloatArray, stamp: float) -> bool:
-        """Ask for a body velocity, from its stamp on until it is `command_timeout` old.
+        """Command a body velocity, valid from its stamp until `command_timeout` later.
 
-        Speeds above the robot's limits are cut to them. What is not finite is refused and counted as
-        `command.not_finite`; the command before it stays in force.
+        Speeds above the robot's limits are clamped. A command that is not finite is rejected and counted as
+        `command.not_finite`; the previous command stays in force.
 
         Returns:
-            Whether the command was taken.
+            Whether the command was accepted.
         """
         vx, vy, omega = map(float, v_body)
         if not (math.isfinite(vx) and math.isfinite(vy) and math.isfinite(omega) and math.isfinite(stamp)):
@@ -246,12 +247,12 @@ class MotionController:
         return True
 
     def stop(self) -> None:
-        """Ramp down to rest, whatever was asked."""
+        """Cancel the command and ramp down to rest."""
         self._command = None
         self.mode = Mode.IDLE
 
     def drive(self, now: float) -> FloatArray:
-        """Return the wheel speeds of this cycle for the latest velocity command, or on the way to rest."""
+        """Return this cycle's wheel speeds for the latest velocity command, or for the ramp to rest."""
         dt = self._tick(now)
         command = self._command
         if command is not None:
@@ -260,7 +261,7 @@ class MotionController:
                 self.health.refuse("command.too_old", f"no velocity command for {age:.3f} s: stopping")
                 command = None
             elif age < -CLOCK_SLACK:
-                self.health.refuse("command.from_future", f"a command stamped {-age:.3f} s ahead: stopping")
+                self.health.refuse("command.from_future", f"command stamped {-age:.3f} s ahead: stopping")
                 command = None
             if command is None:
                 self.stop()
@@ -273,7 +274,7 @@ class MotionController:
         v_body: Sequence[float] | FloatArray,
         setpoint: Setpoint,
     ) -> FloatArray:
-        """Return the wheel speeds of this cycle that follow a set-point.
+        """Return this cycle's wheel speeds for following a set-point.
 
         Estimates or set-points that are not finite are counted as `control.not_finite` and ramp down to rest.
 
@@ -281,7 +282,7 @@ class MotionController:
             now: the clock's time.
             pose_odom: the estimated pose.
             v_body: the estimated velocity in the robot's frame.
-            setpoint: where to be now, and how to move on from there.
+            setpoint: target pose, velocity and acceleration in odom.
         """
         dt = self._tick(now)
         self._command = None
@@ -317,7 +318,7 @@ class MotionController:
         last, self._time = self._time, now
         if not math.isfinite(now):
             self.health.refuse(
-                "clock.not_finite", f"the clock says {now} s: expected a finite time; stopping"
+                "clock.not_finite", f"the clock reads {now} s: expected a finite time; stopping"
             )
             self._time = last
             self.stop()

@@ -1,7 +1,7 @@
-"""A robot's program: what the experiments, the ROS nodes and the robots tick at 10 Hz.
+"""Controllers: robots' programs, which experiments, ROS nodes and robots tick at 10 Hz.
 
-A controller is a class with `Parameters`, a `Part` that says what a scenario may set, and is made for one
-robot with a generator of random numbers of its own. It knows nothing but its `Robot`.
+A controller is a class with `Parameters`, a `Part` with the fields that a scenario may set. Each instance
+controls one robot and has its own random number generator. It has access to its `Robot` only.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 TICK_RATE = 10.0
-"""How often controllers are ticked, in Hz (DOTS paper, IV-B1)."""
+"""Tick rate of controllers, in Hz (DOTS paper, IV-B1)."""
 
 
 class NoParameters(Part):
-    """For controllers without any."""
+    """The `Parameters` of controllers without parameters."""
 
 
 class Controller(Protocol):
     """One robot's program.
 
     Attributes:
-        doing: what it does now, in a word or two, such as "explore": the timeline shows it.
+        doing: the current activity in a word or two, such as "explore", for the timeline.
     """
 
     doing: str
 
     def tick(self) -> None:
-        """Look at the robot's senses and command it."""
+        """Read the robot's senses and command it."""
         ...
 
 
 class ControllerType(Protocol):
-    """What a name in a scenario's `controller` stands for."""
+    """The type of the object that a name in a scenario's `controller` refers to."""
 
     Parameters: ClassVar[type[Part]]
 
@@ -58,36 +58,36 @@ class ControllerType(Protocol):
 
 
 class CrowdAir(Protocol):
-    """The radio of thousands of robots: all say something all the time, and hear whom they listen to.
+    """The radio of thousands of robots: all broadcast continuously, each receives from one chosen robot.
 
-    It is the first packet radio of the robots' file: its reach, and what of it is lost.
+    Range and packet loss are those of the first packet radio in the robots' file.
     """
 
     def say(self, words: FloatArray) -> None:
-        """Send these numbers, a row for each robot, until others are said."""
+        """Broadcast these numbers, a row for each robot, until the next call."""
         ...
 
     def heard(self, of: IntArray) -> FloatArray:
-        """Return what each robot hears now of one other, whose row is in `of`: rows of its numbers.
+        """Return the numbers that each robot receives now from the robot whose row is in `of`.
 
-        NaN where that one is out of reach, dead, or its message lost; and where `of` is negative.
+        A row is NaN if that robot is out of range or dead, if the message is lost, or if `of` is negative.
         """
         ...
 
     @property
     def post(self) -> CrowdPost:
-        """Return the messages that robots send each other one by one."""
+        """Return the individual messages between robots."""
         ...
 
 
 class CrowdPost(Protocol):
-    """Messages of any kind, over the same radio: what is sent arrives at the next step of the world.
+    """Messages of any type, over the same radio; a message arrives at the next step of the world.
 
-    All begin tuned to channel 0; a receiver keeps the last 64 messages that were not taken.
+    All robots start tuned to channel 0. A receiver keeps the latest 64 messages that were not taken.
     """
 
     def tune(self, robot: int, channel: Hashable) -> None:
-        """Let a robot hear another channel than before; what it has not taken yet is kept."""
+        """Tune a robot to another channel; messages not taken yet are kept."""
         ...
 
     def send(self, robot: int, message: Any, channel: Hashable) -> None:
@@ -95,12 +95,12 @@ class CrowdPost(Protocol):
         ...
 
     def take(self, robot: int) -> list[Any]:
-        """Return what a robot has heard and not taken yet, the oldest first."""
+        """Return the messages that a robot has received and not taken yet, oldest first."""
         ...
 
 
 class CrowdSenses(Protocol):
-    """What thousands of robots sense, one row each; the arrays are the world's own and must not be written.
+    """The senses of thousands of robots, one row each. The arrays belong to the world and are read-only.
 
     Attributes:
         time: [s] the world's time.
@@ -110,7 +110,7 @@ class CrowdSenses(Protocol):
         positions: [(robots, 2); m; map] positions x, y by the sense of position; NaN without one.
         zones: [(robots,)] the zone that each robot is in, a `Zone`.
         twists: [(robots, 3); m/s, m/s, rad/s; base_link] body velocities.
-        air: the radio: what robots say to each other.
+        air: the radio between robots.
         epuck2: senses in the units of the e-puck2, and its lights; None unless the robot's file has
             `readings: epuck2`.
     """
@@ -127,20 +127,20 @@ class CrowdSenses(Protocol):
 
 
 class CrowdProgram(Protocol):
-    """A controller's form for thousands of robots: one compiled call for all of them.
+    """A controller's variant for thousands of robots: one compiled call for all of them.
 
-    A controller that has one offers it as `crowd(spec, parameters, count, rng)`. What it counts itself it may
-    tell as `metrics()`, names and numbers for the summary; and what each robot does as `doing`, a list of
-    words, for the timeline and for transducers.
+    A controller with such a variant returns it from `crowd(spec, parameters, count, rng)`. Optional members:
+    `metrics()` returns names and numbers for the summary; `doing` is a list of the robots' activities, for
+    the timeline and for transducers.
     """
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
-        """Write the body velocities that all robots shall have, in place."""
+        """Write the commanded body velocities of all robots to `v_body`, in place."""
         ...
 
 
 class CrowdControllerType(ControllerType, Protocol):
-    """A controller that can also drive thousands."""
+    """A controller that also has a variant for thousands of robots."""
 
     def crowd(self, spec: RobotSpec, parameters: Any, count: int, rng: np.random.Generator) -> CrowdProgram:
         """Return a program for `count` robots of one kind."""
@@ -151,11 +151,11 @@ def find_controller(name: str, parameters: Mapping[str, Any], source: str) -> tu
     """Return a controller's class and its checked parameters.
 
     Raises:
-        ConfigError: there is none of this name, or it takes no such parameters.
+        ConfigError: there is no controller of this name, or its parameters are invalid.
     """
     found = find_plugin(CONTROLLERS, name)
     model = getattr(found, "Parameters", None)
     if not (isinstance(model, type) and issubclass(model, Part) and callable(found)):
-        message = f"{source}: controller '{name}' is no controller: a class with Parameters, a Part, is one"
+        message = f"{source}: '{name}' is not a controller: expected a class with Parameters, a Part"
         raise ConfigError(message)
     return found, check(dict(parameters), model, f"{source}: controller {name}")

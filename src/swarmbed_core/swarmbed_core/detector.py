@@ -1,10 +1,10 @@
-"""Finds ARUCO_MIP_36h12 codes in images (DOTS paper, III-A4).
+"""Detects ARUCO_MIP_36h12 codes in images (DOTS paper, III-A4).
 
-Candidates come from OpenCV: an adaptive threshold, outlines, quads. What is a code, and where its corners
-are, says `quads`: it reads codes whose squares are less than two pixels wide, where reading comes before
-refining otherwise, and does not draw corners inwards.
+OpenCV finds the candidates: an adaptive threshold, outlines, quads. The module `quads` then decodes them and
+refines their corners. It reads codes whose modules are less than two pixels wide, because it refines before
+it reads, and its corners are not biased inwards.
 
-A bad image is counted in `Health` and holds no markers; no image stops whoever looks at it.
+An invalid image is counted in `Health` and yields no markers; no image raises an exception.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 CHANNELS = 3
 WINDOW = 13
-"""Pixels of the neighbourhood that is the threshold's measure: a border is thinner, or its edge is in it."""
+"""Side in pixels of the adaptive threshold's window: a code's border is thinner, or its edge is inside."""
 DARKER = 10.0
-"""Grey levels by which black is darker than its neighbourhood's mean."""
+"""Grey levels by which black is darker than the mean of its window."""
 ROUGHNESS = 0.03
-"""Share of its length by which an outline may differ from its quad."""
+"""Allowed deviation of an outline from its quad, as a share of the outline's length."""
 SIDE_MIN = 9.0
-"""Pixels of the shortest side that is looked at: codes of smaller images cannot be read."""
+"""Least longer side, in pixels, of the upright box around a candidate: smaller codes cannot be read."""
 THIN_MIN = 4
-"""Pixels of the shorter side of the upright box around a candidate."""
+"""Least shorter side, in pixels, of the upright box around a candidate."""
 FLAT = 0.0075
-"""Least share of the square of its circumference that a quad has as its area; a square has 1/16."""
+"""Least area of a quad, as a share of its squared circumference; a square has 1/16."""
 BLANK = 4.0
-"""Grey levels by which the pixels of an image differ at least (one sigma), if there is anything in it."""
+"""Standard deviation, in grey levels, below which an image counts as blank."""
 NOISY = 4000
-"""Outlines that no scene has: hundreds are many."""
+"""Number of outlines above which an image counts as noise; scenes have some hundreds."""
 ERRORS_MAX = 3
-"""Wrong bits that are mended; all codes differ by 12."""
+"""Wrong bits that are corrected; all codes differ by at least 12."""
 
 
 class Detection(NamedTuple):
@@ -64,13 +64,13 @@ class Detection(NamedTuple):
 
 @cache
 def words() -> BitArray:
-    """Return the dictionary as `quads.decode_k` takes it: a row for each code, a column for each turn."""
+    """Return the dictionary for `quads.decode_k`: a row for each code, a column for each quarter turn."""
     made = np.zeros((DICTIONARY_SIZE, 4), dtype=np.uint64)
     power = np.uint64(1) << np.arange(BITS - 1, -1, -1, dtype=np.uint64)
     for i in range(DICTIONARY_SIZE):
         inner = modules(i)[1:-1, 1:-1]
         for turn in range(4):
-            # Read from corners that begin `turn` too late, clockwise, the code looks turned back.
+            # Read from corners that start `turn` places too late, clockwise, the code appears turned back.
             made[i, turn] = (np.rot90(inner, -turn).ravel() * power).sum()
     made.flags.writeable = False
     return made
@@ -80,13 +80,13 @@ class Detector:
     """Finds codes in grey images of one size."""
 
     def __init__(self, width: int, height: int, health: Health, name: str = "camera") -> None:
-        """Look at images of a size.
+        """Prepare for images of one size.
 
         Args:
             width: in pixels.
             height: in pixels.
-            health: counts images that are none.
-            name: of the camera, for what is told of them.
+            health: counts invalid images.
+            name: of the camera, for messages.
         """
         self.size = (height, width)
         self._health = health
@@ -94,7 +94,7 @@ class Detector:
         self._words = words()
 
     def detect(self, image: ByteArray) -> Detection:
-        """Return the codes in an image: grey, or blue, green and red."""
+        """Return the codes in an image, grey or BGR, 8 bits per channel."""
         grey = self._grey(image)
         if grey is None:
             return _nothing()
@@ -106,7 +106,7 @@ class Detector:
         return _nothing() if grey is None else self._read(grey)
 
     def unpack(self, data: bytes) -> ByteArray | None:
-        """Return the grey image in a JPEG or PNG; None, and count it, if there is none."""
+        """Decode a JPEG or PNG to a grey image; return None and count it if it is broken."""
         if not truncated(data):
             try:
                 image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE)
@@ -114,14 +114,14 @@ class Detector:
                 image = None
             if image is not None:
                 return self._grey(image)
-        self._health.refuse("image.broken", f"{self._name}: {len(data)} bytes that are no whole image")
+        self._health.refuse("image.broken", f"{self._name}: {len(data)} bytes: not a complete image file")
         return None
 
     def _grey(self, image: Any) -> ByteArray | None:
-        """Return an image as grey, None if it is not what was expected."""
+        """Convert an image to grey; return None and count it if its type or size is wrong."""
         if not isinstance(image, np.ndarray) or image.dtype != np.uint8:
             kind = getattr(image, "dtype", type(image).__name__)
-            self._health.refuse("image.encoding", f"{self._name}: {kind}, 8 bits a channel are right")
+            self._health.refuse("image.encoding", f"{self._name}: {kind}, expected 8 bits per channel")
             return None
         if image.ndim == CHANNELS and image.shape[2] == CHANNELS:
             image = cv2.cvtColor(image, cv2.COLOR_BGR2GRAY)
@@ -129,7 +129,7 @@ class Detector:
             image = image[:, :, 0]
         if image.shape != self.size:
             height, width = self.size
-            problem = f"{self._name}: an image of {image.shape}, {width}x{height} is right"
+            problem = f"{self._name}: image of shape {image.shape}, expected {width}x{height}"
             self._health.refuse("image.size", problem)
             return None
         return np.ascontiguousarray(image)
@@ -146,12 +146,12 @@ class Detector:
         return Detection(ids[:count], corners[:count])
 
     def _doubt(self, grey: ByteArray, outlines: int) -> None:
-        """Count an image without codes that may show nothing at all."""
+        """Count an image without codes if it looks like noise or is blank."""
         if outlines > NOISY:
-            problem = f"{self._name}: {outlines} outlines and no code: noise? A scene has a few hundred"
+            problem = f"{self._name}: {outlines} outlines and no code: noise? Scenes have some hundreds"
             self._health.refuse("image.noise", problem)
             return
-        # A pixel in a hundred tells.
+        # One pixel in a hundred is enough.
         sigma = float(grey[5::10, 5::10].std())
         if sigma < BLANK:
             problem = f"{self._name}: grey {grey.mean():.0f} all over: covered, dark or dazzled?"
@@ -159,22 +159,22 @@ class Detector:
 
 
 def truncated(data: bytes) -> bool:
-    """Return whether a JPEG lacks its end; a decoder would make up what is not there."""
+    """Return whether a JPEG lacks its end marker; a decoder would fill in the missing part."""
     if len(data) < 4 or data[:2] != b"\xff\xd8":
         return len(data) < 4
-    # Some cameras fill a frame up with zeros.
+    # Some cameras pad a frame with zeros.
     return b"\xff\xd9" not in data[-64:] and not data.rstrip(b"\0").endswith(b"\xff\xd9")
 
 
 def outlines(grey: ByteArray) -> Sequence[Any]:
-    """Return the outlines of what is darker in an image than what is around it."""
+    """Return the outlines of regions that are darker than their surroundings."""
     dark = cv2.adaptiveThreshold(grey, 255, cv2.ADAPTIVE_THRESH_MEAN_C, cv2.THRESH_BINARY_INV, WINDOW, DARKER)
     found, _ = cv2.findContours(dark, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
     return found
 
 
 def candidates(outlines: Sequence[Any]) -> FloatArray:
-    """Return those of outlines that are quads (n, 4, 2), about where they are."""
+    """Return the quads (n, 4, 2) among outlines, with unrefined corners."""
     found = []
     for outline in outlines:
         if len(outline) < 4:
@@ -193,17 +193,17 @@ def candidates(outlines: Sequence[Any]) -> FloatArray:
 
 
 class Pool:
-    """Looks at several images at a time, on as many cores."""
+    """Runs detectors on several images in parallel threads."""
 
     def __init__(self, workers: int) -> None:
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="detector")
 
     def map(self, jobs: Iterable[tuple[Detector, ByteArray]]) -> list[Detection]:
-        """Return what detectors find in images, in the order of both."""
+        """Return the detections of each job, in order."""
         return list(self._threads.map(lambda job: job[0].detect(job[1]), jobs))
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads, after pending jobs."""
         self._threads.shutdown()
 
 

@@ -1,11 +1,11 @@
 """One robot's raw parts, each a small protocol.
 
-A world gives virtual parts, hardware drivers give real ones, and a `Device` is any mix of them: that
-mix is robot-in-the-loop simulation. `dataclasses.replace(device, lifter=real_lifter)` makes one.
+A world provides virtual parts, hardware drivers real ones. A `Device` combines any of them; a mix is
+robot-in-the-loop simulation, for example `dataclasses.replace(device, lifter=real_lifter)`.
 
-Parts never decide anything: they hand out readings with the stamp at which they were true, and take
-set-points. `read()` never blocks; a part that has nothing new returns None or an empty sequence. Readings are
-named tuples: thousands are made in a second, and a frozen dataclass takes three times as long to make.
+Parts contain no logic: they return readings with the time of measurement, and take set-points. `read()` never
+blocks; a part without new data returns None or an empty sequence. Readings are named tuples, because
+thousands are created each second and a frozen dataclass takes three times as long to create.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Zone(IntEnum):
-    """Which of the task's zones a robot is in (DOTS paper, IV-A)."""
+    """The zone of the task that a robot is in (DOTS paper, IV-A)."""
 
     NEITHER = 0
     SEARCH = 1
@@ -35,10 +35,10 @@ class Zone(IntEnum):
 
 
 class MotorReading(NamedTuple):
-    """What the wheels did, in the order of the spec's wheels.
+    """Wheel motion, in the order of the spec's wheels.
 
-    `travel` is what each wheel has rolled since power-up, in metres along its own direction;
-    `effort` the share of full torque that the motors deliver, averaged over the wheels.
+    `travel` is the distance each wheel has rolled since power-up, in metres along its own direction. `speeds`
+    are in m/s. `effort` is the mean of the motors' torques, as a share of full torque.
     """
 
     stamp: float
@@ -48,7 +48,7 @@ class MotorReading(NamedTuple):
 
 
 class ImuReading(NamedTuple):
-    """Rates of turn (rad/s) and specific force (m/s2) along the body's axes."""
+    """Angular rates (rad/s) and specific force (m/s2) along the body's axes."""
 
     stamp: float
     gyro: tuple[float, float, float]
@@ -56,16 +56,16 @@ class ImuReading(NamedTuple):
 
 
 class CompassReading(NamedTuple):
-    """Absolute heading: 0 is +x of `map`."""
+    """Absolute heading in rad: 0 is +x of `map`."""
 
     stamp: float
     heading: float
 
 
 class RangeReading(NamedTuple):
-    """One sweep of a ring: metres from the face of each sensor, infinity where nothing came back.
+    """One sweep of a ring: metres from the face of each sensor, infinity without a return.
 
-    NaN is taken for infinity: a sensor that is broken sees nothing either.
+    NaN, for example from a broken sensor, counts as infinity.
     """
 
     stamp: float
@@ -73,10 +73,10 @@ class RangeReading(NamedTuple):
 
 
 class CornerReading(NamedTuple):
-    """Markers that one camera saw.
+    """Marker detections of one camera.
 
-    `stamp` is when the light arrived, which is long before the reading does. `corners` has for each id
-    its four corners in pixels: top left, top right, bottom right, bottom left of the marker.
+    `stamp` is the time of exposure, well before the reading arrives. `corners` (n, 4, 2) holds the corners of
+    each id in pixels: top left, top right, bottom right, bottom left of the marker.
     """
 
     stamp: float
@@ -86,7 +86,7 @@ class CornerReading(NamedTuple):
 
 
 class ImageReading(NamedTuple):
-    """What one camera saw, as grey levels; `stamp` is when the light arrived."""
+    """A grey image of one camera; `stamp` is the time of exposure."""
 
     stamp: float
     camera: str
@@ -94,7 +94,7 @@ class ImageReading(NamedTuple):
 
 
 class PowerReading(NamedTuple):
-    """What the battery monitor measures: volts of each cell and amperes drawn."""
+    """The battery monitor's measurements: voltage of each cell (V) and current drawn (A)."""
 
     stamp: float
     cell_voltages: tuple[float, ...]
@@ -109,12 +109,12 @@ class LifterReading(NamedTuple):
 
 
 class RadioPacket(NamedTuple):
-    """Something heard: who sent it, what it holds, how strong or how far it was.
+    """A received radio packet: its sender, its payload, and its signal strength or distance.
 
     Attributes:
         stamp: [s] time of reception, on the robot's clock.
         sender: name of the robot that sent it.
-        payload: [bytes] what was sent; empty from `uwb`, and from `ble` without an advertisement.
+        payload: [bytes] the data; empty from `uwb`, and from `ble` without an advertisement.
         rssi: [dBm] received power. None from radios that do not measure it.
         distance: [m] measured distance. None from radios that do not measure it.
     """
@@ -127,11 +127,11 @@ class RadioPacket(NamedTuple):
 
 
 class Clock(Protocol):
-    """The only clock there is: the world's, or the machine's on a real robot."""
+    """The robot's only clock: the world's, or the machine's on a real robot."""
 
     @property
     def time(self) -> float:
-        """Return seconds since some start; it is not wall time and not an absolute date."""
+        """Return seconds since an arbitrary start, not wall time."""
         ...
 
 
@@ -139,11 +139,11 @@ class Motors(Protocol):
     """The wheels."""
 
     def enable(self, on: bool) -> None:
-        """Switch the drives on, or let the wheels run free."""
+        """Switch the drives on, or off so that the wheels run free."""
         ...
 
     def drive(self, speeds: FloatArray) -> None:
-        """Ask for wheel speeds in m/s along each wheel's direction."""
+        """Set the wheel speeds, in m/s along each wheel's direction."""
         ...
 
     def read(self) -> MotorReading:
@@ -155,7 +155,7 @@ class LifterPart(Protocol):
     """The lifting platform's servo."""
 
     def move(self, height: float) -> None:
-        """Ask for a height in metres above the floor."""
+        """Set the height, in metres above the floor."""
         ...
 
     def read(self) -> LifterReading:
@@ -175,7 +175,7 @@ class CompassPart(Protocol):
     """The sense of absolute heading."""
 
     def read(self) -> CompassReading | None:
-        """Return a reading that was not handed out yet."""
+        """Return a new reading, or None."""
         ...
 
 
@@ -191,7 +191,7 @@ class RangesPart(Protocol):
     """One ring of distance sensors."""
 
     def read(self) -> RangeReading | None:
-        """Return a sweep that was not handed out yet."""
+        """Return a new sweep, or None."""
         ...
 
 
@@ -199,51 +199,51 @@ class CamerasPart(Protocol):
     """All cameras with their marker detectors."""
 
     def read(self) -> Sequence[CornerReading]:
-        """Return the detections that were not handed out yet, oldest first."""
+        """Return the new detections, oldest first."""
         ...
 
 
 @runtime_checkable
 class WatchedCameras(CamerasPart, Protocol):
-    """Cameras whose detectors find more than what the robot looks for, if somebody wants to know.
+    """Cameras whose detectors can also report markers that the robot does not use.
 
-    Who watches changes nothing of what `read` returns.
+    Watching never alters what `read` returns.
     """
 
     def walls(self) -> MarkerMap | None:
-        """Return the markers on the walls around."""
+        """Return the map of the wall markers, if there is one."""
         ...
 
     def watch(self, wanted: bool) -> None:
-        """Say whether all that the detectors find is wanted from now on."""
+        """Start or stop recording all detections for `sights`."""
         ...
 
     def sights(self) -> Sequence[CornerReading]:
-        """Return all that was found while somebody watched and was not handed out yet, oldest first."""
+        """Return all new detections made while watching, oldest first."""
         ...
 
 
 class ImageWatcher(Protocol):
-    """One of those who look at a robot's images."""
+    """One reader of a robot's images."""
 
     def watch(self, cameras: Collection[str]) -> None:
-        """Say of which cameras this one wants images from now on; it gets no others."""
+        """Select the cameras whose images this watcher gets from now on."""
         ...
 
     def read(self) -> Sequence[ImageReading]:
-        """Return the images that this one has not been handed yet, oldest first."""
+        """Return the images that are new to this watcher, oldest first."""
         ...
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         ...
 
 
 class ImagesPart(Protocol):
-    """The cameras' images; cameras that nobody watches need not take any."""
+    """The cameras' images; cameras without a watcher need not take any."""
 
     def watcher(self) -> ImageWatcher:
-        """Return a watcher of one's own: several take nothing from each other."""
+        """Return a new watcher; each watcher gets all images, independent of others."""
         ...
 
 
@@ -251,7 +251,7 @@ class PowerPart(Protocol):
     """The battery monitor and the power switch."""
 
     def enable(self, on: bool) -> None:
-        """Switch the robot's supplies."""
+        """Switch the robot's supplies on or off."""
         ...
 
     def read(self) -> PowerReading:
@@ -263,11 +263,11 @@ class RadioPart(Protocol):
     """One radio."""
 
     def send(self, payload: bytes) -> bool:
-        """Broadcast bytes to whoever hears; return whether they will be sent."""
+        """Broadcast bytes; return whether they will be sent."""
         ...
 
     def read(self) -> Sequence[RadioPacket]:
-        """Return what was heard and not handed out yet, oldest first."""
+        """Return the new packets, oldest first."""
         ...
 
 
@@ -275,16 +275,16 @@ class LedsPart(Protocol):
     """The lights."""
 
     def show(self, colours: Sequence[int]) -> None:
-        """Show one packed colour a light."""
+        """Show one packed colour per light."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """One robot's parts. Only the motors and the clock are sure to be there.
+    """One robot's parts. Only the motors and the clock are mandatory.
 
     Attributes:
-        calibrations: intrinsics of the cameras that were calibrated, by name; others are ideal.
+        calibrations: intrinsics of the calibrated cameras, by name; others are ideal.
     """
 
     name: str

@@ -1,13 +1,13 @@
-"""How the e-puck2's battery runs down: the four models of "Design and analysis of an E-Puck2 robot plug-in".
+"""Discharge of the e-puck2's battery: the four models of "Design and analysis of an E-Puck2 robot plug-in".
 
-Each takes the time and the way of a step and the charge before it, and gives the charge after it, for whole
-arrays of robots: algorithms 1 to 4 of the paper's appendix. The simple one has the paper's slopes. The others
-are fitted to discharges that were measured at 0 to 16 cm/s; the paper shows those but gives no numbers, so
-the points here (`measured`) are made up: they have its slopes, the least autonomy at 5 cm/s and the next
-greatest at 14 cm/s, and curves that are steep at first and at the end.
+Each model maps the duration and distance of a step and the charge before it to the charge after it, for whole
+arrays of robots: algorithms 1 to 4 of the paper's appendix. The simple model has the paper's slopes. The
+others are fitted to discharge curves measured at 0 to 16 cm/s. The paper plots these without numbers, so the
+points here (`measured`) are synthetic: they have the paper's slopes, the shortest autonomy at 5 cm/s, the
+longest of a moving robot at 14 cm/s, and curves that are steep at the start and at the end.
 
-As printed, algorithms 2 to 4 interpolate from the wrong side where the faster robot's charge is the lesser;
-here the lower speed counts for 1 - w and the higher one for w in both cases.
+As printed, algorithms 2 to 4 interpolate from the wrong side if the faster robot has the lower charge. Here
+the lower speed has the weight 1 - w and the higher one w in both cases.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 
 REST: Final = -5.064963e-05
 MOVING: Final = -8.699124e-05
-"""Shares of a full charge a second, m0 and m1 (3.7)."""
+"""Slopes m0 (at rest) and m1 (moving), in shares of a full charge per second (3.7)."""
 SPEEDS: Final = 17
-"""Speeds in whole cm/s for which there are curves: 0 to 16."""
+"""Number of speeds with a curve: 0 to 16 cm/s in steps of 1 cm/s."""
 SEGMENTS: Final = 4
-"""Of an approximated curve."""
+"""Number of straight segments of an approximated curve."""
 POINTS: Final = 40
-"""Measurements of a discharge: assumed."""
+"""Measurements per discharge: assumed."""
 SPREAD: Final = 0.03
-"""Of the measurements about their curve: assumed."""
+"""Standard deviation of the measurements about their curve: assumed."""
 LOWEST: Final = 5
 SECOND: Final = 14
-"""Speeds of the least autonomy, and of the greatest of a robot that moves (4.1.7)."""
+"""Speeds, in cm/s, of the shortest autonomy and of the longest of a moving robot (4.1.7)."""
 
 
 class Discharge(Protocol):
-    """A model."""
+    """A discharge model."""
 
     def __call__(self, seconds: float, metres: FloatArray, charge: FloatArray) -> FloatArray:
-        """Return the charges after a step in which robots went so far, 0 for an empty battery."""
+        """Return the charges after a step of `seconds` and `metres`, as shares; 0 is an empty battery."""
         ...
 
 
 @cache
 def autonomies() -> FloatArray:
-    """Return the seconds that a charge lasts at each of the speeds: made up, see the module's text."""
+    """Return the autonomy in seconds at each speed: synthetic, see the module docstring."""
     speeds = np.arange(SPEEDS)
     falls = np.interp(speeds, [1, LOWEST], [1.25, 0.75])
     rises = np.interp(speeds, [LOWEST, SECOND, SPEEDS - 1], [0.75, 1.2, 1.0])
@@ -61,9 +61,9 @@ def autonomies() -> FloatArray:
 
 @cache
 def measured(seed: int = 1) -> tuple[FloatArray, FloatArray]:
-    """Return times and charges of discharges, a row for each speed: made up, see the module's text."""
+    """Return times and charges of discharges, a row for each speed: synthetic, see the module docstring."""
     share = np.linspace(0.0, 1.0, POINTS)
-    # Steep at first, then slow, and steep again at the end.
+    # Steep at the start, then flat, and steep again at the end.
     level = 1.0 - 0.28 * (1.0 - np.exp(-share / 0.06)) - 0.27 * share - 0.45 * share**7
     rng = np.random.default_rng(seed)
     noise = SPREAD * rng.standard_normal((SPEEDS, POINTS))
@@ -82,7 +82,7 @@ def simple_k(seconds: float, metres: FloatArray, charge: FloatArray, out: FloatA
 
 @kernel
 def _speed_k(seconds: float, metres: float) -> float:
-    """Return a speed in cm/s, within those that there are curves for."""
+    """Return a speed in cm/s, clamped to the speeds with a curve."""
     return min(100.0 * abs(metres) / seconds, SPEEDS - 1.0)
 
 
@@ -101,15 +101,15 @@ def linear_k(
 
 @kernel
 def _level_k(curve: FloatArray, share: float) -> float:
-    """Return the value of a cubic."""
+    """Return the value of a cubic polynomial."""
     return float(curve[0] + share * (curve[1] + share * (curve[2] + share * curve[3])))
 
 
 @kernel
 def _share_k(curve: FloatArray, charge: float) -> float:
-    """Return where a cubic that falls from 0 to 1 has a value.
+    """Return the argument in 0..1 at which a falling cubic has the value `charge`.
 
-    By its tangents, and by halves where they lead out of what is left: that always ends.
+    Newton's method, with bisection where a step would leave the bracket, so that it always converges.
     """
     low, high, share = 0.0, 1.0, 0.5
     for _ in range(60):
@@ -166,7 +166,7 @@ def approximated_k(
         near = speed - low
         mixed = 0.0
         for which, weight in ((low, 1.0 - near), (high, near)):
-            # Ends between two segments belong to the next.
+            # The point between two segments belongs to the second.
             k = 0
             while k < SEGMENTS - 1 and charge[i] <= levels[which, k + 1]:
                 k += 1
@@ -175,7 +175,7 @@ def approximated_k(
 
 
 def simple(seconds: float, metres: FloatArray, charge: FloatArray) -> FloatArray:
-    """Run down at one rate at rest and at another one in motion: algorithm 1."""
+    """Discharge at one rate at rest and at another one in motion: algorithm 1."""
     after = np.empty(len(charge))
     simple_k(seconds, metres, charge, after)
     return after
@@ -183,14 +183,14 @@ def simple(seconds: float, metres: FloatArray, charge: FloatArray) -> FloatArray
 
 @cache
 def _slopes() -> FloatArray:
-    """Return the slopes of straight lines from a full charge, fitted to the measurements."""
+    """Return the slopes of lines through the full charge, fitted to the measurements of each speed."""
     times, charges = measured()
     slopes: FloatArray = (times * (charges - 1.0)).sum(axis=1) / (times * times).sum(axis=1)
     return slopes
 
 
 def linear(seconds: float, metres: FloatArray, charge: FloatArray) -> FloatArray:
-    """Run down at a rate for each speed: algorithm 2."""
+    """Discharge at a constant rate for each speed: algorithm 2."""
     after = np.empty(len(charge))
     linear_k(seconds, metres, charge, _slopes(), after)
     return after
@@ -198,14 +198,14 @@ def linear(seconds: float, metres: FloatArray, charge: FloatArray) -> FloatArray
 
 @cache
 def cubics() -> FloatArray:
-    """Return third-order polynomials of the share of the autonomy, fitted to the measurements."""
+    """Return cubics of charge over the elapsed share of the autonomy, fitted to the measurements."""
     times, charges = measured()
     share = times / autonomies()[:, None]
     return np.array([np.polynomial.polynomial.polyfit(x, y, 3) for x, y in zip(share, charges, strict=True)])
 
 
 def cubic(seconds: float, metres: FloatArray, charge: FloatArray) -> FloatArray:
-    """Go along a third-order curve for each speed: algorithm 3."""
+    """Discharge along a cubic for each speed: algorithm 3."""
     after = np.empty(len(charge))
     cubic_k(seconds, metres, charge, cubics(), autonomies(), after)
     return after
@@ -213,7 +213,7 @@ def cubic(seconds: float, metres: FloatArray, charge: FloatArray) -> FloatArray:
 
 @cache
 def _segments() -> tuple[FloatArray, FloatArray]:
-    """Return the charges at the ends of the segments of each curve, and their slopes in charge a second."""
+    """Return the charges at the ends of each curve's segments, and the slopes in charge per second."""
     share = np.linspace(0.0, 1.0, SEGMENTS + 1)
     levels = np.array([np.polynomial.polynomial.polyval(share, curve) for curve in cubics()])
     slopes = np.diff(levels, axis=1) / (autonomies()[:, None] / SEGMENTS)
@@ -221,7 +221,7 @@ def _segments() -> tuple[FloatArray, FloatArray]:
 
 
 def approximated(seconds: float, metres: FloatArray, charge: FloatArray) -> FloatArray:
-    """Go along four straight lines for each speed: algorithm 4."""
+    """Discharge along four line segments for each speed: algorithm 4."""
     after = np.empty(len(charge))
     approximated_k(seconds, metres, charge, *_segments(), after)
     return after
@@ -236,7 +236,7 @@ MODELS: Final[dict[str, Discharge]] = {
 
 
 def courses(model: Discharge, speeds: FloatArray, seconds: float, step: float = 10.0) -> FloatArray:
-    """Return full batteries' charges, a row for each step and a column for each speed in cm/s."""
+    """Return discharges from full, a row for each step and a column for each speed in cm/s."""
     metres = 0.01 * speeds * step
     rows = [np.ones(len(speeds))]
     for _ in range(round(seconds / step)):

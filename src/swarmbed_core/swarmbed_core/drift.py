@@ -1,8 +1,7 @@
-"""How far dead reckoning may be off: the covariance of the pose in `odom`, from 0 at the start.
+"""Uncertainty of dead reckoning: the covariance of the pose in `odom`, from 0 at the start.
 
-The noise is that of the EKF's model (`ekf.EkfParams`): wheels that slip by a share of their speed and
-miscount, a gyro with noise and a bias. The poses themselves are odometry's. Without a gyro the wheels tell
-the turn too.
+The noise model is that of the EKF (`ekf.EkfParams`): wheels slip by a share of their speed and miscount, the
+gyro has noise and a bias. The poses come from odometry. Without a gyro the yaw comes from the wheels too.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import RobotSpec
 
 PERIOD = 0.1
-"""Seconds between two updates; within one the robot's motion counts as even."""
+"""Seconds between two updates; the motion between them counts as uniform."""
 LEAST = 1e-6
-"""Variance below which nobody believes dead reckoning: of 1 mm and 1 mrad."""
+"""Lower bound of the reported variances: (1 mm)^2 and (1 mrad)^2."""
 
 
-# Where the numbers of a kind of robot stand.
+# Indices into the numbers of a kind of robot.
 _WHEELS, _SLIP, _GYRO, _WALK, _SIDEWAYS, _KNOWN = range(6)
 
 
@@ -41,13 +40,13 @@ def grow_k(
     inverse: FloatArray,
     numbers: FloatArray,
 ) -> None:
-    """Add what a step from one pose to another adds to the covariance of x, y, yaw and the gyro's bias."""
+    """Propagate the covariance of x, y, yaw and the gyro's bias over a step from one pose to another."""
     gyro = numbers[_KNOWN] > 0.0
     dx, dy = pose[0] - before[0], pose[1] - before[1]
     turned = wrap(pose[2] - before[2])
     c, s = math.cos(before[2]), math.sin(before[2])
     moved = (c * dx + s * dy, c * dy - s * dx, turned)
-    # What the wheels add, in the body's frame: each of them slips by a share of its speed, and miscounts.
+    # The wheels' noise, in the body frame: each wheel slips by a share of its speed, and miscounts.
     step = np.zeros((3, 3))
     slipped = 0.0
     for wheel in range(matrix.shape[0]):
@@ -64,11 +63,11 @@ def grow_k(
     if gyro:
         turn = numbers[_GYRO] * dt
         step[2, 0] = step[2, 1] = step[0, 2] = step[1, 2] = 0.0
-    # How errors so far move on with the robot.
+    # Propagation of the errors so far.
     move = np.eye(4)
     move[0, 2], move[1, 2] = -dy, dx
     if gyro:
-        # A bias turns the robot all the way.
+        # A bias turns the robot during the whole step.
         move[2, 3] = -dt
         move[0, 3], move[1, 3] = 0.5 * dt * dy, -0.5 * dt * dx
     grown = np.zeros((4, 4))
@@ -99,17 +98,17 @@ class Drift:
     """The covariance of one robot's dead reckoning.
 
     Attributes:
-        covariance: of x, y and yaw in `odom`, 3 x 3; at the very start the smallest there is.
+        covariance: of x, y and yaw in `odom`, 3 x 3; `LEAST` on the diagonal at the start.
     """
 
     def __init__(self, spec: RobotSpec) -> None:
-        """Begin where nothing is uncertain but the gyro's bias."""
+        """Start with a certain pose and an uncertain gyro bias."""
         kinematics = Kinematics.of(spec)
         params = EkfParams.from_spec(spec)
         self._matrix = np.ascontiguousarray(kinematics.matrix)
         self._inverse = np.ascontiguousarray(kinematics.inverse)
         cycle, gyro = params.odometry.cycle, params.odometry.gyro
-        # Slip that lasts adds up faster.
+        # The variance of correlated slip grows faster.
         lasting = max(2.0 * params.slip_time, cycle)
         self._numbers = np.array(
             [
@@ -126,20 +125,20 @@ class Drift:
         self._covariance = np.diag([0.0, 0.0, 0.0, params.gyro_bias_sigma**2 if gyro else 0.0])
         self.covariance = LEAST * np.eye(3)
         self._time, self._pose = -math.inf, np.zeros(3)
-        # For nothing: what compiles this, or loads it, must not hold up a robot's loop.
+        # Warm-up call: compiling or loading the kernel must not delay a robot's loop.
         self._grow(self._covariance.copy(), self._pose, 1.0)
 
     def _grow(self, covariance: FloatArray, pose_odom: FloatArray, dt: float) -> None:
         grow_k(covariance, self._pose, pose_odom, dt, self._matrix, self._inverse, self._numbers)
 
     def due(self, now: float) -> bool:
-        """Return whether it is time for `update`."""
+        """Return whether `update` is due; also after the clock was set back."""
         return not self._time <= now < self._time + PERIOD
 
     def update(self, now: float, pose_odom: FloatArray) -> None:
-        """Take where odometry has come to."""
+        """Propagate the covariance to odometry's newest pose."""
         dt = now - self._time
-        # Not at the first one, nor when the clock was set back: how long it took cannot be known.
+        # The first update, or a clock that was set back: the duration of the step is unknown.
         if 0.0 < dt < math.inf:
             self._grow(self._covariance, pose_odom, dt)
             self.covariance = self._covariance[:3, :3] + LEAST * np.eye(3)

@@ -1,32 +1,30 @@
-"""Where the robot is in `map`: an extended Kalman filter over pose, twist and the gyro's bias.
+"""Localisation in `map`: an extended Kalman filter over pose, twist and the gyro's bias.
 
-DOTS paper, section III-A4c and Figure 5: poses from markers, the IMU and the wheels go into one EKF, whose
-output is the robot's pose at the 100 Hz of motion control (III-A5). Table II says how late the cameras are:
-50 to 80 ms.
+DOTS paper, section III-A4c and Figure 5: one EKF fuses marker poses, the IMU and the wheels, and outputs the
+robot's pose at the 100 Hz of motion control (III-A5). Table II gives the cameras' latency: 50 to 80 ms.
 
 The state is (x, y, yaw) in `map`, (vx, vy, omega) of the body, and the gyro's bias. The twist is the mean
-over the newest cycle: the wheels measure exactly that, and the pose moves along exactly that arc, so that
-acceleration makes no lag. From cycle to cycle, white-noise acceleration changes it. Each cycle:
+over the newest cycle. That is what the wheels measure, and the pose moves along its arc, so acceleration
+causes no lag. White-noise acceleration changes the twist from cycle to cycle. Each cycle:
 
 1. the twist and the bias get their process noise;
 2. the wheels' twist and the gyro's rate correct the state;
 3. the pose moves along the arc of the corrected twist.
 
-Measurements of the pose (markers) and of the yaw (compass) come late and in any order. They are put in at
-their own time: the filter keeps half a second of cycles, each with its inputs and the state before any
-such measurement. One with stamp t goes to the cycle that holds t, where it is compared with the pose moved
-back along the arc to t; the cycles since then are run again, with every other measurement in the order of the
-stamps. So the estimate does not depend on when or in which order they came.
+Measurements of the pose (markers) and of the yaw (compass) arrive late and in any order. The filter applies
+them at their own time. It keeps half a second of cycles, each with its inputs and the state before any such
+measurement. A measurement with stamp t belongs to the cycle that contains t, and is compared with the pose
+moved back along the arc to t. The filter then replays the later cycles, with all other measurements in the
+order of their stamps. So the estimate does not depend on the time or order of arrival.
 
-What a camera's lens errs by is the same in every image, so that it does not average out: a pose comes with
-how much of each lens error is in it, beside its noise. The errors are not estimated, but their covariance
-with the state is kept (a Schmidt-Kalman filter): a robot that has looked at the same markers a thousand
-times knows its place no better than its lenses allow, and one that moves on learns as much as the markers'
-new places in the image tell.
+The error of a camera's lens is the same in every image and does not average out. So each pose comes with its
+sensitivity to each lens error, in addition to its noise. The lens errors are not estimated, but their
+covariance with the state is kept (a Schmidt-Kalman filter). A robot that has seen the same markers a thousand
+times gets no more certain than its lenses allow; a moving robot gains information as the markers move in the
+image.
 
-A pose that the estimate calls too unlikely is gated. If the gated ones agree with each other, as seen
-through odometry, for long enough, they are right and the estimate is wrong: the robot was carried away, and
-the filter starts anew from them.
+An unlikely pose is gated. If gated poses agree with each other, related through odometry, for long enough,
+the estimate is wrong: the robot was carried away, and the filter restarts from them.
 """
 
 from __future__ import annotations
@@ -54,26 +52,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EkfParams:
-    """What the filter believes about a robot. Every sigma is one standard deviation.
+    """The filter's model of a robot. Every sigma is one standard deviation.
 
     Attributes:
-        odometry: what odometry has to know.
+        odometry: parameters of odometry.
         acceleration_sigma: m/s2 along each axis, the white-noise acceleration from cycle to cycle.
-        yaw_acceleration_sigma: rad/s2, the same of the rate of turn.
-        speed_max: m/s, the robot's fastest.
-        yaw_rate_max: rad/s, the robot's fastest turn.
-        wheel_sigma: m/s, of one wheel's mean speed over a cycle, whatever it is.
-        slip_fraction: of a wheel's speed, sigma of what slips away or in during a cycle.
-        slip_time: s over which slip stays alike; 0 is slip that is new in every cycle.
-        holonomic: whether the wheels measure sideways motion; else it is 0, but for slip.
+        yaw_acceleration_sigma: rad/s2, the same for the yaw rate.
+        speed_max: m/s, the robot's maximum speed.
+        yaw_rate_max: rad/s, the robot's maximum yaw rate.
+        wheel_sigma: m/s, of one wheel's mean speed over a cycle, independent of the speed.
+        slip_fraction: sigma of a wheel's slip over a cycle, as a share of its speed.
+        slip_time: s, correlation time of slip; 0 is independent slip in every cycle.
+        holonomic: whether the wheels measure sideways motion; if not, it is 0 except for slip.
         gyro_sigma: rad/s, of one reading.
         gyro_bias_sigma: rad/s, of the bias at power-up.
-        gyro_bias_walk: rad/s per square root of a second, how the bias wanders.
-        gate_probability: share of right measurements that pass the gate.
-        recover_after: gated poses that agree with each other that make the filter start anew.
-        recover_time: s that they must span at least.
+        gyro_bias_walk: rad/s per square root of a second, random walk of the bias.
+        gate_probability: share of correct measurements that pass the gate.
+        recover_after: number of gated poses that must agree with each other for a restart.
+        recover_time: s, the least time that they must span.
         recover_within: s, the longest time between two of them.
-        history_time: s, the latest that a measurement may come.
+        history_time: s, the maximum delay of a measurement.
     """
 
     odometry: OdometryParams
@@ -100,13 +98,13 @@ class EkfParams:
 
         Args:
             spec: the kind of robot.
-            slip_time: s over which slip stays alike, if not the spec's; see the class.
+            slip_time: s, correlation time of slip; by default the spec's.
         """
         wheels, imu, limits = spec.drive.wheels, spec.imu, spec.limits
         return cls(
             odometry=OdometryParams.from_spec(spec),
-            # Real acceleration lasts many cycles and white noise does not: with less than three times the
-            # limit, the twist would lag visibly behind the wheels.
+            # Real acceleration lasts many cycles, unlike white noise: with less than three times the limit,
+            # the twist would lag visibly behind the wheels.
             acceleration_sigma=3.0 * limits.acceleration,
             yaw_acceleration_sigma=3.0 * limits.yaw_acceleration,
             speed_max=limits.speed,
@@ -121,7 +119,7 @@ class EkfParams:
         )
 
     def array(self) -> FloatArray:
-        """Return the parameters in the order in which the kernels take them."""
+        """Return the parameters as an array for the kernels."""
         cycle = self.odometry.cycle
         alike = math.exp(-cycle / self.slip_time) if self.slip_time > 0.0 else 0.0
         numbers = np.empty(ek.PARAMS_SIZE)
@@ -131,7 +129,7 @@ class EkfParams:
         numbers[ek.P_YAW_ACCEL] = self.yaw_acceleration_sigma
         numbers[ek.P_WHEEL_VAR] = self.wheel_sigma**2
         numbers[ek.P_SLIP2] = self.slip_fraction**2
-        # Sums of noise that stays alike grow by (1 + r)/(1 - r) faster than sums of white noise.
+        # The variance of a sum of correlated noise is (1 + r)/(1 - r) times that of white noise.
         numbers[ek.P_SLIP_EXCESS] = (1.0 + alike) / (1.0 - alike) - 1.0
         numbers[ek.P_LATERAL] = not self.holonomic
         numbers[ek.P_GYRO_VAR] = self.gyro_sigma**2
@@ -146,7 +144,7 @@ class EkfParams:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """Gated poses, or headings, that agree: the newest, where odometry was then, since when, how many."""
+    """Gated poses, or headings, that agree: the newest, odometry's pose at its time, the start, the count."""
 
     stamp: float
     pose: FloatArray
@@ -188,8 +186,8 @@ class PoseFilter:
         Args:
             params: of the kind of robot.
             wheel_inverse: 3 x n, from wheel speeds to the body's twist.
-            health: where refused inputs are counted; by default its own.
-            lens_errors: how many errors of lenses poses from markers tell of.
+            health: counts rejected inputs; by default a new one.
+            lens_errors: number of lens errors that come with marker poses.
 
         Raises:
             ValueError: `wheel_inverse` is not 3 x n, or not finite.
@@ -205,7 +203,7 @@ class PoseFilter:
         self._core[ek.MARKED] = -math.inf
         self._cov = np.zeros((14, 7 + lens_errors))
         unknown = (ek.POSITION_VAR_MAX, ek.POSITION_VAR_MAX, ek.YAW_VAR_MAX)
-        # A robot that is switched on stands still.
+        # A robot is at rest when it is switched on.
         self._cov[range(7), range(7)] = (
             *unknown,
             ek.FLOOR**2,
@@ -231,15 +229,15 @@ class PoseFilter:
         return cls(EkfParams.from_spec(spec), wheel_inverse, health, lens_errors)
 
     def step(self, stamp: float, travel: FloatArray, gyro_z: float | None) -> bool:
-        """Take one cycle's readings.
+        """Process one cycle's readings.
 
         Args:
             stamp: of the readings, in seconds.
-            travel: metres that each wheel rolled since power-up.
-            gyro_z: rate of turn in rad/s, or None if there is no new one.
+            travel: distance that each wheel rolled since power-up, in metres.
+            gyro_z: yaw rate in rad/s, or None without a new reading.
 
         Returns:
-            Whether everything was used; what was not is counted in `health`.
+            Whether all readings were used; rejected ones are counted in `health`.
         """
         travel = np.ascontiguousarray(travel, dtype=np.float64)
         if travel.shape != (self._wheels.shape[1],):
@@ -264,14 +262,14 @@ class PoseFilter:
         return od.count_flags(self._health, flags, stamp, travel, gyro_z)
 
     def start(self, pose_map: ArrayLike, covariance: ArrayLike) -> Outcome:
-        """Start anew from a pose that is true now.
+        """Restart from the robot's current pose.
 
         Args:
             pose_map: (x, y, yaw) in `map`.
-            covariance: of it, 3 x 3.
+            covariance: of the pose, 3 x 3.
 
         Returns:
-            INITIALISED, or INVALID if it is no pose with a covariance.
+            INITIALISED, or INVALID if pose or covariance are not valid.
         """
         checked = self._checked(pose_map, covariance)
         if checked is None:
@@ -286,23 +284,23 @@ class PoseFilter:
     def add_pose(
         self, stamp: float, pose_map: ArrayLike, covariance: ArrayLike, lens: FloatArray | None = None
     ) -> Outcome:
-        """Put the pose that markers gave in at the time when they were seen.
+        """Apply a pose from markers at its time of exposure.
 
         Args:
-            stamp: when the light arrived, in seconds.
+            stamp: time of exposure, in seconds.
             pose_map: (x, y, yaw) of the robot in `map`.
-            covariance: of its noise, which is new in each pose, 3 x 3, in m2, m rad and rad2.
-            lens: by how much the pose is off for one standard deviation of each lens error, which stays the
-                same: 3 x lens errors; without it the lenses were exact.
+            covariance: of its noise, independent in each pose, 3 x 3, in m2, m rad and rad2.
+            lens: error of the pose for one standard deviation of each constant lens error, 3 x lens errors;
+                by default the lenses are exact.
 
         Returns:
-            What became of it. TOO_OLD, FUTURE and INVALID are counted in `health`, GATED too.
+            The outcome. GATED, TOO_OLD, FUTURE and INVALID are counted in `health`.
         """
         checked = self._checked(pose_map, covariance)
         if checked is None or not math.isfinite(stamp):
             if checked is not None:
                 self._health.refuse(
-                    "ekf.pose_invalid", f"marker pose with stamp {stamp}: seconds were expected"
+                    "ekf.pose_invalid", f"marker pose with stamp {stamp}: expected finite seconds"
                 )
             return Outcome.INVALID
         pose, cov = checked
@@ -311,8 +309,8 @@ class PoseFilter:
         elif lens.shape != self._lenses.shape or not np.abs(lens).sum() <= ek.POSE_MAX:
             self._health.refuse(
                 "ekf.pose_invalid",
-                f"marker pose with lens errors {lens.tolist()}: finite numbers,"
-                f" {self._lenses.shape[0]} x {self._lenses.shape[1]}, were expected",
+                f"marker pose with lens errors {lens.tolist()}: expected"
+                f" {self._lenses.shape[0]} x {self._lenses.shape[1]} finite numbers",
             )
             return Outcome.INVALID
         if self._core[ek.LOCALISED] == 0.0:
@@ -349,19 +347,19 @@ class PoseFilter:
         return outcome
 
     def add_heading(self, stamp: float, heading: float, sigma: float) -> Outcome:
-        """Put a compass heading in at the time when it was true.
+        """Apply a compass heading at its time of measurement.
 
         Args:
-            stamp: in seconds.
+            stamp: time of measurement, in seconds.
             heading: in rad, 0 is +x of `map`.
-            sigma: of it, in rad.
+            sigma: of the heading, in rad.
 
         Returns:
-            What became of it, as for `add_pose`.
+            The outcome, as for `add_pose`.
         """
         if not (math.isfinite(stamp) and abs(heading) <= ek.ANGLE_MAX and 0.0 <= sigma <= ek.ANGLE_MAX):
             explanation = (
-                f"heading {heading} with sigma {sigma} and stamp {stamp}: finite numbers were expected"
+                f"heading {heading} with sigma {sigma} and stamp {stamp}: expected finite numbers, sigma >= 0"
             )
             self._health.refuse("ekf.heading_invalid", explanation)
             return Outcome.INVALID
@@ -390,14 +388,14 @@ class PoseFilter:
             self._candidate_heading = None
             return outcome
         self._count("heading", outcome, stamp, heading)
-        # Markers know better: a compass that contradicts them is disturbed.
+        # Markers have priority: a compass that contradicts recent ones is disturbed.
         if outcome is Outcome.GATED and self._core[ek.MARKED] < stamp - self._params.recover_within:
             return self._recover_yaw(float(stamp), float(heading), variance)
         return outcome
 
     @property
     def pose(self) -> FloatArray:
-        """Return (x, y, yaw) in `map`, in metres and radians; means nothing until `localised`."""
+        """Return (x, y, yaw) in `map`, in metres and radians; meaningless until `localised`."""
         return self._core[:3].copy()
 
     @property
@@ -407,7 +405,7 @@ class PoseFilter:
 
     @property
     def gyro_bias(self) -> float:
-        """Return what the gyro is believed to read too much, in rad/s."""
+        """Return the estimated bias of the gyro, in rad/s: its reading minus the true rate."""
         return float(self._core[6])
 
     @property
@@ -417,12 +415,12 @@ class PoseFilter:
 
     @property
     def lens_errors(self) -> int:
-        """Return how many errors of lenses are kept beside the state."""
+        """Return the number of lens errors."""
         return self._lenses.shape[1]
 
     @property
     def localised(self) -> bool:
-        """Return whether the pose in `map` was ever known."""
+        """Return whether the filter has been initialised with a pose in `map`."""
         return bool(self._core[ek.LOCALISED])
 
     @property
@@ -437,11 +435,11 @@ class PoseFilter:
 
     @property
     def health(self) -> Health:
-        """Return the counters of refused inputs, odometry's among them."""
+        """Return the counters of rejected inputs, including odometry's."""
         return self._health
 
     def _checked(self, pose_map: ArrayLike, covariance: ArrayLike) -> tuple[FloatArray, FloatArray] | None:
-        """Return a pose and its covariance as arrays, or None after counting that they are none."""
+        """Return a pose and its covariance as arrays, or None and count them if they are invalid."""
         try:
             pose = np.asarray(pose_map, dtype=np.float64)
             cov = np.asarray(covariance, dtype=np.float64)
@@ -457,13 +455,13 @@ class PoseFilter:
                     return pose, even
         self._health.refuse(
             "ekf.pose_invalid",
-            f"pose {pose.tolist()} with covariance {cov.tolist()}: finite (x, y, yaw) and a symmetric"
-            " positive definite 3 x 3 matrix were expected",
+            f"pose {pose.tolist()} with covariance {cov.tolist()}: expected finite (x, y, yaw) and a"
+            " symmetric positive definite 3 x 3 matrix",
         )
         return None
 
     def _restart(self, stamp: float, pose: FloatArray, covariance: FloatArray, lens: FloatArray) -> Outcome:
-        """Start anew from a pose, if its stamp can be used; the covariance has the lens errors in it."""
+        """Restart from a pose, if its stamp is usable; the covariance includes the lens errors."""
         code = ek.set_pose(
             self._core,
             self._cov,
@@ -483,14 +481,14 @@ class PoseFilter:
         return outcome
 
     def _count(self, what: str, outcome: Outcome, stamp: float, value: object) -> None:
-        """Count a measurement that was not used."""
+        """Count a rejected measurement."""
         now = float(self._state[od.STAMP])
         self._health.refuse(
             f"ekf.{what}_{outcome.name.lower()}", f"{what} {value} with stamp {stamp} at {now}"
         )
 
     def _agreed(self, old: _Candidate | None, new: _Candidate, predicted_yaw_only: bool) -> _Candidate:
-        """Return the candidate after one more gated measurement."""
+        """Return the candidate updated with one more gated measurement."""
         if old is None or abs(new.stamp - old.stamp) > self._params.recover_within:
             return new
         expected = compose(old.pose, between(old.odom, new.odom))
@@ -504,22 +502,22 @@ class PoseFilter:
             agrees = error @ np.linalg.solve(spread, error) <= self._numbers[ek.P_GATE3]
         if agrees:
             return replace(new, since=min(old.since, new.since), count=old.count + 1)
-        # One wild pose among those that agree must not undo them all.
+        # One outlier among poses that agree must not discard them all.
         return replace(old, count=old.count - 1) if old.count > 1 else new
 
     def _convinces(self, candidate: _Candidate) -> bool:
-        """Return whether enough gated measurements agree for long enough."""
+        """Return whether a candidate has enough agreeing measurements over enough time."""
         spans = candidate.stamp - candidate.since >= self._params.recover_time
         return spans and candidate.count >= self._params.recover_after
 
     def _lost(self, stamp: float, pose: FloatArray, covariance: FloatArray) -> bool:
-        """Return whether the gated poses say that the robot is elsewhere."""
+        """Record a gated pose; return whether the gated poses show that the estimate is wrong."""
         new = _Candidate(stamp, pose, covariance, self._core[ek.ODOM : ek.ODOM + 3].copy(), stamp, 1)
         self._candidate = self._agreed(self._candidate, new, predicted_yaw_only=False)
         return self._convinces(self._candidate)
 
     def _recover_yaw(self, stamp: float, heading: float, variance: float) -> Outcome:
-        """Take the compass's word for the yaw, once enough gated headings agree."""
+        """Restart the yaw from the compass once enough gated headings agree."""
         odom = self._core[ek.ODOM : ek.ODOM + 3].copy()
         pose = np.array([0.0, 0.0, heading])
         new = _Candidate(stamp, pose, np.diag((1.0, 1.0, variance)), odom, stamp, 1)
@@ -532,7 +530,7 @@ class PoseFilter:
         covariance = self._cov[:3, :3].copy()
         covariance[2] = covariance[:, 2] = 0.0
         covariance[2, 2] = variance
-        # The place is as it was, with what lenses erred in it.
+        # The position is kept, with its lens errors.
         lens = -self._cov[:3, ek.LENS :]
         lens[2] = 0.0
         outcome = self._restart(float(self._state[od.STAMP]), pose, covariance, lens)

@@ -1,9 +1,9 @@
-"""Is the filter's covariance honest? Monte-Carlo runs with a truth that the filter does not see.
+"""Consistency check of the filter's covariance: Monte Carlo runs with a known ground truth.
 
-The normalised estimation error squared, NEES = e' P^-1 e, of an honest filter's pose is chi-square
-distributed with 3 degrees of freedom at every moment; the sum over n independent runs with 3 n. `nees_study`
-simulates a robot whose wheels, gyro and markers err as its `RobotSpec` and Table II of the DOTS paper say,
-runs the filter as a robot would, late and unordered measurements included, and compares.
+The normalised estimation error squared, NEES = e' P^-1 e, of a consistent filter's pose is chi-square
+distributed with 3 degrees of freedom at any time; its sum over n independent runs with 3 n. `nees_study`
+simulates a robot whose wheels, gyro and markers have the errors of its `RobotSpec` and of Table II of the
+DOTS paper. It runs the filter as a robot would, with late and unordered measurements, and compares.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import RobotSpec
 
-FINE = 10  # steps of the truth in one cycle
-WAVES = 6  # sines that the motion is made of
-BURN_IN = 1.0  # s after the first marker pose that are not counted
+FINE = 10  # integration steps of the ground truth per cycle
+WAVES = 6  # sines in the random motion
+BURN_IN = 1.0  # s after the first marker pose that are left out of the statistics
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What the truth of a study is like.
+    """Conditions of a study's ground truth and measurements.
 
     Attributes:
-        speed: m/s, the fastest.
-        acceleration: m/s2, the strongest, of what moves the robot along its own axes.
-        yaw_rate: rad/s, the fastest.
-        slip_time: s over which a wheel's slip stays alike; 0 is new slip every cycle, inf one for the run.
+        speed: m/s, the maximum.
+        acceleration: m/s2, the maximum along the robot's own axes.
+        yaw_rate: rad/s, the maximum.
+        slip_time: s, correlation time of a wheel's slip; 0 is independent slip in every cycle, inf constant.
         marker_rate: Hz, of marker poses.
-        marker_sigma: m, m and rad: the spread of a marker pose along its own axes.
-        latency: s, mean and sigma of the time from light to pose.
-        outliers: share of marker poses that are wild.
-        outlier_distance: m, how far off these are.
+        marker_sigma: m, m and rad: standard deviations of a marker pose along its own axes.
+        latency: s, mean and sigma of the time from exposure to pose.
+        outliers: share of marker poses that are outliers.
+        outlier_distance: m, their error.
     """
 
     speed: float = 1.0
@@ -58,7 +58,7 @@ class Conditions:
 
     @classmethod
     def of(cls, spec: RobotSpec, *, slip_time: float = 0.0, outliers: float = 0.0) -> Conditions:
-        """Return conditions that a kind of robot can drive in and its cameras are late by."""
+        """Return conditions within a kind of robot's limits and with its cameras' latency."""
         limits = spec.limits
         late = [entry for entry in spec.camera_latency if entry.refresh_hz == 30.0]
         latency = (late[-1].mean, late[-1].sigma) if late else cls().latency
@@ -74,12 +74,12 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """One simulated run: what was true, and what the parts said.
+    """One simulated run: the ground truth and the parts' readings.
 
     Attributes:
         stamps: s, of the cycles.
-        pose: n x 3, true at the stamps.
-        twist: n x 3, of the body, true mean over the cycle that ends there.
+        pose: n x 3, true poses at the stamps.
+        twist: n x 3, true mean twists of the body over the cycle that ends at the stamp.
         travel: n x wheels, in m.
         gyro: n, in rad/s; NaN without a gyro.
         markers: (arrival, stamp, pose, covariance), sorted by arrival.
@@ -95,7 +95,7 @@ class Drive:
 
 @kernel
 def _integrate(twist: FloatArray, dt: float, pose: FloatArray) -> None:
-    """Fill in the poses that a body with piecewise constant twists comes through."""
+    """Integrate piecewise constant twists into poses."""
     for k in range(twist.shape[0]):
         dx, dy, _, _ = arc(twist[k, 0], twist[k, 1], twist[k, 2], pose[k, 2], dt)
         pose[k + 1, 0] = pose[k, 0] + dx
@@ -104,7 +104,7 @@ def _integrate(twist: FloatArray, dt: float, pose: FloatArray) -> None:
 
 
 def _motion(rng: np.random.Generator, times: FloatArray, peak: float, steepest: float) -> FloatArray:
-    """Return a random smooth signal within a value and a slope: a sum of sines."""
+    """Return a random smooth signal, a sum of sines, with bounded value and slope."""
     rate = rng.uniform(0.2, 3.0, WAVES)
     phase = rng.uniform(0.0, math.tau, WAVES)
     share = rng.uniform(0.2, 1.0, WAVES)
@@ -114,7 +114,7 @@ def _motion(rng: np.random.Generator, times: FloatArray, peak: float, steepest: 
 
 
 def _alike(rng: np.random.Generator, shape: tuple[int, int], keep: float) -> FloatArray:
-    """Return unit noise of which each row keeps a share of the one before."""
+    """Return unit first-order autoregressive noise: the correlation of successive rows is `keep`."""
     noise = rng.standard_normal(shape)
     for k in range(1, shape[0]):
         noise[k] = keep * noise[k - 1] + math.sqrt(1.0 - keep * keep) * noise[k]
@@ -131,10 +131,10 @@ def simulate(
     """Return one random run of a robot.
 
     Args:
-        spec: the kind of robot; its wheels and its gyro err as it says.
+        spec: the kind of robot, with the errors of its wheels and gyro.
         wheel_inverse: 3 x n, from wheel speeds to the body's twist.
-        seconds: how long the run is.
-        conditions: what it is like.
+        seconds: duration of the run.
+        conditions: of the run.
         rng: of the run.
     """
     wheels, imu, limits = spec.drive.wheels, spec.imu, spec.limits
@@ -144,7 +144,7 @@ def simulate(
     times = np.asarray((np.arange(n * FINE) + 0.5) * fine, dtype=np.float64)
     twist = np.zeros((n * FINE, 3))
     turn_limit = min(limits.yaw_acceleration, 5.0)
-    # Each axis has its share, so that together they stay within the conditions.
+    # The axes share speed and acceleration, so that their sum stays within the conditions.
     share = math.sqrt(0.5) if spec.holonomic else 1.0
     twist[:, 0] = _motion(rng, times, share * conditions.speed, share * conditions.acceleration)
     if spec.holonomic:
@@ -160,7 +160,7 @@ def simulate(
     tick = math.tau * wheels.radius / (wheels.encoder_ticks * wheels.gear_ratio)
     travel = np.floor(travel / tick) * tick
     if not spec.holonomic:
-        # A robot on two wheels slips sideways as much as its wheels do along, and nothing measures it.
+        # A differential robot slips sideways as much as its wheels do forwards, and nothing measures it.
         speed = np.sqrt((rolled**2).mean(axis=1))
         sideways = wheels.slip_sigma * speed * _alike(rng, (n, 1), keep)[:, 0]
         twist[:, 1] = np.repeat(sideways, FINE)
@@ -184,13 +184,13 @@ def simulate(
 def _markers(
     end: float, fine: float, pose: FloatArray, conditions: Conditions, rng: np.random.Generator
 ) -> list[tuple[float, float, FloatArray, FloatArray]]:
-    """Return the marker poses of a run, in the order in which they arrive."""
+    """Return the marker poses of a run, in the order of arrival."""
     seen: list[tuple[float, float, FloatArray, FloatArray]] = []
     period = 1.0 / conditions.marker_rate
     for stamp in np.arange(rng.uniform(0.0, period), end, period):
         place = int(stamp / fine)
         true = pose[place] + (pose[place + 1] - pose[place]) * (stamp / fine - place)
-        # How well a pose is known depends on where the markers are: an ellipse that lies anywhere.
+        # The covariance depends on where the markers are: an ellipse in any direction.
         angle = rng.uniform(0.0, math.pi)
         axes = (
             np.array(
@@ -214,7 +214,7 @@ def _markers(
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What the filter made of a run, at every cycle; NaN while it was not to be counted."""
+    """The filter's errors in a run, for every cycle; NaN until the end of the burn-in."""
 
     nees: FloatArray
     twist_nees: FloatArray
@@ -224,7 +224,7 @@ class Trace:
 
 
 def follow(drive: Drive, pose_filter: PoseFilter) -> Trace:
-    """Run a filter over a run as a robot does: what arrived by a cycle is put in after its step."""
+    """Run a filter over a run as a robot does: after each step, add the marker poses that have arrived."""
     n = len(drive.stamps)
     pose, twist, covariance = np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n, 7, 7))
     nis: list[float] = []
@@ -271,23 +271,23 @@ def nees_study(
     conditions: Conditions | None = None,
     params: EkfParams | None = None,
 ) -> dict[str, float]:
-    """Return how honest the filter's covariance is, and how large its errors are.
+    """Return the consistency of the filter's covariance and the size of its errors.
 
     Args:
         seed: of the whole study.
-        runs: independent runs; every one draws its motion, noise, bias and markers.
-        seconds: of each.
+        runs: number of independent runs; each draws its own motion, noise, bias and markers.
+        seconds: duration of each run.
         spec: the kind of robot.
         wheel_inverse: 3 x n, from wheel speeds to the body's twist.
-        conditions: of the truth; by default those of `Conditions.of`.
+        conditions: of the ground truth; by default those of `Conditions.of`.
         params: of the filter; by default those of the kind of robot.
 
     Returns:
-        `nees_ratio`: mean NEES of the pose over runs and time by its expectation, 3; 1 is honest, more is
-        over-confident. `nees_within`: share of the moments at which the mean over the runs lies within the
-        two-sided 95% bounds `nees_low` and `nees_high`. `twist_nees_ratio`: the same ratio for the twist.
-        `nis_ratio`: mean squared distance of the accepted marker poses by 3. `position_rms` (m, of one axis),
-        `position_max` (m), `yaw_rms` (rad). `gated`, `refused`: shares of the marker poses.
+        `nees_ratio`: mean NEES of the pose over runs and time, divided by its expectation, 3; 1 is
+        consistent, more is overconfident. `nees_within`: share of cycles in which the mean over the runs lies
+        within the two-sided 95% bounds `nees_low` and `nees_high`. `twist_nees_ratio`: the same ratio for the
+        twist. `nis_ratio`: mean squared distance of the accepted marker poses, divided by 3. `position_rms`
+        (m, of one axis), `position_max` (m), `yaw_rms` (rad). `gated`, `refused`: shares of the marker poses.
     """
     conditions = Conditions.of(spec) if conditions is None else conditions
     params = EkfParams.from_spec(spec) if params is None else params
@@ -298,7 +298,7 @@ def nees_study(
     nees = np.array([trace.nees for trace in traces])
     counted = ~np.isnan(nees).any(axis=0)
     means = nees[:, counted].mean(axis=0)
-    # scipy's chdtri takes the upper tail.
+    # scipy's chdtri takes the probability of the upper tail.
     low, high = chdtri(3 * runs, 0.975) / runs, chdtri(3 * runs, 0.025) / runs
     error = np.concatenate([trace.error[counted] for trace in traces])
     nis = np.concatenate([trace.nis for trace in traces])

@@ -1,8 +1,8 @@
-"""The EKF's loops: one cycle, one late measurement, one new start, on arrays (see `swarmbed_core.ekf`).
+"""The EKF's kernels: one cycle, one late measurement, one restart, on arrays (see `swarmbed_core.ekf`).
 
-They hold no objects, so that worlds with thousands of robots can call them in loops of their own. The arrays
-are laid out as the constants here say. Of lens errors there may be any number: the covariance has as many
-columns more than states.
+They use no objects, so that worlds with thousands of robots can call them in loops of their own. The
+constants here define the layout of the arrays. The number of lens errors is arbitrary: the covariance has a
+column for each, after those of the states.
 """
 
 from __future__ import annotations
@@ -19,38 +19,39 @@ from swarmbed_core.odometry import arc, odometry_step
 if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
-# The filter's state without its covariance is one array, these are the places in it.
+# Indices into the array `core`: the filter's state without its covariance.
 STATE = 0  # x, y, yaw, vx, vy, omega, bias
-NEWEST, OLDEST = 7, 8  # serial numbers of the cycles that are kept
-KEPT = 9  # late measurements that are kept
+NEWEST, OLDEST = 7, 8  # serial numbers of the newest and oldest stored cycles
+KEPT = 9  # number of stored late measurements
 LOCALISED = 10
 DISTANCE2 = 11  # squared Mahalanobis distance of the newest late measurement
 ODOM = 12  # x, y, yaw in odom at that measurement's stamp
 MARKED = 15  # stamp of the newest cycle that a marker pose corrected
 CORE_SIZE = 16
 
-# The covariance's array has room for the cross-covariance with a measurement below it. Beside it are the
-# covariances of the state with the lens errors, and below these those of an innovation with them.
+# Layout of the array `cov`. Rows 0 to 6: the state's covariance; from column LENS on, its covariance with the
+# lens errors. Rows from CROSS on, scratch space: the state's covariance with a measurement; from column LENS
+# on, the innovation's covariance with the lens errors.
 CROSS = 7
 LENS = 7
 
-# One cycle in the history: its serial number is its place, modulo the length.
+# One cycle in the history: its row is its serial number modulo the length.
 R_STAMP, R_DT, R_ROLLED, R_TURNED, R_COAST, R_RATE = range(6)
 R_TWIST = 6  # by the wheels
 R_NOISE = 9  # covariance of it: xx, xy, yy, xw, yw, ww
-R_SLIP = 15  # covariance of the move of this cycle by slip that is not white: as above
+R_SLIP = 15  # additional covariance of this cycle's motion from correlated slip: layout as above
 R_ODOM = 21  # pose in odom
 R_PRIOR = 24  # state before late measurements
 R_PRIOR_COV = 31
-ROW_SIZE = 80  # and then the prior state's covariance with the lens errors, row by row
+ROW_SIZE = 80  # followed by the prior state's covariance with the lens errors, row by row
 
-# One late measurement, and behind it, row by row, how much each lens error is in it.
+# One late measurement, followed by its sensitivity to each lens error, row by row.
 M_SERIAL, M_STAMP, M_KIND, M_VALUE, M_COV, M_DISTANCE2, M_USED = 0, 1, 2, 3, 6, 12, 13
 MEASURE_SIZE = 14
 MEASURES = 256
 KIND_POSE, KIND_HEADING = 0.0, 1.0
 
-# Places of EkfParams in the array for the kernels, behind odometry's.
+# Indices of EkfParams in the kernels' array of parameters, after odometry's.
 (
     P_CYCLE,
     P_ACCEL,
@@ -69,20 +70,20 @@ KIND_POSE, KIND_HEADING = 0.0, 1.0
 ) = range(od.ODOMETRY_PARAMS, od.ODOMETRY_PARAMS + 14)
 PARAMS_SIZE = od.ODOMETRY_PARAMS + 14
 
-# Beyond these a pose is not known at all; bounds keep the numbers well conditioned.
+# Bounds keep the numbers well conditioned. At the first two the pose is unknown.
 POSITION_VAR_MAX = 1e4  # m2
-YAW_VAR_MAX = math.pi**2 / 3.0  # rad2: of a direction that may be any
-POSE_MAX = 1e6  # m or rad: beyond it a pose is a mistake
+YAW_VAR_MAX = math.pi**2 / 3.0  # rad2: of a uniformly distributed direction
+POSE_MAX = 1e6  # m or rad: beyond it a pose is invalid
 ANGLE_MAX = 1e3  # rad
 VARIANCE_MAX = 1e6  # m2, m rad or rad2
-ODDNESS = 1e-6  # share of the largest number by which a covariance may be lopsided
+ODDNESS = 1e-6  # allowed asymmetry of a covariance, as a share of its largest number
 HEADING_FLOOR = 1e-3  # rad, the least sigma of a heading
-DRIFT = 0.02  # m and rad, what odometry may drift between two gated measurements
-FLOOR = 1e-4  # of every sigma, in its unit: nothing is measured without error
+DRIFT = 0.02  # m and rad, sigma of odometry's drift between two gated measurements
+FLOOR = 1e-4  # the least of every sigma, in its unit: no measurement is exact
 
 
 class Outcome(IntEnum):
-    """What became of a late measurement."""
+    """The outcome of a late measurement."""
 
     ACCEPTED = 0
     GATED = 1
@@ -92,7 +93,7 @@ class Outcome(IntEnum):
     INITIALISED = 5
 
 
-# The kernels' own: enums in them would be slow.
+# Plain integers for the kernels: enums would be slow there.
 _ACCEPTED, _GATED, _TOO_OLD, _FUTURE = 0, 1, 2, 3
 
 
@@ -111,12 +112,12 @@ def _correct3(
     n2: float,
     gate: float,
 ) -> float:
-    """Correct the state by three numbers at once, unless they are too unlikely.
+    """Correct the state by a three-dimensional measurement, unless the gate rejects it.
 
     Args:
         core: the state.
-        cov: its covariance, and below it that of the state with the measurement: 7 x 3; beside both the
-            lens errors' with the state and with the innovation.
+        cov: its covariance; below it the state's covariance with the measurement, 7 x 3; to the right of
+            both the lens errors' covariance with the state and with the innovation.
         s00: covariance of the innovation, with s10 to s22.
         s10: see s00.
         s11: see s00.
@@ -143,7 +144,7 @@ def _correct3(
     distance2 = e0 * e0 + e1 * e1 + e2 * e2
     if not distance2 <= gate:
         return distance2
-    # With W = cross L^-T, the gain's part of the covariance is W W^T: symmetric as it is computed.
+    # With W = cross L^-T the covariance decreases by W W^T, which is exactly symmetric.
     for i in range(7):
         w0 = cov[CROSS + i, 0] / l00
         w1 = (cov[CROSS + i, 1] - l10 * w0) / l11
@@ -175,7 +176,7 @@ def _correct1(
     innovation: float,
     gate: float,
 ) -> float:
-    """Correct by one number, a measurement of state[a] + weight state[b]; return its squared distance."""
+    """Correct by a scalar measurement of state[a] + weight state[b]; return its squared distance."""
     for i in range(7):
         cov[CROSS + i, 0] = cov[i, a] + weight * cov[i, b]
     s = cov[CROSS + a, 0] + weight * cov[CROSS + b, 0] + variance
@@ -198,7 +199,7 @@ def _correct1(
 
 @kernel
 def _turning(vx: float, vy: float, omega: float, yaw: float, dt: float) -> tuple[float, float]:
-    """Return how the move along an arc changes with its rate of turn: d(dx)/d(omega), d(dy)/d(omega)."""
+    """Return the derivatives of a motion along an arc by its yaw rate: d(dx)/d(omega), d(dy)/d(omega)."""
     half = 0.5 * omega * dt
     small = abs(half) < 1e-3
     share = 1.0 - half * half / 6.0 if small else math.sin(half) / half
@@ -213,7 +214,7 @@ def _turning(vx: float, vy: float, omega: float, yaw: float, dt: float) -> tuple
 
 @kernel
 def _move(core: FloatArray, cov: FloatArray, dt: float) -> None:
-    """Move the pose along the arc of the twist, and its covariance with it."""
+    """Move the pose along the arc of the twist, and propagate the covariance."""
     yaw, vx, vy, omega = core[2], core[3], core[4], core[5]
     dx, dy, gc, gs = arc(vx, vy, omega, yaw, dt)
     dx_dw, dy_dw = _turning(vx, vy, omega, yaw, dt)
@@ -235,7 +236,7 @@ def _move(core: FloatArray, cov: FloatArray, dt: float) -> None:
 
 @kernel
 def _bound(cov: FloatArray, i: int, variance: float) -> None:
-    """Shrink the covariance of state i to a variance, if it is above, keeping its correlations."""
+    """Limit the variance of state i, keeping its correlations."""
     if cov[i, i] > variance:
         scale = math.sqrt(variance / cov[i, i])
         for j in range(7):
@@ -247,11 +248,11 @@ def _bound(cov: FloatArray, i: int, variance: float) -> None:
 
 @kernel
 def _advance(core: FloatArray, cov: FloatArray, row: FloatArray, params: FloatArray) -> None:
-    """Take the state over one cycle with the inputs of its row."""
+    """Propagate the state over one cycle with the inputs of its row."""
     dt = row[R_DT]
     if dt == 0.0:
         return
-    # White from cycle to cycle; a longer time may hold full acceleration from its start to its end.
+    # White from cycle to cycle; a longer gap may have full acceleration throughout.
     time2 = dt * max(dt, params[P_CYCLE])
     change = min(params[P_ACCEL] ** 2 * time2, params[P_SPEED2])
     cov[3, 3] += change
@@ -310,7 +311,7 @@ def _seen(
     dy_dw: float,
     dt: float,
 ) -> tuple[float, float, float]:
-    """Return column m of the covariance of a pose on the arc, from the cross-covariance with its part m."""
+    """Return column m of the covariance of a pose on the arc, from column m of the cross-covariance."""
     p = cov[CROSS:, m]
     return (
         p[0] - dy * p[2] + gc * p[3] - gs * p[4] + dx_dw * p[5],
@@ -323,7 +324,7 @@ def _seen(
 def _apply(
     core: FloatArray, cov: FloatArray, row: FloatArray, params: FloatArray, measure: FloatArray
 ) -> None:
-    """Correct the state at the end of a cycle by a measurement from within it, or gate it."""
+    """Correct the state at the end of a cycle by a measurement taken during it, or gate the measurement."""
     dt = measure[M_STAMP] - row[R_STAMP]
     if measure[M_KIND] == KIND_HEADING:
         ahead = wrap(measure[M_VALUE + 2] - core[2] - dt * core[5])
@@ -341,7 +342,7 @@ def _apply(
     s00, s10, s20 = _seen(cov, 0, dx, dy, gc, gs, dx_dw, dy_dw, dt)
     _, s11, s21 = _seen(cov, 1, dx, dy, gc, gs, dx_dw, dy_dw, dt)
     _, _, s22 = _seen(cov, 2, dx, dy, gc, gs, dx_dw, dy_dw, dt)
-    # The same lens errors are in this pose and, by those before, in the state.
+    # The lens errors of this pose are the same as those in the state from earlier poses.
     lenses = cov.shape[1] - LENS
     for n in range(lenses):
         k = LENS + n
@@ -386,7 +387,7 @@ def _apply(
 
 @kernel
 def _keep(core: FloatArray, cov: FloatArray, row: FloatArray) -> None:
-    """Keep the state in a cycle's row."""
+    """Store the state in a cycle's row."""
     lenses = cov.shape[1] - LENS
     for i in range(7):
         row[R_PRIOR + i] = core[STATE + i]
@@ -398,7 +399,7 @@ def _keep(core: FloatArray, cov: FloatArray, row: FloatArray) -> None:
 
 @kernel
 def _take_back(core: FloatArray, cov: FloatArray, row: FloatArray) -> None:
-    """Take the state from a cycle's row."""
+    """Restore the state from a cycle's row."""
     lenses = cov.shape[1] - LENS
     for i in range(7):
         core[STATE + i] = row[R_PRIOR + i]
@@ -417,7 +418,7 @@ def _replay(
     params: FloatArray,
     serial: int,
 ) -> None:
-    """Run the cycles from one on again, with every late measurement at its place."""
+    """Replay the cycles from `serial` on, with every late measurement in its cycle."""
     length = history.shape[0]
     row = history[serial % length]
     _take_back(core, cov, row)
@@ -437,7 +438,7 @@ def _replay(
 
 @kernel
 def _forget(core: FloatArray, measures: FloatArray, serial: int) -> None:
-    """Forget the late measurements of cycles before `serial`."""
+    """Delete the late measurements of cycles before `serial`."""
     kept = int(core[KEPT])
     first = 0
     while first < kept and measures[first, M_SERIAL] < serial:
@@ -453,7 +454,7 @@ def _forget(core: FloatArray, measures: FloatArray, serial: int) -> None:
 def _noise(
     row: FloatArray, state: FloatArray, wheels: FloatArray, params: FloatArray, inverse: FloatArray
 ) -> None:
-    """Write how well this cycle's wheels and gyro are known, from the speeds that they measured."""
+    """Write the noise of this cycle's wheels and gyro to its row, from the measured speeds."""
     dt, span = state[od.DT], state[od.SPAN]
     for k in range(6):
         row[R_NOISE + k] = 0.0
@@ -482,16 +483,16 @@ def _noise(
         row[R_NOISE + 2] += FLOOR**2 + sideways / span
         row[R_SLIP + 2] += params[P_SLIP_EXCESS] * sideways * dt
     if row[R_TURNED] > 0.0:
-        # The turn is the gyro's: wheels that slip for long do not spoil it.
+        # The gyro measures the turn: correlated wheel slip does not affect it.
         row[R_SLIP + 3] = row[R_SLIP + 4] = row[R_SLIP + 5] = 0.0
     if span > 1.5 * dt:
-        # The travel is of several cycles: their mean twist is not quite that of the newest.
+        # The travel covers several cycles: their mean twist differs from that of the newest.
         stale = (0.5 * params[P_ACCEL] * span) ** 2
         row[R_NOISE] += stale
         row[R_NOISE + 2] += stale
         row[R_NOISE + 5] += (0.5 * params[P_YAW_ACCEL] * span) ** 2
     if dt > params[od.P_GAP]:
-        # Nobody knows which way the robot took there.
+        # The robot's path during the gap is unknown.
         moved2 = params[P_SPEED2] * dt * dt
         turned2 = (params[P_YAW_RATE_MAX] * dt) ** 2
         if row[R_ROLLED] > 0.0:
@@ -519,7 +520,7 @@ def estimate_step(
     flags = odometry_step(state, wheels, params, inverse, stamp, travel, gyro)
     length = history.shape[0]
     if flags & od.CLOCK_BACK:
-        # Late measurements will come with stamps of the new time: what was kept is of the old one.
+        # Late measurements will have stamps of the new time: the stored cycles belong to the old one.
         row = history[int(core[NEWEST]) % length]
         core[MARKED] += stamp - row[R_STAMP]
         core[OLDEST] = core[NEWEST]
@@ -552,17 +553,17 @@ def estimate_step(
 
 @kernel
 def _cycle_of(core: FloatArray, history: FloatArray, params: FloatArray, stamp: float) -> int:
-    """Return the serial number of the cycle that holds a stamp, -1 if it is too old, -2 if still to come."""
+    """Return the serial number of the cycle that contains a stamp, -1 if too old, -2 if in the future."""
     newest, oldest = int(core[NEWEST]), int(core[OLDEST])
     length = history.shape[0]
-    # One cycle ahead is fine: other parts of the robot may be read later than its wheels.
+    # One cycle ahead is allowed: other parts of the robot may be read later than its wheels.
     if newest < 0 or not stamp <= history[newest % length, R_STAMP] + 1.5 * params[P_CYCLE]:
         return -2
     if stamp < history[newest % length, R_STAMP] - params[P_HISTORY]:
         return -1
     for serial in range(newest, oldest - 1, -1):
         row = history[serial % length]
-        # The first cycle has no length: only its end is known.
+        # The first cycle has no duration: only its end matches.
         if stamp > row[R_STAMP] - row[R_DT] or stamp == row[R_STAMP]:
             return serial
     return -1
@@ -588,26 +589,26 @@ def late_measure(
     c22: float,
     lens: FloatArray,
 ) -> int:
-    """Put a measurement in at its own time and run the filter on from there.
+    """Apply a measurement at its own time and replay the filter from there.
 
     Args:
-        core: of the filter, as the four arrays that follow.
+        core: of the filter, like the four arrays that follow.
         cov: see core.
         history: see core.
         measures: see core.
         params: see core.
         kind: KIND_POSE or KIND_HEADING.
-        stamp: when it was true.
-        v0: pose in map, with v1 and v2; of a heading only v2.
+        stamp: time of measurement.
+        v0: pose in map, with v1 and v2; a heading uses v2 only.
         v1: see v0.
         v2: see v0.
-        c00: covariance of the pose, with c01 to c22; of a heading only c22.
+        c00: covariance of the pose, with c01 to c22; a heading uses c22 only.
         c01: see c00.
         c11: see c00.
         c02: see c00.
         c12: see c00.
         c22: see c00.
-        lens: how much each lens error is in the pose, beside the noise of c00 to c22: (3, lens errors).
+        lens: sensitivity of the pose to each lens error, in addition to c00 to c22: (3, lens errors).
 
     Returns:
         The `Outcome` as a number.
@@ -619,7 +620,7 @@ def late_measure(
     if core[KEPT] == measures.shape[0]:
         _forget(core, measures, int(core[OLDEST]))
     if core[KEPT] == measures.shape[0]:
-        # Too many at once: the oldest stay in the estimate, but nothing can be put before them any more.
+        # Full: those of the oldest cycle stay in the estimate, but nothing can be applied before them.
         first = int(measures[0, M_SERIAL]) + 1
         if serial < first or first > int(core[NEWEST]):
             return _TOO_OLD
@@ -676,18 +677,18 @@ def set_pose(
     covariance: FloatArray,
     lens: FloatArray,
 ) -> int:
-    """Start anew from a pose at a stamp; twist and bias stay. Return the `Outcome` as a number.
+    """Restart from a pose at a stamp, keeping twist and bias. Return the `Outcome` as a number.
 
     Args:
-        core: of the filter, as the four arrays that follow.
+        core: of the filter, like the four arrays that follow.
         cov: see core.
         history: see core.
         measures: see core.
         params: see core.
-        stamp: when it was true.
+        stamp: time of the pose.
         pose: in map.
-        covariance: of it, all told.
-        lens: how much each lens error is in it: (3, lens errors).
+        covariance: of the pose, including the lens errors.
+        lens: sensitivity of the pose to each lens error: (3, lens errors).
     """
     serial = _cycle_of(core, history, params, stamp)
     if serial < 0:
@@ -707,7 +708,7 @@ def set_pose(
         for j in range(i + 1):
             cov[i, j] = covariance[i, j]
             cov[j, i] = covariance[i, j]
-    # What is too far ahead in the pose is missing in the truth less the estimate.
+    # The state's error is truth minus estimate: an excess in the pose counts negative.
     for n in range(lens.shape[1]):
         for i in range(3):
             cov[i, LENS + n] = -lens[i, n]

@@ -1,10 +1,10 @@
-"""The e-puck2's senses in the units that the robot gives them in.
+"""The e-puck2's senses in the robot's own units.
 
-"Design and analysis of an E-Puck2 robot plug-in for ARGoS" has the response curves: proximity by equation
-(1), light by equation (2), the floor's grey, the time-of-flight sensor's millimetres, and encoders that count
-steps in 16 bits. All work on whole arrays; none of them errs: noise is added to what goes in.
+The response curves are those of "Design and analysis of an E-Puck2 robot plug-in for ARGoS": proximity by
+equation (1), light by equation (2), the floor's grey, the time-of-flight distance in millimetres, and 16-bit
+encoders. All functions take whole arrays and are free of noise; add noise to their inputs.
 
-`Readings` is what the programs of a crowd of e-puck2s get.
+Programs of a crowd of e-puck2s get `Readings`.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
     ByteArray = NDArray[np.uint8]
 
 A, B, C = 197.8633, -30.47182, 1.011635
-"""Of equation (1): fitted to the largest readings (4.1.1)."""
+"""Coefficients of equation (1), fitted to the largest readings (4.1.1)."""
 OLD_A, OLD_B, OLD_C = 298.701, -36.8961, 1.08212
-"""The same of the e-puck, version 1."""
+"""The same for the e-puck, version 1."""
 NEAR = 0.05
-"""Metres that proximity sensors reach."""
+"""Range of the proximity sensors, in metres."""
 GAMMA = 0.075
-"""Of equation (2)."""
+"""Coefficient of equation (2)."""
 FAR = 0.50
-"""Metres within which light is sensed."""
+"""Range of the light sensors, in metres."""
 FULL = 4095
-"""A proximity sensor's reading at touch, a light sensor's in the dark."""
+"""A proximity sensor's reading at contact, a light sensor's in the dark."""
 WHITE = 1023
 """The ground sensors' reading of white."""
 TOF_LEAST, TOF_MOST = 20, 2000
-"""Millimetres."""
+"""Range of the time-of-flight sensor, in millimetres."""
 STEPS = 1000
-"""Of a turn of a wheel."""
+"""Encoder steps per turn of a wheel."""
 REGISTER = 1 << 16
-"""Values of an encoder's register."""
+"""Number of values of an encoder's register."""
 
 
 GRAVITY_COUNTS = 16384.0
-"""The accelerometer's reading of 1 g: a part's number, 16 bits for 2 g."""
+"""The accelerometer's counts for 1 g, those of a common part: 16 bits for +-2 g."""
 TURN_COUNTS = 131.0
-"""The gyroscope's reading of a degree a second: a part's number, 16 bits for 250 degrees a second."""
+"""The gyroscope's counts for 1 deg/s, those of a common part: 16 bits for +-250 deg/s."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,9 +58,9 @@ class Blobs:
     """The lights that cameras see; those of robot i are the rows `first[i]` to `first[i + 1]`.
 
     Attributes:
-        first: a number more than there are robots.
-        pixels: rows of column, from 0 at the left to 160, and row, from 0 at the top to 120.
-        colours: rows of red, green, blue, 0 to 255.
+        first: row indices, one more than there are robots.
+        pixels: (column, row) of each light: 0 to 160 from the left, 0 to 120 from the top.
+        colours: (red, green, blue) of each light, 0 to 255.
     """
 
     first: IntArray
@@ -70,21 +70,21 @@ class Blobs:
 
 @dataclass(slots=True, eq=False)
 class Readings:
-    """What e-puck2s sense, in their own units, a row for each robot; None for senses that are off.
+    """The senses of e-puck2s in their own units, a row for each robot; None for senses that are off.
 
-    The arrays are the world's own: only `leds` is there to be written.
+    The arrays belong to the world. Only `leds` is writable.
 
     Attributes:
-        leds: 10 lights each, in the order of Table 2: red, green, blue from 0 to 255. A red light takes
-            nothing but red, the body's nothing but green.
-        proximity: 8 each, in the order of Table 3: 0 for nothing to 4095 at touch.
-        light: 8 each: 4095 in the dark to 0 when blinded.
-        ground: 3 each, left, middle, right: 0 for black to 1023 for white.
-        tof: millimetres, 20 to 2000.
+        leds: 10 lights each, in the order of Table 2: red, green, blue from 0 to 255. Red lights use only
+            the red value, the body light only the green one.
+        proximity: 8 each, in the order of Table 3: from 0, nothing in range, to 4095 at contact.
+        light: 8 each: from 4095 in the dark to 0 when blinded.
+        ground: 3 each, left, middle, right: from 0 for black to 1023 for white.
+        tof: distance in millimetres, 20 to 2000.
         encoders: steps of the left and the right wheel, -32768 to 32767.
-        camera: the lights that are seen.
+        camera: the lights in view.
         acceleration: along x, y, z: 16384 for 1 g.
-        turning: about x, y, z: 131 for a degree a second.
+        turning: angular rates about x, y, z: 131 for 1 degree per second.
         battery: shares of a full charge.
     """
 
@@ -102,7 +102,7 @@ class Readings:
 
 @kernel
 def proximity_k(distances: FloatArray, out: IntArray) -> None:
-    """Write equation (1) of many distances."""
+    """Write the proximity readings of distances in metres: equation (1)."""
     for i in range(distances.shape[0]):
         d = distances[i]
         out[i] = 0
@@ -112,7 +112,7 @@ def proximity_k(distances: FloatArray, out: IntArray) -> None:
 
 @kernel
 def dimming_k(intensity: float, distance: float) -> float:
-    """Return what equation (2) takes off 1 for one source of light."""
+    """Return the reduction of a light sensor's reading by one light source, as a share: equation (2)."""
     if distance > FAR:
         return 0.0
     bright = GAMMA * intensity / max(distance, 1e-9)
@@ -121,7 +121,7 @@ def dimming_k(intensity: float, distance: float) -> float:
 
 @kernel
 def light_k(dimmed: FloatArray, out: IntArray) -> None:
-    """Write what light sensors read, of what all sources take off 1."""
+    """Write the light sensors' readings from the summed reductions of all sources."""
     for i in range(dimmed.shape[0]):
         out[i] = int(np.rint(FULL * min(max(0.0, 1.0 - dimmed[i]), 1.0)))
 
@@ -134,7 +134,7 @@ def _dim_all_k(intensities: FloatArray, distances: FloatArray, out: FloatArray) 
 
 @kernel
 def tof_k(distances: FloatArray, out: IntArray) -> None:
-    """Write what time-of-flight sensors read."""
+    """Write the time-of-flight readings of distances in metres; NaN reads as out of range."""
     for i in range(distances.shape[0]):
         far = not distances[i] < 0.001 * TOF_MOST
         out[i] = TOF_MOST if far else max(int(np.rint(1000.0 * distances[i])), TOF_LEAST)
@@ -142,10 +142,10 @@ def tof_k(distances: FloatArray, out: IntArray) -> None:
 
 @kernel
 def roll_k(ways: FloatArray, step: float, parts: FloatArray, counts: IntArray) -> None:
-    """Count the steps of wheels that went so far, and keep what is less than one."""
+    """Add the whole steps of wheels' distances to `counts`, and keep the remainders in `parts`."""
     for i in range(ways.shape[0]):
         parts[i] += ways[i] / step
-        # What is a step but for the last digits is one.
+        # The tolerance counts a step that rounding leaves incomplete.
         whole = np.trunc(parts[i] + math.copysign(1e-9, parts[i]))
         counts[i] += int(whole)
         parts[i] -= whole
@@ -153,25 +153,25 @@ def roll_k(ways: FloatArray, step: float, parts: FloatArray, counts: IntArray) -
 
 @kernel
 def register_k(counts: IntArray, out: IntArray) -> None:
-    """Write what 16-bit registers hold that have counted so far."""
+    """Write the signed 16-bit registers of total counts."""
     half = REGISTER // 2
     for i in range(counts.shape[0]):
         out[i] = (counts[i] + half) % REGISTER - half
 
 
 def proximity(distance: FloatArray) -> IntArray:
-    """Return what proximity sensors read of something so many metres away: equation (1), from 0 to 4095."""
+    """Return the proximity readings of distances in metres: equation (1), from 0 to 4095."""
     out = np.empty(distance.shape, dtype=np.int64)
     proximity_k(distance.ravel(), out.ravel())
     return out
 
 
 def light(intensity: FloatArray, distance: FloatArray) -> IntArray:
-    """Return what light sensors read of the light of a source: equation (2), 4095 in the dark, 0 if blinded.
+    """Return the light sensors' readings for one source: equation (2), 4095 in the dark, 0 if blinded.
 
     Args:
         intensity: of the source.
-        distance: of it, in metres.
+        distance: to the source, in metres.
     """
     dimmed = np.empty(distance.shape)
     out = np.empty(distance.shape, dtype=np.int64)
@@ -181,12 +181,12 @@ def light(intensity: FloatArray, distance: FloatArray) -> IntArray:
 
 
 def ground(grey: FloatArray) -> IntArray:
-    """Return what ground sensors read of a floor, from 0 for black to 1023 for white."""
+    """Return the ground sensors' readings, from 0 for black to 1023 for white, of grey levels in 0..1."""
     return _whole(WHITE * np.clip(grey, 0.0, 1.0))
 
 
 def time_of_flight(distance: FloatArray) -> IntArray:
-    """Return what the time-of-flight sensor reads, in millimetres; where nothing is, as far as it sees."""
+    """Return the time-of-flight readings of distances in metres, in millimetres, clamped to its range."""
     out = np.empty(distance.shape, dtype=np.int64)
     tof_k(distance.ravel(), out.ravel())
     return out
@@ -198,10 +198,10 @@ def _whole(value: FloatArray) -> IntArray:
 
 
 class Encoders:
-    """Registers that count the steps of wheels: a part of a step is kept for the next, and they run over."""
+    """Encoder registers of wheels. Fractions of a step carry over; the 16-bit registers overflow."""
 
     def __init__(self, shape: tuple[int, ...], wheel_radius: float) -> None:
-        """Begin at zero.
+        """Start at zero.
 
         Args:
             shape: of the arrays of wheels.
@@ -212,7 +212,7 @@ class Encoders:
         self._part = np.zeros(shape)
 
     def roll(self, way: FloatArray) -> None:
-        """Count so many metres of each wheel's way."""
+        """Add each wheel's distance in metres."""
         roll_k(way.ravel(), self._step, self._part.ravel(), self._count.ravel())
 
     def read(self) -> IntArray:
@@ -223,7 +223,7 @@ class Encoders:
 
     @staticmethod
     def between(before: IntArray, after: IntArray) -> IntArray:
-        """Return the steps between two readings, if they are less than half the register."""
+        """Return the steps between two readings; valid below half of the register's values."""
         half = REGISTER // 2
         steps: IntArray = (after - before + half) % REGISTER - half
         return steps

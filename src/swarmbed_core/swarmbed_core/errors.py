@@ -1,7 +1,7 @@
-"""Every error that core raises.
+"""The errors that core raises.
 
-An error here reaches a person: it names the value, where it came from and what would be right.
-What reaches a robot's loop from outside is not raised but refused and counted (`swarmbed_core.health`).
+They are addressed to a person: each names the value, its source and what is allowed. Invalid input to a
+robot's loop raises no error: it is rejected and counted (`swarmbed_core.health`).
 """
 
 from __future__ import annotations
@@ -9,44 +9,44 @@ from __future__ import annotations
 from typing import ClassVar
 
 FOREIGN: tuple[type[BaseException], ...] = (Exception, SystemExit, GeneratorExit)
-"""What code of a user's may raise; Ctrl-C is not among them."""
+"""Exceptions that are caught from users' code; KeyboardInterrupt (Ctrl-C) is not among them."""
 
 
 class SwarmbedError(Exception):
-    """Base of all errors of Swarmbed: catch it to catch them all.
+    """Base class of all errors of Swarmbed.
 
     Attributes:
-        status: exit status of a command that ends with it: 2 if the input has to be changed, 1 if not.
+        status: exit status of a command that fails with it: 2 if the input has to be changed, else 1.
     """
 
     status: ClassVar[int] = 2
 
 
 def message_of(error: BaseException) -> str:
-    """Return what an error says, whatever its own `__str__` does."""
+    """Return an error's message, even if its `__str__` raises."""
     try:
         return str(error)
-    except BaseException as fault:  # noqa: BLE001 - somebody else's code, and any of it may be wrong
+    except BaseException as fault:  # noqa: BLE001 - users' code may raise anything
         return f"(its message cannot be shown: str() of it raises {type(fault).__name__})"
 
 
 class ConfigError(SwarmbedError):
-    """A file of the user's, or of config/, cannot be used as it is."""
+    """A configuration, the user's or that of config/, is invalid."""
 
 
 class PathError(SwarmbedError):
-    """A path that no robot may be asked to follow."""
+    """A path is invalid, or the robot cannot follow it."""
 
 
 class MarkerError(SwarmbedError):
-    """A marker map or a camera that is not what it claims to be."""
+    """A marker map, a camera or a calibration is invalid."""
 
 
 class MapError(SwarmbedError):
-    """A collision map, or a question to one, that makes no sense."""
+    """A collision map or floor plan, or a query to one, is invalid."""
 
 
 def described(error: BaseException) -> str:
-    """Return an error's type and message, also where its `str` raises in turn."""
+    """Return an error's type and message, even if its `__str__` raises."""
     said = message_of(error)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -1,4 +1,4 @@
-"""One source, several readers: each gets everything, and nobody takes from the others."""
+"""One source, several independent readers: each gets all items."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Feed(Generic[T]):
-    """Hands what happens to all who read it; what nobody reads is not kept."""
+    """Passes items to all its readers; without readers, items are dropped."""
 
     __slots__ = ("_readers",)
 
@@ -20,23 +20,23 @@ class Feed(Generic[T]):
         self._readers: list[Reader[T]] = []
 
     def __bool__(self) -> bool:
-        """Return whether anybody reads."""
+        """Return whether there are readers."""
         return bool(self._readers)
 
     def reader(self) -> Reader[T]:
-        """Return a reader of what is put in from now on."""
+        """Return a new reader of all items put from now on."""
         reader = Reader(self)
         self._readers.append(reader)
         return reader
 
     def put(self, items: Iterable[T]) -> None:
-        """Hand items to all readers."""
+        """Pass items to all readers."""
         items = tuple(items)
         for reader in self._readers:
             reader.unread.extend(items)
 
     def drop(self, reader: Reader[T]) -> None:
-        """Hand nothing to a reader from now on."""
+        """Remove a reader; it gets no further items."""
         if reader in self._readers:
             self._readers.remove(reader)
 
@@ -45,22 +45,22 @@ class Reader(Generic[T]):
     """One reader of a `Feed`.
 
     Attributes:
-        unread: what came since the latest `read`.
+        unread: items since the latest `read`.
     """
 
     __slots__ = ("_feed", "unread")
 
     def __init__(self, feed: Feed[T]) -> None:
-        """Read `feed`, which knows its readers."""
+        """Create a reader without registering it; use `Feed.reader`."""
         self._feed = feed
         self.unread: list[T] = []
 
     def read(self) -> list[T]:
-        """Return what came since the call before this one, oldest first."""
+        """Return the items since the previous call, oldest first."""
         unread, self.unread = self.unread, []
         return unread
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading and drop unread items."""
         self._feed.drop(self)
         self.unread = []

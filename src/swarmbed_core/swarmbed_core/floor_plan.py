@@ -1,9 +1,8 @@
-"""A floor plan: cells of a floor, and on which of them something stands; nav_msgs/OccupancyGrid as arrays.
+"""Floor plans: occupancy grids of a floor, as arrays in the layout of nav_msgs/OccupancyGrid.
 
-`floor_plan` makes it of an arena and what stands fast in it. A cell is occupied when a wall, the side of a
-box or the rim of a cylinder runs through it, or when it lies inside of one. The plan reaches to the outer
-walls, which run through the middle of its outermost cells; without outer walls it reaches `MARGIN` beyond all
-that it is to hold.
+`floor_plan` creates one from an arena and its static obstacles. A cell is occupied if a wall, the side of a
+box or the rim of a cylinder runs through it, or if it lies inside an obstacle. The outer walls run through
+the centres of the outermost cells. Without outer walls, the plan extends `MARGIN` beyond its contents.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ if TYPE_CHECKING:
     CellArray = NDArray[np.int8]
 
 FREE, OCCUPIED, UNKNOWN = 0, 100, -1
-"""What OccupancyGrid writes into a cell."""
+"""Cell values of OccupancyGrid."""
 RESOLUTION = 0.05
 MARGIN = 5.0
-"""Metres of floor around everything, where no outer walls end it."""
+"""Metres of floor around everything, in arenas without outer walls."""
 MOST_CELLS = 4_000_000
-"""A larger floor gets larger cells."""
+"""Limit of the number of cells: a larger floor gets larger cells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +43,8 @@ class FloorPlan:
     """A floor plan.
 
     Attributes:
-        cells: 0 free to 100 occupied, -1 unknown; rows along y, columns along x.
-        origin: x and y of the corner of the first cell.
+        cells: from 0, free, to 100, occupied; -1 is unknown. Rows go along y, columns along x.
+        origin: x and y of the first cell's lower left corner, in metres.
         resolution: edge of a cell in metres.
     """
 
@@ -54,7 +53,7 @@ class FloorPlan:
     resolution: float
 
     def holds(self, x: float, y: float) -> bool:
-        """Return whether a place is on the plan."""
+        """Return whether a point lies on the plan."""
         rows, columns = self.cells.shape
         column, row = (x - self.origin[0]) / self.resolution, (y - self.origin[1]) / self.resolution
         return bool(0 <= row < rows and 0 <= column < columns)
@@ -69,16 +68,16 @@ def floor_plan(
     """Return the plan of an arena.
 
     Args:
-        arena: walls.
-        obstacles: what stands fast between them.
+        arena: its walls.
+        obstacles: static obstacles.
         resolution: edge of a cell in metres; a floor of more than `MOST_CELLS` gets larger ones.
-        places: that the plan has to hold where no outer walls end it, such as those of robots.
+        places: points that the plan must include, such as robots; ignored in an arena with outer walls.
 
     Raises:
-        MapError: the resolution is none.
+        MapError: the resolution is not a positive finite number.
     """
     if not 0.0 < resolution < math.inf:
-        message = f"resolution of a floor plan is {resolution}: a positive number of metres is right"
+        message = f"floor plan: resolution {resolution} must be a positive number of metres"
         raise MapError(message)
     boxes = [item for item in obstacles if isinstance(item, BoxObstacle)]
     discs = np.array(
@@ -118,7 +117,7 @@ def draw_segments_k(segments: FloatArray, x: float, y: float, cell: float, cells
         x: of the first cell's corner, with `y`.
         y: see x.
         cell: edge of a cell.
-        cells: to mark.
+        cells: the grid, modified in place.
     """
     touch = 1e-9 * cell
     for k in range(segments.shape[0]):
@@ -127,7 +126,7 @@ def draw_segments_k(segments: FloatArray, x: float, y: float, cell: float, cells
         length = math.hypot(x2 - x1, y2 - y1)
         if not length > 0.0:
             continue
-        # A normal of the segment; how far a cell's corner reaches along it.
+        # The segment's normal, and how far a cell's corners extend along it.
         nx, ny = (y1 - y2) / length, (x2 - x1) / length
         reach = 0.5 * cell * (abs(nx) + abs(ny)) + touch
         first_row = max(math.floor((min(y1, y2) - touch) / cell), 0)
@@ -144,7 +143,7 @@ def draw_segments_k(segments: FloatArray, x: float, y: float, cell: float, cells
 
 @kernel
 def fill_k(boxes: FloatArray, discs: FloatArray, x: float, y: float, cell: float, cells: CellArray) -> None:
-    """Mark the cells whose middle lies in a box or that a disc touches.
+    """Mark the cells whose centre lies in a box or that a disc touches.
 
     Args:
         boxes: rows of x, y, yaw, length, width.
@@ -152,7 +151,7 @@ def fill_k(boxes: FloatArray, discs: FloatArray, x: float, y: float, cell: float
         x: of the first cell's corner, with `y`.
         y: see x.
         cell: edge of a cell.
-        cells: to mark.
+        cells: the grid, modified in place.
     """
     for k in range(boxes.shape[0]):
         c, s = math.cos(boxes[k, 2]), math.sin(boxes[k, 2])

@@ -1,7 +1,8 @@
 """Angles and poses in the plane.
 
-A pose is `(x, y, yaw)` in metres and radians, a twist `(vx, vy, omega)`. The name of a value says
-the frame: `v_body`, `pose_map`. Functions with `_k` are kernels for use inside other kernels.
+A pose is `(x, y, yaw)` in metres and radians, a twist `(vx, vy, omega)` in m/s and rad/s. The name of a value
+contains its frame: `v_body`, `pose_map`. Functions with the suffix `_k` are kernels, callable from other
+kernels.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ def wrap(angle: float) -> float:
 
 
 def angle_between(from_angle: float, to_angle: float) -> float:
-    """Return the turn in (-pi, pi] that leads from one direction to another."""
+    """Return the angle in (-pi, pi] from one direction to another."""
     return float(wrap(to_angle - from_angle))
 
 
 def rotate(vector: ArrayLike, angle: float) -> FloatArray:
-    """Return the planar vector, or the rows of vectors, turned counter-clockwise by `angle`."""
+    """Return a planar vector, or rows of vectors, rotated counter-clockwise by `angle`."""
     c, s = math.cos(angle), math.sin(angle)
     turned: FloatArray = np.asarray(vector, dtype=np.float64) @ np.array([[c, s], [-s, c]])
     return turned
@@ -43,7 +44,7 @@ def rotate(vector: ArrayLike, angle: float) -> FloatArray:
 
 def compose(pose_ab: ArrayLike, pose_bc: ArrayLike) -> FloatArray:
     """Return the pose of c in a, from the pose of b in a and that of c in b."""
-    # Python's floats are faster than numpy's.
+    # Python's floats are faster here than numpy's.
     xa, ya, yaw_a = np.asarray(pose_ab, dtype=np.float64).tolist()
     xb, yb, yaw_b = np.asarray(pose_bc, dtype=np.float64).tolist()
     c, s = math.cos(yaw_a), math.sin(yaw_a)

@@ -1,7 +1,7 @@
-"""The two synthetic senses of the paper (IV-A): the absolute heading, and the zone the robot is in.
+"""The two synthetic senses of the paper (IV-A): the absolute heading and the robot's zone.
 
-Worlds derive them from the truth, and robots without the sensors from the EKF's pose, by the same
-functions. A pose that is not known is in neither zone.
+The same functions derive them from the ground truth in worlds, and from the EKF's pose on robots without the
+sensors. An unknown pose is in neither zone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _bounds(low: float | None, high: float | None) -> tuple[float, float]:
 
 
 class Area(Part):
-    """A rectangle along the axes of `map` without its edges; a bound that is missing is no bound."""
+    """An open rectangle along the axes of `map`; without a bound it extends to infinity."""
 
     x_min: float | None = None
     x_max: float | None = None
@@ -57,18 +57,18 @@ class Area(Part):
         return _bounds(self.y_min, self.y_max)
 
     def contains(self, x: float, y: float, slack: float = 0.0) -> bool:
-        """Return whether a point is inside, or outside by less than `slack`."""
+        """Return whether a point is inside, or less than `slack` outside along either axis."""
         (left, right), (bottom, top) = self.along_x, self.along_y
         return left - slack < x < right + slack and bottom - slack < y < top + slack
 
     def meets(self, other: Area) -> bool:
-        """Return whether the two areas have points in common."""
+        """Return whether the two areas overlap."""
         pairs = ((self.along_x, other.along_x), (self.along_y, other.along_y))
         return all(max(a[0], b[0]) < min(a[1], b[1]) for a, b in pairs)
 
 
 class Zones(Part):
-    """Where the task's zones are; those of the paper's arena unless a file says otherwise."""
+    """The task's zones; by default those of the paper's arena."""
 
     search: Area = Area(x_max=0.0)
     drop: Area = Area(x_min=1.25)
@@ -76,7 +76,7 @@ class Zones(Part):
     @model_validator(mode="after")
     def _are_apart(self) -> Zones:
         if self.search.meets(self.drop):
-            message = "search and drop overlap: a robot is in one zone at a time"
+            message = "search and drop overlap: they must be apart, so that a robot is in one zone at a time"
             raise ValueError(message)
         return self
 
@@ -85,7 +85,7 @@ PAPER_ZONES = Zones()
 
 
 def zone_of(pose_map: Sequence[float] | FloatArray, zones: Zones = PAPER_ZONES) -> Zone:
-    """Return the zone that a pose, or a point, is in."""
+    """Return the zone of a pose or a point."""
     x, y = float(pose_map[0]), float(pose_map[1])
     if zones.search.contains(x, y):
         return Zone.SEARCH
@@ -95,31 +95,31 @@ def zone_of(pose_map: Sequence[float] | FloatArray, zones: Zones = PAPER_ZONES) 
 
 
 def derived_zone(pose_map: Sequence[float] | FloatArray | None, zones: Zones = PAPER_ZONES) -> Zone:
-    """Return the zone sense of a robot that may not know its pose."""
+    """Return the zone of a robot by its pose estimate; NEITHER without one."""
     return Zone.NEITHER if pose_map is None else zone_of(pose_map, zones)
 
 
 def derived_heading(pose_map: Sequence[float] | FloatArray | None) -> float | None:
-    """Return the heading sense of a robot that may not know its pose."""
+    """Return the heading of a robot by its pose estimate, in (-pi, pi]; None without a finite one."""
     if pose_map is None or not math.isfinite(pose_map[2]):
         return None
     return float(wrap(float(pose_map[2])))
 
 
 class VirtualCompass:
-    """A compass without a magnet: the true yaw with the spec's noise, at the spec's rate."""
+    """A simulated compass: the true yaw with the spec's noise, at the spec's rate."""
 
     __slots__ = ("_pace", "_rng", "health", "sigma")
 
     def __init__(self, compass: spec.Compass, rng: np.random.Generator, health: Health | None = None) -> None:
-        """Make one whose noise comes from `rng`."""
+        """Create a compass with noise from `rng`."""
         self.sigma = compass.sigma
         self.health = Health() if health is None else health
         self._rng = rng
         self._pace = Pace(compass.rate)
 
     def sample(self, now: float, yaw_map: float) -> CompassReading | None:
-        """Return a reading if one is due; the yaw is the robot's true one."""
+        """Return a reading of the true yaw if one is due, else None."""
         if not (math.isfinite(yaw_map) and math.isfinite(now)):
             self.health.refuse("compass.not_finite", f"yaw {yaw_map} at time {now} must be finite")
             return None

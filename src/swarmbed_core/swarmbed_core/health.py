@@ -1,7 +1,7 @@
-"""What was refused, and how often.
+"""Counters of rejected inputs.
 
-Bad input never kills a robot's loop. Whoever refuses something counts it here under a reason; the
-diagnostics of the robot show the counters, and tests read them.
+Invalid input never stops a robot's loop. The code that rejects an input counts it here under a reason; the
+robot's diagnostics publish the counters.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Health:
-    """Counters of refused inputs, each with the latest explanation."""
+    """Counters of rejected inputs by reason, each with the latest explanation."""
 
     counts: Counter[str] = field(default_factory=Counter)
     latest: dict[str, str] = field(default_factory=dict)
 
     def refuse(self, reason: str, explanation: str) -> None:
-        """Count an input that was not used.
+        """Count a rejected input.
 
         Args:
             reason: a short stable name, such as `command.not_finite`.
-            explanation: what came, and what would have been right.
+            explanation: the value received, and what was expected.
         """
         self.counts[reason] += 1
         self.latest[reason] = explanation
 
     @property
     def total(self) -> int:
-        """Return how many inputs were refused so far, for whatever reason."""
+        """Return the number of rejected inputs for all reasons."""
         return self.counts.total()

@@ -1,4 +1,4 @@
-"""How cameras make an image of what is before them: blur, shade, noise, the spread of cheap lenses."""
+"""Imaging models of simulated cameras: blur, vignetting, noise, and the spread of cheap lenses."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Share = Annotated[float, Field(ge=0, le=1)]
 NotNegative = Annotated[float, Field(ge=0, le=100)]
 
 TRIES = 100
-"""Lenses that are drawn until one is usable."""
+"""The most lenses that are drawn to find a usable one."""
 
 
 class LensSpread(Part):
-    """How the intrinsics of cameras differ: standard deviations about the spec's pinhole, or another lens.
+    """Spread of the intrinsics of cameras: standard deviations about the spec's pinhole or a given lens.
 
     Attributes:
-        focal: share of the focal length.
+        focal: of the focal length, as a share of it.
         centre: of the principal point, in pixels.
-        k1: of the first radial coefficient; the others of the lens are smaller and not modelled.
+        k1: of the first radial coefficient; those beyond `k2` are smaller and not modelled.
         k2: of the second.
     """
 
@@ -37,10 +37,10 @@ class LensSpread(Part):
     k2: Share = 0.0
 
     def draw(self, camera: Camera, rng: np.random.Generator) -> CameraCalibration:
-        """Return the intrinsics of one camera; a lens that folds the image over is none that is sold.
+        """Return random intrinsics of one camera; lenses that fold the image over are drawn again.
 
         Raises:
-            MarkerError: hardly any lens of this spread is one.
+            MarkerError: no usable lens was found in `TRIES` draws: the spread is too large.
         """
         length = camera.width / 2 / np.tan(camera.horizontal_fov / 2)
         ideal = CameraCalibration(
@@ -56,7 +56,7 @@ class LensSpread(Part):
         return self._usable(camera.name, ideal, rng)
 
     def _usable(self, name: str, lens: CameraCalibration, rng: np.random.Generator) -> CameraCalibration:
-        """Return a lens that differs from another by so much, and is usable."""
+        """Return a random usable lens, with this spread about another."""
         for attempt in range(TRIES):
             drawn = self.about(lens, rng)
             try:
@@ -69,7 +69,7 @@ class LensSpread(Part):
         return drawn
 
     def about(self, lens: CameraCalibration, rng: np.random.Generator) -> CameraCalibration:
-        """Return a lens that differs from another by so much."""
+        """Return a random lens with this spread about another; deviations are limited to two sigma."""
         focal, x, y, k1, k2 = np.clip(rng.standard_normal(5), -2, 2).tolist()
         first, second, *rest = lens.distortion
         return lens.model_copy(
@@ -83,10 +83,10 @@ class LensSpread(Part):
         )
 
     def calibrated(self, lens: CameraCalibration, rng: np.random.Generator) -> CameraCalibration:
-        """Return what a calibration that errs by so much finds of a lens, and says of how sure it is.
+        """Return a simulated calibration of a lens: intrinsics with this spread as errors, and `unsure`.
 
         Raises:
-            MarkerError: hardly any lens of this spread is usable.
+            MarkerError: no usable lens was found in `TRIES` draws: the spread is too large.
         """
         found = self._usable("that is calibrated", lens, rng)
         ways = np.zeros((5, LENS_NUMBERS))
@@ -97,16 +97,15 @@ class LensSpread(Part):
 
 
 class Imaging(ConfigFile):
-    """How images come about.
+    """Imaging model of cameras.
 
     Attributes:
-        blur: sigma of lens and pixel, in pixels.
+        blur: sigma of lens and pixel blur, in pixels.
         noise: sigma of each pixel, in grey levels.
-        vignetting: by how much the corners are darker than the middle.
-        exposure: seconds for which light is gathered, which blurs what moves; 0 for none.
-        lenses: how the cameras differ.
-        calibration: how far off their calibration has found them; robots know so much, and their poses'
-            covariances count with it.
+        vignetting: relative loss of brightness in the corners, from 0 to 1.
+        exposure: exposure time in seconds, which causes motion blur; 0 for none.
+        lenses: spread of the cameras' lenses.
+        calibration: errors of the cameras' calibrations; the covariances of the robots' poses include them.
     """
 
     FOLDER: ClassVar[str] = "config/imaging"

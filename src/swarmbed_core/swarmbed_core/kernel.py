@@ -1,12 +1,12 @@
-"""The one way this package compiles its hot loops.
+"""Compilation of the hot loops ("kernels") with numba, and its disk cache.
 
-Kernels are plain functions on arrays and numbers: no objects, no allocation that is not theirs, so
-that worlds with thousands of robots can call them from loops of their own. They are cached on disk:
-the first call after a change costs seconds, every later process a tenth of one.
+Kernels are plain functions on arrays and numbers, without objects or hidden allocations, so that worlds with
+thousands of robots can call them in loops of their own. They are cached on disk: the first call after a
+change costs seconds, in every later process a tenth of a second.
 
-numba looks only at a kernel's own file when it asks whether its cache is stale, and so would go on running
-the old code of kernels that another file holds. Here every state of the sources of a package, and of this
-one, has a cache directory of its own.
+To detect a stale cache, numba checks only the kernel's own file, so it would keep running old code of kernels
+from other files. Therefore each version of the sources of a package, and of this one, has its own cache
+directory.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from numba.core import config
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# numba fills its settings in from the environment: no type checker sees them.
+# numba sets these attributes from the environment at run time: type checkers do not see them.
 settings = cast("Any", config)
 
 F = TypeVar("F", bound="Callable[..., object]")
 
 KEPT = 4
-"""Cache directories kept for a package: this state of the sources and the latest before it."""
+"""Cache directories kept per package: the current version of the sources and the latest before it."""
 
 
 def kernel(function: F) -> F:
-    """Compile `function` with numba on its first call, from the disk cache where there is one."""
+    """Compile `function` with numba on its first call, or load it from the disk cache."""
     return _compiled(function, nogil=False)
 
 
 def free_kernel(function: F) -> F:
-    """Compile likewise what other threads may run beside: for long work, since letting go costs time too."""
+    """Compile like `kernel`, but release the GIL. For long-running work only: releasing it costs time too."""
     return _compiled(function, nogil=True)
 
 
@@ -62,17 +62,16 @@ def _compiled(function: F, *, nogil: bool) -> F:
 
 @cache
 def cache_directory(package: Path) -> Path | None:
-    """Return where the kernels of a package are cached, None where nothing can be written.
+    """Return the cache directory for the kernels of a package, or None if none is writable.
 
-    That is `NUMBA_CACHE_DIR` if it is set, else a directory within the package's `__pycache__`. Where
-    somebody else owns these it is the user's own cache directory, or one for temporary files, and begins with
-    what is in the package's.
+    It is in `NUMBA_CACHE_DIR` if set, else in the package's `__pycache__`. If that is not writable, it is in
+    the user's cache directory or a private temporary directory, and starts as a copy of the package's cache.
     """
     digest = hashlib.sha256(numba.__version__.encode())
     for folder in sorted({package, Path(__file__).resolve().parent}):
         for file in sorted(folder.glob("*.py")):
             source = file.read_bytes()
-            # Others have no part in a kernel, and change often.
+            # Files without kernels do not affect the cache, and change often.
             if b"@kernel" in source or b"@free_kernel" in source:
                 digest.update(source)
     state = digest.hexdigest()[:16]
@@ -97,7 +96,7 @@ def cache_directory(package: Path) -> Path | None:
 
 
 def _made(directory: Path) -> Path | None:
-    """Return a directory that is there now and can be written; None if it cannot be."""
+    """Create a directory if needed; return it if it is writable, else None."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
@@ -108,7 +107,7 @@ def _made(directory: Path) -> Path | None:
 
 
 def _forget(kernels: Path) -> None:
-    """Remove the oldest cache directories."""
+    """Remove all but the newest `KEPT` cache directories."""
     with contextlib.suppress(OSError):
         by_age = sorted(kernels.iterdir(), key=lambda folder: folder.stat().st_mtime)
         for old in by_age[:-KEPT]:
@@ -116,7 +115,7 @@ def _forget(kernels: Path) -> None:
 
 
 def _users_caches() -> Iterator[Path]:
-    """Yield directories for what is of the user alone: code comes out of them."""
+    """Yield cache directories of the user's own. Nobody else may write to them: code is loaded from them."""
     with contextlib.suppress(RuntimeError):
         named = os.environ.get("XDG_CACHE_HOME")
         yield (Path(named) if named else Path("~/.cache").expanduser()) / "swarmbed" / "kernels"

@@ -3,11 +3,11 @@
 A wheel at angle phi of a circle of radius R rolls along the tangent there, so its row of
 `wheel_speeds = matrix @ (vx, vy, omega)` is `(-sin phi, cos phi, R)`. The paper's first two rows are
 such wheels, at 60 and 180 degrees. Its third, (sqrt(3)/2, -0.5, 1), is not: a wheel 120 degrees from both
-stands at 300 degrees and has +0.5 there. With the printed sign the column of vy does not sum to zero, so
-that rolling sideways would turn the robot; here geometry decides.
+is at 300 degrees and has +0.5 there. With the printed sign the column of vy does not sum to zero, so
+rolling sideways would turn the robot. This module follows the geometry.
 
-A differential robot has the rows (1, 0, -b/2) and (1, 0, b/2) for its left and right wheel, b apart, and
-no row of its inverse for vy, which is always 0.
+A differential robot has the rows (1, 0, -b/2) and (1, 0, b/2) for its left and right wheel, b apart. The row
+of its inverse for vy is 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import DifferentialDrive, RobotSpec
 
-# Wheels that stand nearly in one place cannot tell turning from rolling: beyond this the inverse is noise.
+# Limit of the matrix's condition number: with nearly coinciding wheels the inverse is numerical noise.
 WORST_CONDITION = 1e6
 
 
@@ -40,7 +40,7 @@ def wheels_k(matrix: FloatArray, vx: float, vy: float, omega: float, wheel_speed
 
 @kernel
 def body_k(inverse: FloatArray, wheel_speeds: FloatArray, v_body: FloatArray) -> None:
-    """Write the body velocity that fits the wheel speeds best to `v_body`."""
+    """Write the least squares body velocity of wheel speeds to `v_body`."""
     for k in range(3):
         total = 0.0
         for i in range(inverse.shape[1]):
@@ -50,9 +50,9 @@ def body_k(inverse: FloatArray, wheel_speeds: FloatArray, v_body: FloatArray) ->
 
 @kernel
 def limit_k(wheel_speeds: FloatArray, max_speed: float) -> float:
-    """Scale the wheel speeds so that none is above `max_speed` and return the factor, at most 1.
+    """Scale the wheel speeds in place so that none is above `max_speed`; return the factor, at most 1.
 
-    Speeds that are not finite become 0, all of them, and so does the factor.
+    If any speed is not finite, all speeds and the factor become 0.
     """
     fastest = 0.0
     for i in range(wheel_speeds.shape[0]):
@@ -71,11 +71,11 @@ def limit_k(wheel_speeds: FloatArray, max_speed: float) -> float:
 
 
 class Kinematics:
-    """What one kind of drive does with body velocities.
+    """The kinematics of one kind of drive.
 
     Attributes:
         matrix: n x 3; wheel speeds in m/s from `(vx, vy, omega)` of the body.
-        inverse: 3 x n; the body velocity that fits the wheel speeds best, in the sense of least squares.
+        inverse: 3 x n; the body velocity from wheel speeds, by least squares.
         max_speed: of a wheel, in m/s.
         holonomic: whether the robot can move sideways.
     """
@@ -83,10 +83,10 @@ class Kinematics:
     __slots__ = ("holonomic", "inverse", "matrix", "max_speed")
 
     def __init__(self, drive: OmniDrive | DifferentialDrive) -> None:
-        """Take the geometry of a robot's drive.
+        """Compute the matrices from the geometry of a drive.
 
         Raises:
-            ConfigError: the wheels are placed so that they cannot tell one motion from another.
+            ConfigError: the wheels are placed so that the body velocity is not determined.
         """
         self.max_speed = drive.wheels.max_speed
         self.holonomic = drive.holonomic
@@ -94,7 +94,7 @@ class Kinematics:
             self.matrix = np.array(
                 [[-math.sin(phi), math.cos(phi), drive.centre_to_wheel] for phi in drive.wheel_angles]
             )
-            # Columns of like size: the condition is about the angles, not about the robot's size.
+            # Columns of similar size, so that the condition depends on the angles, not on the robot's size.
             condition = float(np.linalg.cond(self.matrix / [1.0, 1.0, drive.centre_to_wheel]))
             if not condition < WORST_CONDITION:
                 message = (
@@ -120,14 +120,14 @@ class Kinematics:
         return len(self.matrix)
 
     def wheels(self, v_body: ArrayLike) -> FloatArray:
-        """Return the wheel speeds of a body velocity; a differential robot's vy is lost."""
+        """Return the wheel speeds of a body velocity; a differential robot ignores vy."""
         vx, vy, omega = np.asarray(v_body, dtype=np.float64)
         wheel_speeds = np.empty(self.count)
         wheels_k(self.matrix, vx, vy, omega, wheel_speeds)
         return wheel_speeds
 
     def body(self, wheel_speeds: ArrayLike) -> FloatArray:
-        """Return the body velocity that fits the wheel speeds best."""
+        """Return the least squares body velocity of wheel speeds."""
         v_body = np.empty(3)
         body_k(self.inverse, np.asarray(wheel_speeds, dtype=np.float64), v_body)
         return v_body
@@ -135,7 +135,7 @@ class Kinematics:
     def limit(self, wheel_speeds: ArrayLike) -> FloatArray:
         """Return the wheel speeds scaled by one factor so that none is above the limit.
 
-        The direction of the motion is kept. Speeds that are not finite stop the robot.
+        The scaling keeps the direction of motion. If any speed is not finite, all become 0.
         """
         limited = np.array(wheel_speeds, dtype=np.float64)
         limit_k(limited, self.max_speed)
@@ -144,7 +144,7 @@ class Kinematics:
     def limit_twist(self, v_body: ArrayLike) -> FloatArray:
         """Return the body velocity scaled by one factor so that no wheel is above its limit.
 
-        A velocity that is not finite becomes rest.
+        A velocity that is not finite becomes 0.
         """
         factor = limit_k(self.wheels(v_body), self.max_speed)
         return np.asarray(v_body, dtype=np.float64) * factor if factor > 0 else np.zeros(3)

@@ -1,7 +1,7 @@
 """The robot's lights, in the byte order of the real DOTS robots.
 
-A value of the topic `led` holds a colour as B[23:16] G[15:8] R[7:0]: red is 0x0000FF. That is a quirk of
-the contract, so everybody packs and unpacks here.
+A value of the topic `led` encodes a colour as B[23:16] G[15:8] R[7:0]: red is 0x0000FF. All code packs and
+unpacks colours here, because this order is unusual.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ LARGEST: Final = 0xFFFFFF
 
 
 def pack(red: int, green: int, blue: int) -> int:
-    """Return the value that shows a colour of three bytes.
+    """Return the packed value of a colour.
 
     Raises:
-        SwarmbedError: a part is not within 0..255.
+        SwarmbedError: a component is not within 0..255.
     """
     for name, part in (("red", red), ("green", green), ("blue", blue)):
         if not 0 <= part <= BYTE:
@@ -38,7 +38,7 @@ def unpack(value: int) -> tuple[int, int, int]:
     """Return red, green and blue of a packed value.
 
     Raises:
-        SwarmbedError: it is not within 0..0xFFFFFF.
+        SwarmbedError: the value is not within 0..0xFFFFFF.
     """
     if not 0 <= value <= LARGEST:
         message = f"colour {value} must be within 0..0xFFFFFF"
@@ -63,32 +63,32 @@ def colour(name: str) -> int:
     """Return the packed value of a colour's name.
 
     Raises:
-        SwarmbedError: nobody knows it.
+        SwarmbedError: the name is not in `COLOURS`.
     """
     value = COLOURS.get(name)
     if value is None:
-        message = f"colour '{name}' is unknown: there are {', '.join(COLOURS)}"
+        message = f"unknown colour '{name}': choose one of {', '.join(COLOURS)}"
         raise SwarmbedError(message)
     return value
 
 
 class LedBar:
-    """What the lights show: the newest values that were right."""
+    """The state of the lights: the latest valid values."""
 
     __slots__ = ("_values", "health")
 
     def __init__(self, leds: spec.Leds, health: Health | None = None) -> None:
-        """Make dark lights, as many as the spec has."""
+        """Create as many lights as the spec has, all off."""
         self._values = (0,) * leds.count
         self.health = Health() if health is None else health
 
     @property
     def values(self) -> tuple[int, ...]:
-        """Return one packed colour a light."""
+        """Return one packed colour per light."""
         return self._values
 
     def show(self, colours: Iterable[int]) -> bool:
-        """Show one packed colour a light, or refuse all of them; return whether they are shown."""
+        """Show one packed colour per light; return False and count it if any value is invalid."""
         try:
             values = tuple(operator.index(value) for value in colours)
         except TypeError:

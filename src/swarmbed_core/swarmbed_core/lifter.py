@@ -1,7 +1,7 @@
-"""The lifting platform: the ramp that asks for heights, and the virtual part that follows (Table I, III-A9).
+"""The lifting platform: the ramp of its set-point and a model of its servo (Table I, III-A9).
 
-A step of the set-point jams the platform in a carrier's tray, so `LifterControl` ramps it: a full
-travel takes `travel_time`. `LifterModel` is the virtual servo that worlds put under it.
+A step of the set-point jams the platform in a carrier's tray, so `LifterControl` ramps it: a full travel
+takes `travel_time`. `LifterModel` is the virtual servo in worlds.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from swarmbed_core.health import Health
 if TYPE_CHECKING:
     from swarmbed_core import spec
 
-# However long the loop was held up, one update moves the set-point no further than this many seconds would.
+# [s] One update moves the set-point no further than in this time, however long the loop was delayed.
 LONGEST_STEP: Final = 0.1
-# A platform this share of the travel away from an end is there.
+# A platform within this share of the travel from an end has arrived.
 ARRIVED: Final = 0.02
 
 
 class _Ramp:
-    """A height that moves towards another at a bounded rate, on a given clock."""
+    """A height that moves towards a target at a bounded rate."""
 
     __slots__ = ("height", "latest", "rate")
 
@@ -33,29 +33,29 @@ class _Ramp:
         self.latest: float | None = None
 
     def advance(self, now: float, target: float, longest: float = math.inf) -> None:
-        """Move towards the target for the time that passed; none passes on a step backwards."""
+        """Move towards the target for the time since the last call, limited to 0..`longest`."""
         passed = 0.0 if self.latest is None else min(max(now - self.latest, 0.0), longest)
         self.latest = now
         gap, reach = target - self.height, self.rate * passed
-        # The steps' sum misses the end by a rounding error, which would cost another step.
+        # The sum of steps misses the target by a rounding error, which would cost another step.
         arrives = abs(gap) <= reach * (1 + 1e-9)
         self.height = target if arrives else self.height + math.copysign(reach, gap)
 
 
 class LifterControl:
-    """Turns raise and lower into a set-point that never steps."""
+    """Turns raise and lower commands into a ramped set-point."""
 
     __slots__ = ("_measured", "_ramp", "_target", "health", "lifter")
 
     def __init__(
         self, lifter: spec.Lifter, height: float | None = None, health: Health | None = None
     ) -> None:
-        """Start where the platform is.
+        """Start at the platform's height.
 
         Args:
             lifter: the spec's heights, time and load.
-            height: where the platform is now; lowered if nobody knows.
-            health: where to count; its own if none is given.
+            height: current height of the platform in metres; lowered if unknown.
+            health: counts rejected inputs; by default a new one.
         """
         self.lifter = lifter
         self.health = Health() if health is None else health
@@ -65,14 +65,14 @@ class LifterControl:
         self._measured: float | None = None
 
     def command(self, up: bool, load: float | None = None) -> bool:
-        """Raise or lower; repeating it changes nothing.
+        """Raise or lower the platform. Repeating a command has no effect.
 
         Args:
             up: True raises, False lowers.
-            load: what lies on the platform in kg, if somebody knows.
+            load: load on the platform in kg, if known.
 
         Returns:
-            Whether the command is followed: a load that is too heavy is not raised.
+            Whether the command is accepted: a load that is too heavy is not raised.
         """
         if up and load is not None and not 0 <= load <= self.lifter.max_load:
             limit = self.lifter.max_load
@@ -84,25 +84,25 @@ class LifterControl:
         return True
 
     def hold(self) -> None:
-        """Stay where the set-point is until the next command."""
+        """Hold the current set-point until the next command."""
         self._target = None
 
     def update(self, now: float, height: float | None = None, *, powered: bool = True) -> float:
         """Return the set-point for this time.
 
-        A power cut holds the platform where the set-point is, and the power's return moves nothing
-        until the next command.
+        A power cut cancels the command and holds the set-point. The platform does not move again until the
+        next command.
 
         Args:
             now: the clock's time.
-            height: where the part says the platform is, if it says so.
-            powered: whether the servo can move.
+            height: measured height of the platform, if there is a measurement.
+            powered: whether the servo has power.
         """
         if not math.isfinite(now):
             self.health.refuse("lifter.clock", f"time {now} must be finite")
             return self._ramp.height
         if self._ramp.latest is not None and now < self._ramp.latest:
-            self.health.refuse("lifter.clock", f"time went from {self._ramp.latest} to {now}")
+            self.health.refuse("lifter.clock", f"time went back from {self._ramp.latest} to {now}")
         if height is not None:
             self._measure(height)
         if not powered:
@@ -116,27 +116,27 @@ class LifterControl:
 
     @property
     def set_point(self) -> float:
-        """Return the height in metres that is asked for now."""
+        """Return the current set-point, a height in metres."""
         return self._ramp.height
 
     @property
     def target(self) -> float | None:
-        """Return the height that was asked for last, None if the platform shall stay where it is."""
+        """Return the commanded end height, None if the platform holds its height."""
         return self._target
 
     @property
     def at_top(self) -> bool:
-        """Return whether the platform is raised; by its own word if it measures, else by the set-point."""
+        """Return whether the platform is raised: by set-point and, if there is one, by measurement."""
         return self._is_at(self.lifter.raised)
 
     @property
     def at_bottom(self) -> bool:
-        """Return whether the platform is lowered; by its own word if it measures, else by the set-point."""
+        """Return whether the platform is lowered: by set-point and, if there is one, by measurement."""
         return self._is_at(self.lifter.lowered)
 
     @property
     def moving(self) -> bool:
-        """Return whether the set-point is still on its way."""
+        """Return whether the set-point is still moving."""
         return self._target is not None and self._ramp.height != self._target
 
     def _measure(self, height: float) -> None:
@@ -144,12 +144,12 @@ class LifterControl:
             self.health.refuse("lifter.height", f"measured height {height} must be finite")
             return
         if self._ramp.latest is None:
-            # It may have been left anywhere: the ramp begins there, or its first set-point is a step.
+            # The platform may be anywhere at the start: the ramp starts there, so that there is no step.
             self._ramp.height = self._begin_at(height)
         self._measured = height
 
     def _begin_at(self, height: float) -> float:
-        """Return the set-point for a platform that is found at a height: at an end if it is there."""
+        """Return the initial set-point for a measured height: the nearby end, if there is one."""
         lowered, raised = self.lifter.lowered, self.lifter.raised
         end = next((end for end in (lowered, raised) if self._is_close(height, end)), height)
         return min(max(end, lowered), raised)
@@ -163,7 +163,7 @@ class LifterControl:
 
 
 class LifterModel:
-    """A virtual platform: follows its set-point at its own rate, and does not raise more than it can.
+    """A virtual platform: follows its set-point at its own rate, and does not raise too heavy a load.
 
     It is a `LifterPart`; the world that owns it calls `step`.
     """
@@ -175,8 +175,8 @@ class LifterModel:
 
         Args:
             lifter: the spec's heights, time and load.
-            rate: its fastest in m/s; assumed twice that of the control's ramp, for no paper gives it.
-            health: where to count; its own if none is given.
+            rate: maximum speed in m/s; by default twice that of the control's ramp, an assumption.
+            health: counts rejected inputs; by default a new one.
 
         Raises:
             ConfigError: the rate is not a positive number.
@@ -191,18 +191,18 @@ class LifterModel:
         self._ramp = _Ramp(lifter.lowered, fastest)
 
     def move(self, height: float) -> None:
-        """Ask for a height in metres above the floor; the ends of the travel stop it."""
+        """Set the height in metres above the floor, clamped to the travel."""
         if not math.isfinite(height):
             self.health.refuse("lifter.set_point", f"set-point {height} must be finite")
             return
         self._asked = min(max(height, self.lifter.lowered), self.lifter.raised)
 
     def step(self, now: float, load: float = 0.0, *, powered: bool = True) -> None:
-        """Move for the time that passed, with a load in kg; without power it stays where it is."""
+        """Move for the time since the last call, with a load in kg; without power the height stays."""
         if not math.isfinite(now):
             self.health.refuse("lifter.clock", f"time {now} must be finite")
             return
-        # A NaN load is no load that may be raised either.
+        # False for a NaN load too.
         can_rise = load <= self.lifter.max_load
         held = not powered or (self._asked > self._ramp.height and not can_rise)
         self._ramp.advance(now, self._ramp.height if held else self._asked)

@@ -1,4 +1,4 @@
-"""Robots whose Onboards run in this process, in the time of a world."""
+"""Robots with their Onboards in this process, stepped with a world."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class LocalRobot:
     """A `Robot` around an Onboard in this process.
 
     Attributes:
-        latest: what its program sensed last: recordings show that.
+        latest: the senses that its program read last, for recordings.
     """
 
     def __init__(self, onboard: Onboard) -> None:
-        """Wrap `onboard`, which somebody else steps."""
+        """Wrap `onboard`; the caller steps it."""
         self.onboard = onboard
         self._ear = onboard.listen()
         self.latest: Senses | None = None
@@ -38,16 +38,16 @@ class LocalRobot:
 
     @property
     def spec(self) -> RobotSpec:
-        """Return what kind of robot it is."""
+        """Return the robot's kind."""
         return self.onboard.device.spec
 
     def sense(self) -> Senses:
-        """Return what the robot knows now."""
+        """Return the robot's current senses."""
         self.latest = self.onboard.senses(self._ear)
         return self.latest
 
     def act(self, command: Command) -> None:
-        """Hand the command to the Onboard, which refuses what cannot be done."""
+        """Pass the command to the Onboard, which rejects and counts what it cannot do."""
         self.onboard.act(command)
 
 
@@ -66,13 +66,13 @@ class LocalSwarm:
 
         Args:
             world: time, truth and parts.
-            marker_map: the wall markers that the robots localise by, if there are any.
-            carrier_markers: what carriers look like; the DOTS carriers, if not given.
-            localised: names of the robots that know the wall markers; all, if not given.
-            zones: the arena's, for robots without a zone sense that know their pose.
+            marker_map: the wall markers for localisation, if there are any.
+            carrier_markers: the markers of carriers; by default those of DOTS carriers.
+            localised: names of the robots that get the wall markers; by default all.
+            zones: the arena's, for localised robots without a zone sense.
 
         Raises:
-            ConfigError: the world's steps are too long for a robot's control.
+            ConfigError: the world's time step is too long for a robot's control rate.
         """
         self.world = world
         self._marker_map = marker_map
@@ -84,13 +84,13 @@ class LocalSwarm:
 
     @classmethod
     def of_scene(cls, scene: Scene, world: World) -> Self:
-        """Return the robots of a world that was made from a scene, placed as the scene has it."""
+        """Return the robots of a world that was made from a scene, with the poses of the scene."""
         localised = {placement.name: placement.pose for placement in scene.robots if placement.localised}
         walls = scene.arena.markers() if localised else None
         made = cls(world, walls, scene.markers, localised, scene.zones)
         for robot in made.robots:
             if robot.name in localised:
-                # Whoever put it there knows where; robots without cameras dead-reckon from there on.
+                # The initial pose is known; robots without cameras dead-reckon from there.
                 robot.onboard.place(localised[robot.name])
         return made
 
@@ -99,14 +99,14 @@ class LocalSwarm:
 
         Args:
             name: of the robot, which is in the world already.
-            localised: whether it knows the wall markers.
+            localised: whether it gets the wall markers.
 
         Raises:
-            ConfigError: the world has no robot of this name, it has its Onboard already, or the world's
-                steps are too long for its control.
+            ConfigError: the world has no robot of this name, the robot already has an Onboard, or the world's
+                time step is too long for its control rate.
         """
         if any(robot.name == name for robot in self.robots):
-            message = f"{name} has its Onboard already; the name of a robot that has none is right"
+            message = f"{name} already has an Onboard: name a robot without one"
             raise ConfigError(message)
         robot = self._robot(name, localised=localised)
         names = self.world.names
@@ -118,16 +118,19 @@ class LocalSwarm:
         device, timestep = self.world.device(name), self.world.timestep
         rate = device.spec.control.rate
         if rate * timestep > 1 + 1e-9:
-            message = f"{name} is controlled at {rate:g} Hz, but the world steps at {1 / timestep:g} Hz"
+            message = (
+                f"{name} is controlled at {rate:g} Hz, but the world steps at {1 / timestep:g} Hz: use a "
+                "shorter time step"
+            )
             raise ConfigError(message)
         walls = self._marker_map if localised else None
         return LocalRobot(Onboard(device, walls, self._carrier_markers, self._zones))
 
     def remove(self, name: str) -> None:
-        """Step a robot's Onboard no more, whether or not the world still has the robot.
+        """Stop stepping a robot's Onboard, whether or not the robot is still in the world.
 
         Raises:
-            ConfigError: there is none of this name.
+            ConfigError: there is no Onboard of this name.
         """
         for i, robot in enumerate(self.robots):
             if robot.name == name:
@@ -138,7 +141,7 @@ class LocalSwarm:
         raise ConfigError(message)
 
     def step(self) -> None:
-        """Let one of the world's time steps pass, and step the Onboards that are due."""
+        """Advance the world by one time step, and step the Onboards that are due."""
         self.world.step()
         now = self.world.time
         for robot in self.robots:
@@ -147,6 +150,6 @@ class LocalSwarm:
                 onboard.step()
 
     def run(self, seconds: float) -> None:
-        """Let the world's time pass, in whole steps of the world."""
+        """Advance by `seconds`, rounded to whole time steps of the world."""
         for _ in range(round(seconds / self.world.timestep)):
             self.step()

@@ -1,12 +1,12 @@
-"""Markers: where the robot is, and where a carrier is (DOTS paper, III-A4 and IV-B2, Figures 13 and 14).
+"""Poses of robots and carriers from markers (DOTS paper, III-A4 and IV-B2, Figures 13 and 14).
 
-All of it works on corner detections (`device.CornerReading`), whoever made them. A marker's frame has x
-out of its face and z up along its code; its corners run top left, top right, bottom right, bottom left as
-one sees them from the front.
+The input is corner detections (`device.CornerReading`) from any detector. A marker's frame has x out of its
+face and z up along its code; its corners run top left, top right, bottom right, bottom left as seen from the
+front.
 
-What cannot be a marker of the map is refused and counted in `Health`; what leaves is finite, has a
-covariance that is honest, and is never the mirror image of the truth: where the corners fit two poses, a
-robot's pose is refused, and a carrier's side says that its yaw is not known.
+Detections that cannot be a marker of the map are rejected and counted in `Health`. Results are finite, have a
+consistent covariance, and are never the mirror image of the truth: if the corners fit two poses, a robot's
+pose is rejected, and a carrier's side is marked as having an unknown yaw.
 """
 
 from __future__ import annotations
@@ -60,30 +60,30 @@ if TYPE_CHECKING:
     from swarmbed_core.planar_pose import IntArray
     from swarmbed_core.spec import RobotSpec
 
-# How many codes the dictionary ARUCO_MIP_36h12 has.
+# Number of codes in the dictionary ARUCO_MIP_36h12.
 DICTIONARY_SIZE = 250
-# Yaws less sure than this are not passed on as known: a linear filter could not use them.
+# [rad] Yaws with a larger sigma do not count as known: a linear filter could not use them.
 YAW_SIGMA_MAX = 0.1
-# A pose in the mirror would do a filter lasting harm: it is excluded even if corners are as bad as this.
+# [px] A mirrored pose would mislead a filter for long: it is excluded even with this much corner noise.
 DOUBT_PX = 1.0
-# A marker nearer to the upward camera than this cannot be seen whole.
+# [m] A marker closer to the upward camera than this is not completely visible.
 GAP_MIN = 0.005
-# How far outside the map's area a pose may be before it is not believed.
+# [m] A pose further outside the map's area than this is rejected.
 AREA_SLACK = 0.1
-# Images that are used together were taken within this time.
+# [s] Largest difference of stamps between images that are used together.
 STAMPS_TOGETHER = 0.002
 
 _FAULTS = {
     UNKNOWN: ("marker.unknown", "is not in the map"),
-    TWICE: ("marker.twice", "is in the image more than once, which none of the map's can be"),
-    NOT_FINITE: ("marker.not_finite", "has a corner that is not a finite number"),
-    OUTSIDE: ("marker.outside", "has a corner that is not in the image"),
-    DEGENERATE: ("marker.degenerate", "is not a convex quad of some size"),
-    FROM_BEHIND: ("marker.behind", "has its corners the wrong way round: it is seen from behind"),
+    TWICE: ("marker.twice", "is in the image more than once, but each id of the map exists once"),
+    NOT_FINITE: ("marker.not_finite", "has a corner that is not finite"),
+    OUTSIDE: ("marker.outside", "has a corner outside the image"),
+    DEGENERATE: ("marker.degenerate", "is degenerate: not a convex quad, or too small"),
+    FROM_BEHIND: ("marker.behind", "has its corners in reverse order, as if seen from behind"),
 }
 _REFUSALS = {
     NO_POSE: ("no_pose", "no pose explains the corners"),
-    RESIDUAL: ("residual", "the corners are too far from where the best pose puts them"),
+    RESIDUAL: ("residual", "the corners are too far from those predicted by the best pose"),
     AMBIGUOUS: ("ambiguous", "more than one pose explains the corners; a heading would decide"),
     BEHIND: ("behind", "the only pose that explains the corners is behind the marker"),
 }
@@ -96,8 +96,8 @@ Size = Annotated[float, Field(gt=0, le=2.0)]
 class Marker(Part):
     """One marker of a map.
 
-    `position` is the centre of its code, `yaw` the direction its face looks in, `pitch` how far that is
-    above the horizon (-pi/2 looks down), `roll` a turn about the face's normal.
+    `position` is the centre of its code, `yaw` and `pitch` the direction of its face's normal. `pitch` is the
+    angle above the horizontal plane (-pi/2 faces down), `roll` the rotation about the normal.
     """
 
     id: CodeId
@@ -137,7 +137,7 @@ class MarkerMap(ConfigFile):
         ids = Counter(marker.id for marker in self.markers)
         twice = sorted(number for number, count in ids.items() if count > 1)
         if twice:
-            message = f"markers: the ids {twice} are there more than once; each may be there once"
+            message = f"markers: duplicate ids {twice}; each id may occur once"
             raise ValueError(message)
         places: dict[Finite3, int] = {}
         for marker in self.markers:
@@ -149,7 +149,7 @@ class MarkerMap(ConfigFile):
 
     @property
     def ids(self) -> IntArray:
-        """Return the markers' ids, rising."""
+        """Return the markers' ids in ascending order."""
         return np.array(sorted(marker.id for marker in self.markers), dtype=np.int64)
 
     def corners(self) -> FloatArray:
@@ -158,7 +158,7 @@ class MarkerMap(ConfigFile):
 
 
 class CarrierSides(Part):
-    """The codes on a carrier's sides: which ids, how large, how far above the tray's underside."""
+    """The codes on a carrier's sides. `rise` is the height of their centres above the tray's underside."""
 
     first_id: CodeId
     last_id: CodeId
@@ -174,7 +174,7 @@ class CarrierSides(Part):
 
 
 class CarrierUnderside(Part):
-    """The markermap under a carrier: rows from its front (+x) to its back, each from right to left."""
+    """The markers under a carrier: rows from its front (+x) to its back, each from right to left."""
 
     first_id: CodeId
     rows: Annotated[int, Field(ge=1)]
@@ -188,13 +188,13 @@ class CarrierUnderside(Part):
             message = f"pitch {self.pitch} must be above size {self.size}: the codes would touch"
             raise ValueError(message)
         if self.first_id + self.rows * self.columns > DICTIONARY_SIZE:
-            message = f"the last id would be above {DICTIONARY_SIZE - 1}"
+            message = f"first_id {self.first_id}: the last id would exceed {DICTIONARY_SIZE - 1}"
             raise ValueError(message)
         return self
 
 
 class Docking(Part):
-    """Where the robot stops before a carrier's side, along its outward normal (DOTS paper, Figure 13)."""
+    """Distances of the docking poses from a carrier's side, along its outward normal (Figure 13)."""
 
     predock: float
     dock: float
@@ -227,12 +227,12 @@ class CarrierMarkers(ConfigFile):
 
     @property
     def side_ids(self) -> range:
-        """Return the ids that carriers have."""
+        """Return the ids of carriers, the codes on their sides."""
         return range(self.sides.first_id, self.sides.last_id + 1)
 
     @property
     def underside_ids(self) -> range:
-        """Return the ids of the markermap."""
+        """Return the ids of the markers on the underside."""
         return range(
             self.underside.first_id, self.underside.first_id + self.underside.rows * self.underside.columns
         )
@@ -243,7 +243,7 @@ class CarrierMarkers(ConfigFile):
         return face.corners()
 
     def underside_map(self, height: float) -> MarkerMap:
-        """Return the markermap in the carrier's frame, the tray's underside at a height above the floor."""
+        """Return the underside's markers in the carrier's frame, the tray's underside at `height`."""
         under = self.underside
         markers = [
             Marker(
@@ -265,12 +265,12 @@ class CarrierMarkers(ConfigFile):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoseEstimate:
-    """Where the robot was at `stamp`, in the map's frame.
+    """The robot's pose at `stamp`, in the map's frame.
 
-    `covariance` is of the corners' noise, which is new in every image. `lens`, 3 x m, is what stays the same:
-    by how much the pose is off for one standard deviation of each way in which the cameras' lenses may differ
-    from their calibrations, camera by camera in the solver's order. `chi2` is the corners' squared error in
-    units of their noise, with `dof` degrees of freedom.
+    `covariance` comes from the corners' noise, which is independent in every image. `lens`, 3 x m, holds the
+    constant errors: the pose error for one standard deviation of each lens error in the cameras'
+    calibrations, camera by camera in the solver's order. `chi2` is the corners' squared error in units of
+    their noise, with `dof` degrees of freedom.
     """
 
     stamp: float
@@ -286,12 +286,12 @@ class PoseEstimate:
 class SideSight:
     """One side of a carrier, seen by a camera (frame cfiducial of the paper's Figure 13).
 
-    `pose_body` is the middle of the side, on the floor, its yaw the direction of the outward normal. If
-    `yaw_known` is False, the corners fit two directions: then the yaw is the mean of what is
-    possible, and the covariance spans it. The place is good in either case.
+    `pose_body` is the middle of the side, on the floor; its yaw is the direction of the outward normal. If
+    `yaw_known` is False, the corners fit two directions: the yaw is their mean, and the covariance covers
+    both. The position is valid in either case.
 
-    `pose_body` is of the time of the image, some hundredths of a second ago; `pose_odom` is the same in the
-    odometry's frame, where it stays true while the robot drives on. It is Onboard that fills it in.
+    `pose_body` refers to the time of the image, some hundredths of a second ago. `pose_odom` is the same pose
+    in the odometry frame, where it stays valid while the robot moves. Onboard fills it in.
 
     Attributes:
         id: the carrier's marker.
@@ -317,7 +317,7 @@ class SideSight:
 
     @property
     def distance(self) -> float:
-        """Return how far the side is from the robot's centre."""
+        """Return the distance from the robot's centre to the middle of the side, in metres."""
         return math.hypot(self.pose_body[0], self.pose_body[1])
 
 
@@ -341,9 +341,9 @@ class UndersideSight:
 
 
 def alignment(corners: ArrayLike) -> float:
-    """Return how a marker's image leans: (left edge - right edge) / (their sum), by their heights.
+    """Return (left edge - right edge) / (left edge + right edge) of a marker's image, by their heights.
 
-    It is the `alignment` of dots_interfaces/Tag; 0 for four corners that have no height.
+    It is the `alignment` of dots_interfaces/Tag; 0 if the edges have no height.
     """
     quad = np.asarray(corners, dtype=np.float64).reshape(4, 2)
     left = float(quad[3, 1] - quad[0, 1])
@@ -353,7 +353,7 @@ def alignment(corners: ArrayLike) -> float:
 
 
 class _Corners:
-    """What both solvers share: the cameras' numbers, the readings' checks, room for detections."""
+    """Shared by both solvers: the cameras' numbers, the checks of readings, buffers for detections."""
 
     def __init__(
         self, cameras: Mapping[str, CameraModel], health: Health, family: str, room: int, doubt_px: float
@@ -371,41 +371,42 @@ class _Corners:
         self.result = np.zeros(RESULT_NUMBERS)
 
     def refuse(self, reason: str, explanation: str) -> None:
-        """Count what was not used under a reason of this solver's."""
+        """Count a rejected input under a reason with this solver's prefix."""
         self.health.refuse(f"{self.family}.{reason}", explanation)
 
     def check(self, reading: CornerReading) -> tuple[int, IntArray, FloatArray] | None:
-        """Return the camera's row, ids and corners of a reading that has the right shape, else refuse it."""
+        """Return camera row, ids and corners of a reading; None if empty or invalid (counted)."""
         row = self.rows.get(reading.camera)
         if row is None:
             known = ", ".join(self.rows)
-            self.refuse("camera", f"a reading of camera {reading.camera!r}, but there are {known}")
+            self.refuse("camera", f"reading of unknown camera {reading.camera!r}, expected one of {known}")
             return None
         try:
             stamp_is_good = math.isfinite(reading.stamp)
             ids, corners = np.asarray(reading.ids), np.asarray(reading.corners, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
-            self.refuse("shape", f"a reading of {reading.camera} that holds no numbers: {error}")
+            self.refuse("shape", f"reading of {reading.camera} without numbers: {error}")
             return None
         if not stamp_is_good:
-            self.refuse("stamp", f"a reading of {reading.camera} stamped {reading.stamp}; seconds are right")
+            stamped = f"reading of {reading.camera} stamped {reading.stamp}"
+            self.refuse("stamp", f"{stamped}: expected finite seconds")
             return None
         if ids.size == 0:
             return None
         if ids.ndim != 1 or ids.dtype.kind not in "iu" or corners.shape != (len(ids), 4, 2):
             shapes = f"{ids.shape} {ids.dtype} ids and {corners.shape} corners"
-            right = "right are (n) integers and (n, 4, 2)"
-            self.refuse("shape", f"a reading of {reading.camera} with {shapes}; {right}")
+            right = "expected (n) integers and (n, 4, 2)"
+            self.refuse("shape", f"reading of {reading.camera} with {shapes}: {right}")
             return None
         return row, np.ascontiguousarray(ids, dtype=np.int64), np.ascontiguousarray(corners)
 
     def fault(self, fault: int, marker: int, camera: str) -> None:
-        """Count a detection that was not used."""
+        """Count a rejected detection."""
         reason, explanation = _FAULTS[fault]
         self.health.refuse(reason, f"marker {marker} seen by {camera} {explanation}")
 
     def locate(self, count: int, facing: float, window: float, *, inverse: bool) -> int:
-        """Solve for the pose of what was collected; the answer is in `result`."""
+        """Solve for the pose of the collected markers; return the status and fill `result`."""
         return locate_k(
             self.points,
             self.pixels,
@@ -427,16 +428,16 @@ class _Corners:
         self.refuse(reason, f"{seen}: {explanation}")
 
     def answer(self) -> tuple[FloatArray, FloatArray] | None:
-        """Return pose and covariance from `result`, unless they are not numbers one can use."""
+        """Return pose and covariance from `result`. None if they are not finite, which is counted."""
         numbers = self.result.tolist()
         if not (math.isfinite(sum(numbers)) and min(numbers[COVARIANCE : COVARIANCE + 9 : 4]) > 0):
-            self.refuse("no_pose", "the corners give a pose or a covariance that is not finite")
+            self.refuse("no_pose", "the pose or covariance from the corners is not finite")
             return None
         return self.result[:3].copy(), self.result[COVARIANCE : COVARIANCE + 9].reshape(3, 3).copy()
 
 
 class RobotPoseSolver:
-    """The robot's pose from markers at known places, seen by one camera or by several at one time."""
+    """Solves for the robot's pose from markers at known places, seen by one or several cameras at a time."""
 
     def __init__(
         self,
@@ -450,15 +451,15 @@ class RobotPoseSolver:
 
         Args:
             marker_map: where the markers are.
-            cameras: the robot's, by the names that readings give.
-            health: where refused detections are counted.
-            ignore: ids of other things, such as carriers; they are not the map's, but no fault either.
+            cameras: the robot's, by the names in readings.
+            health: counts rejected detections.
+            ignore: ids of other objects, such as carriers, which are skipped without being counted.
 
         Raises:
-            MarkerError: there is no camera.
+            MarkerError: there are no cameras.
         """
         if not cameras:
-            message = "no camera to see the map's markers with; give the robot's by name"
+            message = "no camera given to see the map's markers; pass the robot's cameras by name"
             raise MarkerError(message)
         self.map = marker_map
         self.health = health if health is not None else Health()
@@ -477,26 +478,25 @@ class RobotPoseSolver:
 
     @property
     def lens_errors(self) -> int:
-        """Return in how many ways the lenses may differ from their calibrations: 0 if they are exact."""
+        """Return the number of lens errors of all cameras: 0 if the calibrations are exact."""
         return self._unsure.shape[0] * self._unsure.shape[1]
 
     def solve(
         self, reading: CornerReading, heading: float | None = None, heading_sigma: float = 0.05
     ) -> PoseEstimate | None:
-        """Return the robot's pose from what one camera saw, None if it saw nothing that gives one."""
+        """Return the robot's pose from one camera's detections, None if they do not determine it."""
         return self.solve_many((reading,), heading, heading_sigma)
 
     def solve_many(
         self, readings: Sequence[CornerReading], heading: float | None = None, heading_sigma: float = 0.05
     ) -> PoseEstimate | None:
-        """Return the robot's pose from what several cameras saw at one time.
+        """Return the robot's pose from the detections of several cameras at one time.
 
         Args:
-            readings: at most one a camera, stamps within 2 ms of the newest; others are refused.
-            heading: roughly the robot's yaw in the map, from a compass or a filter. It only chooses where
-                the corners fit more than one pose and never enters the estimate, so that a filter may pass
-                its own.
-            heading_sigma: how sure the heading is; poses further away than four of it are not considered.
+            readings: at most one per camera, stamps within 2 ms of the newest; others are rejected.
+            heading: rough yaw of the robot in the map, from a compass or a filter. It only selects among
+                poses that fit the corners and never enters the estimate, so a filter may pass its own.
+            heading_sigma: sigma of the heading; poses more than four sigma away are not considered.
         """
         facing, window = 0.0, math.pi
         if heading is not None:
@@ -504,7 +504,8 @@ class RobotPoseSolver:
                 facing, window = wrap(-heading), min(4.0 * heading_sigma, math.pi)
             else:
                 self.health.refuse(
-                    "marker.heading", f"heading {heading} +- {heading_sigma}: not finite; not used"
+                    "marker.heading",
+                    f"heading {heading} +- {heading_sigma} ignored: expected finite numbers, sigma >= 0",
                 )
         count, stamps = self._collect(readings)
         if count == 0:
@@ -529,7 +530,7 @@ class RobotPoseSolver:
             return None
         area = self.map.area
         if area is not None and not area.contains(pose[0], pose[1], AREA_SLACK):
-            kit.refuse("area", f"a pose at ({pose[0]:.2f}, {pose[1]:.2f}), outside the map's area {area}")
+            kit.refuse("area", f"pose at ({pose[0]:.2f}, {pose[1]:.2f}) outside the map's area {area}")
             return None
         return PoseEstimate(
             sum(stamps) / len(stamps),
@@ -542,7 +543,7 @@ class RobotPoseSolver:
         )
 
     def _collect(self, readings: Sequence[CornerReading]) -> tuple[int, list[float]]:
-        """Gather the usable detections, and return how many markers there are and the images' stamps."""
+        """Collect the usable detections; return the number of markers and the stamps of their images."""
         kit = self._corners
         checked = []
         for reading in readings:
@@ -560,7 +561,7 @@ class RobotPoseSolver:
                 )
                 continue
             if row in used:
-                kit.refuse("camera_twice", f"two readings of {reading.camera} are given at one time")
+                kit.refuse("camera_twice", f"two readings of {reading.camera} at one time: expected one")
                 continue
             used.add(row)
             if len(ids) > len(self._faults):
@@ -594,10 +595,10 @@ class RobotPoseSolver:
                 self._corners.fault(fault, marker, camera)
 
     def _without_strangers(self, count: int, facing: float, window: float) -> tuple[int, int]:
-        """Keep the marker that most others agree with, pair by pair, and those, if they are a majority.
+        """Keep the marker that agrees pairwise with most others, and those, if they are a majority.
 
         Returns:
-            The status of what remains, which is in the result, and how many markers that are.
+            The status of the remaining markers, whose pose is in `result`, and their number.
         """
         kit = self._corners
         saved = (kit.points[:count].copy(), kit.pixels[:count].copy(), kit.rays[:count].copy())
@@ -622,7 +623,7 @@ class RobotPoseSolver:
                 for i in set(range(count)) - set(group):
                     marker = int(self._ids[origin[i, 1]])
                     kit.refuse(
-                        "stranger", f"marker {marker} contradicts {len(group)} others; is it at its place?"
+                        "stranger", f"marker {marker} contradicts {len(group)} others; check its place"
                     )
                 return FOUND, len(group)
         kit.origin[:count] = origin
@@ -630,7 +631,7 @@ class RobotPoseSolver:
 
 
 class CarrierPoseSolver:
-    """Poses of carriers on the floor: their sides from the perimeter cameras, their underside from below."""
+    """Solves for poses of carriers on the floor: sides from perimeter cameras, underside from below."""
 
     def __init__(
         self,
@@ -643,18 +644,18 @@ class CarrierPoseSolver:
 
         Args:
             markers: its codes.
-            spec: the robot, which knows the tray.
-            cameras: the robot's, by the names that readings give.
-            health: where refused detections are counted.
+            spec: the robot, with the dimensions of the tray.
+            cameras: the robot's, by the names in readings.
+            health: counts rejected detections.
 
         Raises:
-            MarkerError: the robot knows no carriers or has no cameras, or the tray is not square, so that
-                sides with one id could not be told apart.
+            MarkerError: the spec has no carrier or no cameras, or the tray is not square: its sides share one
+                id, so they could not be distinguished.
         """
         carrier = spec.carrier
         if carrier is None or not cameras:
             missing = "cameras" if carrier else "carrier"
-            message = f"{spec.kind} has no {missing} in its spec: it cannot look for carriers"
+            message = f"{spec.kind} has no {missing} in its spec: it cannot detect carriers"
             raise MarkerError(message)
         if carrier.length != carrier.width:
             size = f"{carrier.length} x {carrier.width} m"
@@ -669,7 +670,7 @@ class CarrierPoseSolver:
         self._under_corners = np.ascontiguousarray(underside.corners())
         self._times_seen = np.zeros(len(self._under_ids), dtype=np.int64)
         face = markers.side_corners(carrier.clearance)
-        # Of two sides in one image the right one looks 90 deg further round; in the left one's frame:
+        # Of two sides in one image, the right one faces 90 deg further round; in the left one's frame:
         half = self.tray_side / 2
         turned = np.column_stack([-face[:, 1], face[:, 0], face[:, 2]])
         self._faces = np.stack([face, turned + np.array([-half, half, 0.0])])
@@ -677,13 +678,14 @@ class CarrierPoseSolver:
         self._corners = _Corners(cameras, self.health, "carrier", max(len(self._under_ids), 2) + 1, 0.0)
 
     def side(self, reading: CornerReading, only: int | None = None) -> tuple[SideSight, ...]:
-        """Return the carriers' sides that a camera saw, the nearest first.
+        """Return the carriers' sides that a camera sees, nearest first.
 
-        Two sides of one carrier in an image are used together; the one that faces the robot more is returned.
+        Two sides of one carrier in an image are solved together; the one that faces the robot more is
+        returned.
 
         Args:
             reading: of one camera.
-            only: the carrier that is asked for; all, if not given.
+            only: id of the only carrier to return; by default all.
         """
         checked = self._corners.check(reading)
         if checked is None:
@@ -711,7 +713,7 @@ class CarrierPoseSolver:
         kit = self._corners
         if len(quads) > len(self._faces):
             seen = f"{len(quads)} markers {marker} seen by {reading.camera}"
-            kit.refuse("sides", f"{seen}; a carrier shows at most two")
+            kit.refuse("sides", f"{seen}: expected at most two sides of a carrier")
             return None
         if len(quads) > 1:
             quads.sort(key=lambda quad: float(quad[:, 0].sum()))
@@ -747,11 +749,11 @@ class CarrierPoseSolver:
         )
 
     def underside(self, reading: CornerReading, lifter_height: float) -> UndersideSight | None:
-        """Return the pose of the carrier above the robot, from any of the markermap's codes.
+        """Return the pose of the carrier above the robot, from the underside's markers.
 
         Args:
-            reading: of a camera that looks up.
-            lifter_height: of the platform above the floor; it carries the camera, and the tray if it is up.
+            reading: of the upward camera.
+            lifter_height: of the platform above the floor; it moves the camera, and a lifted tray.
         """
         kit = self._corners
         checked = kit.check(reading)
@@ -759,14 +761,14 @@ class CarrierPoseSolver:
             return None
         row, ids, corners = checked
         if not math.isfinite(lifter_height):
-            kit.refuse("lifter", f"a lifter's height of {lifter_height}; metres above the floor are right")
+            kit.refuse("lifter", f"lifter height {lifter_height}: expected finite metres above the floor")
             return None
         height = max(self.clearance, lifter_height)
         camera = kit.cameras[reading.camera].at_lifter_height(lifter_height)
         gap = height - float(camera.numbers[TZ])
         if gap < GAP_MIN:
             where = f"the tray is {gap * 1e3:.1f} mm above {reading.camera}"
-            kit.refuse("gap", f"{where}: nothing can be seen whole")
+            kit.refuse("gap", f"{where}: too close to see a whole marker")
             return None
         self._under_corners[:, :, 2] = height
         kit.numbers[row] = camera.numbers
@@ -799,11 +801,11 @@ class CarrierPoseSolver:
         return None if found is None else UndersideSight(reading.stamp, *found, markers=count)
 
     def carrier_centre(self, side_pose: ArrayLike) -> FloatArray:
-        """Return the carrier's centre in the frame of a side's pose, its yaw that of the side."""
+        """Return the carrier's centre in the frame of a side's pose; its yaw is that of the side."""
         return compose(side_pose, (-self.tray_side / 2, 0.0, 0.0))
 
 
 def _frontal(pose_body: FloatArray) -> float:
-    """Return how much a side faces the robot: the cosine between its normal and the line of sight."""
+    """Return the cosine between a side's normal and the line of sight: 1 if it faces the robot."""
     x, y, yaw = pose_body.tolist()
     return float(-(x * math.cos(yaw) + y * math.sin(yaw)) / max(math.hypot(x, y), 1e-9))

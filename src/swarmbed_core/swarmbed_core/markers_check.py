@@ -1,4 +1,4 @@
-"""Cases for measuring how long the robot's pose from markers takes; tests and `scripts/bench` share them."""
+"""Benchmark cases for the robot's pose from markers, shared by tests and `scripts/bench`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The smallest world: robots with perfect bodies among given walls, in memory.
+"""A minimal kinematic world in memory: robots with ideal bodies among walls.
 
-Bodies do within a time step what their wheels are told, pass through each other and through walls, and weigh
-nothing. Everything else is as on the robot: wheels slip, encoders miscount, gyros drift, ranges err as in
-Figure 7, camera images arrive late (Table II), radios lose packets, the battery runs down (Table IV). It
-serves the tests of core and the demonstration; worlds with contacts are packages of their own.
+Bodies reach the commanded wheel speeds within a time step, pass through each other and through walls, and
+have no mass. The rest is as on the robot: wheels slip, encoders miscount, gyros drift, ranges have the errors
+of Figure 7, camera images arrive late (Table II), radios lose packets, the battery discharges (Table IV). It
+serves core's tests and the demonstration; worlds with contacts are separate packages.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 GRAVITY = 9.81
 MARKER_SIDE_MIN_PX = 12.0
-"""The smallest image of a marker's side that a detector still reads."""
+"""Shortest side of a marker in an image, in pixels, that the detector reads."""
 BATTERY_PERIOD = 0.1
-"""Seconds between two updates of the battery: its voltage changes over minutes."""
+"""Seconds between two updates of the battery, whose voltage changes over minutes."""
 NO_DISCS = np.empty((0, 3))
 
 Pose = tuple[float, float, float]
@@ -59,7 +59,7 @@ Pose = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One robot of a world: its name, its kind, where it starts in `map`."""
+    """One robot of a world: its name, its kind, and its initial pose in `map`."""
 
     name: str
     spec: RobotSpec
@@ -78,10 +78,10 @@ def step_body_k(
     speeds: FloatArray,
     travel: FloatArray,
 ) -> None:
-    """Move one body for `dt` as its wheels were asked, in place: pose, twist, wheel speeds, wheel travel.
+    """Move one body for `dt` with the commanded wheel speeds; update pose, twist, speeds and travel in place.
 
-    During the step the speeds go evenly from what they were to what was asked. `slip` is the share by which
-    each wheel's way over the floor differs from what its encoder counts.
+    During the step the speeds change linearly to the commanded ones (`asked`). `slip` is the relative
+    difference between each wheel's distance over the floor and the one its encoder counts.
     """
     mean = np.empty(3)
     mean[:] = twist
@@ -110,7 +110,7 @@ def step_body_k(
 
 
 class _Body:
-    """The truth about one robot, and the `Motors` that move it."""
+    """The ground truth of one robot, and its `Motors`."""
 
     def __init__(self, placement: Placement, world: MemoryWorld, rng: np.random.Generator) -> None:
         spec = placement.spec
@@ -140,16 +140,16 @@ class _Body:
         self._enabled = on
 
     def drive(self, speeds: FloatArray) -> None:
-        """Ask for wheel speeds in m/s."""
+        """Set the wheel speeds in m/s."""
         self._asked[:] = speeds
 
     def read(self) -> MotorReading:
-        """Return what the encoders counted."""
+        """Return the encoders' reading."""
         return MotorReading(self._world.time, self._travel.copy(), self._speeds.copy(), self.effort)
 
     @property
     def effort(self) -> float:
-        """Return the share of full torque: what of the available acceleration the body makes."""
+        """Return the share of full torque, estimated as acceleration by the available acceleration."""
         return min(1.0, math.hypot(*self.accel) / self.spec.limits.acceleration_available)
 
     def step(self, dt: float) -> None:
@@ -158,7 +158,7 @@ class _Body:
             slip, miscount = self._rng.standard_normal((2, len(self._slip)))
             self._slip *= self._keep
             self._slip += self._fresh * slip
-            # A wheel that stands counts nothing.
+            # A wheel at rest does not miscount.
             self._travel += self._miscount * miscount * (self._speeds != 0.0)
         before = self.twist.copy()
         step_body_k(
@@ -177,7 +177,7 @@ class _Body:
 
 
 class _Imu:
-    """Gyroscope with a bias that wanders, accelerometer with noise."""
+    """Gyroscope with noise and a random-walk bias, accelerometer with noise."""
 
     def __init__(self, imu: Imu, body: _Body, world: MemoryWorld, rng: np.random.Generator) -> None:
         self._imu = imu
@@ -188,7 +188,7 @@ class _Imu:
         self._at = 0.0
 
     def read(self) -> ImuReading:
-        """Return rates of turn and specific force now."""
+        """Return the current angular rates and specific force."""
         now, body, imu = self._world.time, self._body, self._imu
         noise = (0.0, 0.0, 0.0)
         if self._world.noise:
@@ -238,9 +238,9 @@ class _Ranges:
 
 
 class _Cameras:
-    """All cameras of a robot with their detectors: marker corners, as late as Table II says.
+    """All cameras of a robot with their detectors: marker corners with the latency of Table II.
 
-    They see the markers on the walls, through whatever stands in between.
+    They see the markers on the walls, without occlusion.
     """
 
     def __init__(self, body: _Body, world: MemoryWorld, rng: np.random.Generator) -> None:
@@ -262,7 +262,7 @@ class _Cameras:
         self._visible = np.empty(count, dtype=np.bool_)
 
     def read(self) -> Sequence[CornerReading]:
-        """Return the detections that have arrived by now, oldest first."""
+        """Return the detections that have arrived, in the order of arrival."""
         now = self._world.time
         for model, _, pace in self._eyes:
             if pace.due(now):
@@ -273,7 +273,7 @@ class _Cameras:
         return [reading for _, _, reading in arrived]
 
     def _expose(self, model: CameraModel, now: float) -> None:
-        """Take one picture; whoever reads gets it when it has arrived."""
+        """Take one picture; `read` returns its detections after the latency."""
         world, pose = self._world, self._body.pose
         if see_markers_k(
             model.numbers,
@@ -303,7 +303,7 @@ def _latency_of(table: Iterable[CameraLatency], rate: float, cameras: int) -> tu
 
 
 class _Compass:
-    """The heading sense, from the truth."""
+    """The heading sense, from the ground truth."""
 
     def __init__(self, model: VirtualCompass, body: _Body, world: MemoryWorld) -> None:
         self._model = model
@@ -316,7 +316,7 @@ class _Compass:
 
 
 class _ZoneSense:
-    """The zone sense, from the truth."""
+    """The zone sense, from the ground truth."""
 
     def __init__(self, body: _Body, arena: Arena) -> None:
         self._body = body
@@ -329,7 +329,7 @@ class _ZoneSense:
 
 
 class _Power:
-    """The battery, drained by whatever the body does; when it cuts off, wheels and lifter stand."""
+    """The battery, discharged by the robot's consumption; after its cut-off, wheels and lifter stop."""
 
     def __init__(self, battery: BatteryModel, body: _Body, world: MemoryWorld) -> None:
         self._battery = battery
@@ -340,11 +340,11 @@ class _Power:
         self._on = True
 
     def enable(self, on: bool) -> None:
-        """Switch the supplies; without them nothing is drawn."""
+        """Switch the supplies on or off; off, they draw no power."""
         self._on = on
 
     def step(self) -> None:
-        """Draw what the robot needs, from time to time."""
+        """Update the power state, and discharge the battery once per `BATTERY_PERIOD`."""
         self._body.powered = self._on and self._battery.powered
         if self._body.powered and self._pace.due(self._world.time):
             speed = math.hypot(self._body.twist[0], self._body.twist[1])
@@ -358,18 +358,18 @@ class _Power:
 
 
 class _Leds:
-    """Lights that remember what they show."""
+    """Lights that store what they show."""
 
     def __init__(self, bar: LedBar) -> None:
         self.bar = bar
 
     def show(self, colours: Sequence[int]) -> None:
-        """Show one packed colour a light."""
+        """Show one packed colour per light."""
         self.bar.show(colours)
 
 
 class MemoryWorld:
-    """Robots with perfect bodies among given walls: a `World`."""
+    """A `World` of robots with ideal bodies among walls."""
 
     def __init__(
         self,
@@ -385,16 +385,16 @@ class MemoryWorld:
         Args:
             placements: the robots.
             arena: walls, zones, markers.
-            seed: of all noise; the same one gives the same run.
-            noise: whether wheels slip and sensors err.
-            timestep: seconds a step.
+            seed: of all noise; the same seed gives the same run.
+            noise: whether wheels slip and sensors have errors.
+            timestep: in seconds.
 
         Raises:
-            ConfigError: two robots have one name, or the arena's markers cannot be used.
+            ConfigError: two robots have the same name, or the arena's marker map is invalid.
         """
         names = [placement.name for placement in placements]
         if len(set(names)) != len(names):
-            message = f"two robots have the same name among {', '.join(names)}"
+            message = f"two robots have the same name among {', '.join(names)}: names must be unique"
             raise ConfigError(message)
         self.arena = arena
         self.noise = noise
@@ -426,10 +426,10 @@ class MemoryWorld:
     def of(
         cls, kinds: Sequence[str], arena: str = "empty", *, seed: int = 0, noise: bool = True
     ) -> MemoryWorld:
-        """Return a world with robots of these kinds, a metre apart along y, the first at the origin.
+        """Return a world with robots of these kinds, 1 m apart along y, the first at the origin.
 
         Raises:
-            ConfigError: a kind or the arena is unknown.
+            ConfigError: there is no such kind or arena.
         """
         placements = [
             Placement(f"{kind}{i + 1}", RobotSpec.load(kind), (0.0, float(i), 0.0))
@@ -439,7 +439,7 @@ class MemoryWorld:
 
     @property
     def time(self) -> float:
-        """Return seconds since the start: whole steps, so that no rounding adds up."""
+        """Return seconds since the start, computed from whole steps so that rounding does not accumulate."""
         return self._ticks * self.timestep
 
     @property
@@ -452,7 +452,7 @@ class MemoryWorld:
         return self._index[name]
 
     def step(self) -> None:
-        """Let one time step pass."""
+        """Advance by one time step."""
         self._ticks += 1
         for i, body in enumerate(self._bodies):
             body.step(self.timestep)
@@ -471,7 +471,7 @@ class MemoryWorld:
         return np.array([[*body.pose, *body.twist] for body in self._bodies])
 
     def discs(self) -> FloatArray:
-        """Return the robots as others' distance sensors meet them: rows of x, y, radius."""
+        """Return the robots as obstacles for distance sensors: rows of x, y, radius."""
         return self._discs
 
     def device(self, name: str) -> Device:
@@ -487,17 +487,17 @@ class MemoryWorld:
         return device
 
     def teleport(self, name: str, pose: Pose) -> None:
-        """Put a robot somewhere else, as a hand would: its wheels and its gyro notice nothing."""
+        """Move a robot to another pose, as by hand: wheels and gyro do not measure it."""
         self._bodies[self._index[name]].pose[:] = pose
 
     def _as_noisy_as_wanted(self, compass: Compass) -> Compass:
-        """Return the compass's numbers, without noise if this world has none."""
+        """Return the compass's spec, with a sigma of 0 if this world has no noise."""
         return compass if self.noise else compass.model_copy(update={"sigma": 0.0})
 
     def _make_radios(
         self, placements: Sequence[Placement], seed: np.random.SeedSequence
     ) -> list[tuple[RadioModel, list[int]]]:
-        """Return a medium for each kind of radio that robots share, with the robots on it."""
+        """Return a model for each distinct radio spec, with the indices of the robots that have it."""
         media: dict[Radio, list[int]] = {}
         for i, placement in enumerate(placements):
             for radio in placement.spec.radios:
@@ -509,11 +509,11 @@ class MemoryWorld:
         return made
 
     def _port(self, radio: Radio, name: str) -> RadioPart:
-        """Return one robot's access to the medium of a kind of radio."""
+        """Return one robot's port to the model of a radio."""
         return next(model for model, _ in self._radios if model.radio == radio).port(name, self)
 
     def _add(self, placement: Placement, seed: np.random.SeedSequence) -> None:
-        """Make one robot's body and parts, each part with noise of its own."""
+        """Create one robot's body and parts, each part with its own noise stream."""
         spec = placement.spec
 
         def rng(part: int) -> np.random.Generator:

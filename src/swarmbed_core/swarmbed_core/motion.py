@@ -1,8 +1,8 @@
-"""What moves the robot: a path that is played out, a velocity that is repeated, or neither.
+"""Motion of the robot: follows a path, follows a velocity command, or brakes to rest.
 
-`Motion` is the mechanism of the DOTS paper's Figure 9: the path player makes set-points at 100 Hz, the
-PIDs turn them into wheel speeds. The latest wish wins: a path replaces a velocity, a velocity a path, and
-the body goes from one to the other without a jump in velocity.
+`Motion` implements the DOTS paper's Figure 9: the path player generates set-points at 100 Hz, the PIDs turn
+them into wheel speeds. The latest command takes effect: a path replaces a velocity and a velocity a path,
+without a jump in velocity.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from swarmbed_core.trajectory import Path
 
 ARRIVED = 0.05
-"""Further off the last set-point than this when it is over, a radian counting as 0.2 m, a path has failed."""
+"""[m] A path that ends further from its last set-point than this has failed; a radian counts as 0.2 m."""
 SETTLE_SECONDS = 1.0
-"""A path is over this long after its last set-point, wherever the robot is then."""
+"""[s] A path ends at the latest this long after its last set-point, wherever the robot is."""
 SETTLED = 0.002
-"""It is over at once when the robot is this near to the last set-point, a radian counting as 0.2 m."""
+"""[m] A path ends as soon as the robot is this close to the last set-point; a radian counts as 0.2 m."""
 LONGEST_STEP = 0.1
-"""However long the loop was held up, the set-point moves on by no more than this many seconds."""
+"""[s] One cycle advances the set-point by at most this, however long the loop was delayed."""
 
 
 class Outcome(IntEnum):
-    """What became of the latest path."""
+    """The state or result of the latest path."""
 
     NONE = 0
     RUNNING = 1
@@ -48,20 +48,20 @@ class Outcome(IntEnum):
 
 
 class Motion:
-    """One robot's motion: plays paths, obeys velocities, brakes, and says what it is doing.
+    """One robot's motion: follows paths and velocity commands, brakes, and reports its state.
 
     Attributes:
-        paths: how many were accepted so far.
-        path: the latest of them, in odom as it was carried over last.
-        outcome: what became of it.
+        paths: number of paths accepted so far.
+        path: the latest of them, in odom, with the latest correction.
+        outcome: its state or result.
     """
 
     def __init__(self, spec: RobotSpec, health: Health | None = None) -> None:
-        """Stand still.
+        """Start at rest.
 
         Args:
             spec: the kind of robot.
-            health: where to count what is refused.
+            health: counts rejected inputs; by default a new one.
         """
         self.health = Health() if health is None else health
         self.player = PathPlayer(spec.limits, holonomic=spec.holonomic, health=self.health)
@@ -78,25 +78,25 @@ class Motion:
 
     @property
     def mode(self) -> Mode:
-        """Return what the wheels are doing."""
+        """Return the source of the wheel speeds."""
         if self.player.active or self._settling is not None:
             return Mode.PATH
         return Mode.IDLE if self.controller.mode is Mode.PATH else self.controller.mode
 
     @property
     def waypoint(self) -> int:
-        """Return the index of the waypoint that is next; after the last one, how many there were."""
+        """Return the index of the next waypoint; after the last one, the number of waypoints."""
         return self._passed + self.player.waypoint
 
     @property
     def progress(self) -> float:
-        """Return how much of the latest path is or was done, from 0 to 1, counted in waypoints."""
+        """Return the completed share of the latest path, from 0 to 1, counted in waypoints."""
         left = self._count - self._passed
         return (self._passed + self.player.progress * left) / max(self._count, 1)
 
     @property
     def distance_remaining(self) -> float:
-        """Return the metres from the set-point along the waypoints that are left of the latest path."""
+        """Return the distance in metres from the set-point along the latest path's remaining waypoints."""
         left = () if self.path is None else self.path.waypoints[self.waypoint :]
         x, y, _ = self.player.setpoint.pose
         total = 0.0
@@ -106,32 +106,32 @@ class Motion:
         return total
 
     def off_end(self, pose_odom: Sequence[float] | FloatArray) -> tuple[float, float]:
-        """Return how far a pose is from the end of the latest path, in m and rad; NaN without one."""
+        """Return the distance of a pose from the end of the latest path, in m and rad; NaN without one."""
         if self.path is None:
             return math.nan, math.nan
         x, y, yaw = self.path.waypoints[-1].pose
         return math.hypot(x - pose_odom[0], y - pose_odom[1]), abs(float(wrap(yaw - pose_odom[2])))
 
     def enable(self, on: bool) -> None:
-        """Let the wheels move, or forget everything and let them stand."""
+        """Enable the wheels, or stop them and cancel everything."""
         self._enabled = on
         if not on:
             self.stop_hard()
 
     def stop_hard(self) -> None:
-        """Forget what was asked, as if the wheels were at rest."""
+        """Cancel everything and assume wheels at rest."""
         self.ramp_down()
         self.controller.reset()
         self._latest = None
 
     def ramp_down(self) -> None:
-        """Forget what was asked, and come to rest from the velocity that the wheels have."""
+        """Cancel everything and ramp down to rest from the current velocity."""
         self._end(Outcome.CANCELLED)
         self.player.stop_hard()
         self.controller.stop()
 
     def command(self, v_body: Sequence[float], now: float) -> bool:
-        """Obey a body velocity until it is too old; return whether it was taken."""
+        """Follow a body velocity until it expires; return whether it was accepted."""
         if not self._enabled:
             self.health.refuse("command.drives_off", f"velocity {tuple(v_body)}: the drives are off")
             return False
@@ -143,18 +143,18 @@ class Motion:
         return True
 
     def follow(self, path_odom: Path, pose_odom: FloatArray) -> None:
-        """Follow a path from now on, on the fly if the robot moves.
+        """Follow a path from now on, without stopping a moving robot first.
 
         Raises:
-            PathError: the robot cannot; then nothing changes.
+            PathError: the robot cannot follow the path; then its motion continues unchanged.
         """
         if not self._enabled:
-            message = "the drives are off: switch motors and power on before a path"
+            message = "path rejected: the drives are off; switch motors and power on first"
             raise PathError(message)
         vx, vy, omega = self.controller.v_body
         obeying = not self.player.active and self._settling is None
         if obeying and (abs(vx) + abs(vy) + abs(omega)) > 0:
-            # The player knows nothing of the velocity that was obeyed until now: it takes over from there.
+            # The old player does not know the commanded velocity: a new one starts from it.
             c, s = math.cos(pose_odom[2]), math.sin(pose_odom[2])
             taken = PathPlayer(self.player.limits, holonomic=self.player.holonomic, health=self.health)
             taken.start_moving(pose_odom, (c * vx - s * vy, s * vx + c * vy, omega))
@@ -170,10 +170,10 @@ class Motion:
         self.paths += 1
 
     def correct(self, path_odom: Path) -> bool:
-        """Follow what is left of the path from now on as it is here: the robot has learnt where it really is.
+        """Replace the rest of the current path after a correction of the robot's pose estimate.
 
         Returns:
-            Whether it was possible; if not, the path goes on as it was.
+            Whether it was possible; if not, the path continues unchanged.
         """
         waypoint = self.waypoint
         left = path_odom.waypoints[waypoint:]
@@ -188,7 +188,7 @@ class Motion:
         return True
 
     def cancel(self) -> None:
-        """Brake at the maximum deceleration to rest."""
+        """Cancel the path and brake to rest at the maximum deceleration."""
         self._end(Outcome.CANCELLED)
         self.player.cancel()
         if not self.player.active:
@@ -219,7 +219,7 @@ class Motion:
             arrived = self._off(pose_odom) < ARRIVED and self.waypoint == self._count
             if not arrived:
                 explanation = (
-                    f"{self._off(pose_odom):.3f} off the end of the path, {self.waypoint} waypoints passed"
+                    f"{self._off(pose_odom):.3f} m off the end of the path, {self.waypoint} waypoints passed"
                 )
                 self.health.refuse("motion.not_arrived", explanation)
             self._end(Outcome.SUCCEEDED if arrived else Outcome.FAILED)
@@ -227,18 +227,18 @@ class Motion:
         return self.controller.drive(now)
 
     def _end(self, outcome: Outcome) -> None:
-        """The path that was being followed is over, if there was one."""
+        """End the current path, if there is one, with an outcome."""
         self._settling = None
         if self.outcome is Outcome.RUNNING:
             self.outcome = outcome
 
     def _settled(self, now: float, pose_odom: Sequence[float] | FloatArray) -> bool:
-        """Return whether the robot has come to the end of its path, or has had long enough to."""
+        """Return whether the robot has reached the end of its path, or the time for settling is over."""
         return (
             self._off(pose_odom) < SETTLED or self._settling is None or now - self._settling > SETTLE_SECONDS
         )
 
     def _off(self, pose_odom: Sequence[float] | FloatArray) -> float:
-        """Return how far the robot is from its set-point, in metres, a radian counting as 0.2."""
+        """Return the distance from the robot to its set-point, in metres; a radian counts as 0.2 m."""
         x, y, yaw = self.player.setpoint.pose
         return math.hypot(x - pose_odom[0], y - pose_odom[1]) + abs(wrap(yaw - pose_odom[2])) / 5

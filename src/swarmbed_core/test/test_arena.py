@@ -34,7 +34,7 @@ def test_inner_walls_join_the_outer_ones():
     [
         ("version: 1\ntitle: t\nsize: [0, 5]\n", "size.0"),
         ("version: 2\ntitle: t\n", "version"),
-        ("version: 1\ntitle: t\nwalls: [[1, 1, 1, 1]]\n", "ends where it starts"),
+        ("version: 1\ntitle: t\nwalls: [[1, 1, 1, 1]]\n", "its two ends must differ"),
         ("version: 1\ntitle: t\ncolour: red\n", "colour: unknown field"),
         ("version: 1\ntitle: t\nsize: [.nan, 5]\n", "size.0"),
         ("- 1\n", "expected a mapping"),

@@ -73,8 +73,8 @@ def test_the_picture_is_opencvs():
     ("change", "message"),
     [
         ({"marker": 0.05}, "marker 0.05 must be"),
-        ({"first_id": 200}, "the last id would be above 249"),
-        ({"position": (2.5, 0.8, 0.1)}, "in the floor"),
+        ({"first_id": 200}, "the last id would exceed 249"),
+        ({"position": (2.5, 0.8, 0.1)}, "below the floor"),
         ({"squares_x": 2}, "squares_x"),
         ({"dictionary": "4x4"}, "dictionary"),
     ],

@@ -132,7 +132,7 @@ def test_files_of_installed_packages_are_found(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("package://nobodys/x.yaml", "there is no package 'nobodys'; install it"),
+        ("package://nobodys/x.yaml", "no package 'nobodys' found; install it"),
         ("package://nobodys", "write package://PACKAGE/FILE"),
         ("package://../x.yaml", "write package://PACKAGE/FILE"),
     ],
@@ -222,7 +222,7 @@ def test_long_values_are_shortened(tmp_path: Path) -> None:
 
 def test_a_thousand_faults_are_counted_not_listed(tmp_path: Path) -> None:
     fields = ", ".join(f"x{i}: 1" for i in range(1000))
-    with pytest.raises(ConfigError, match="and 981 faults more") as caught:
+    with pytest.raises(ConfigError, match="and 981 more faults") as caught:
         load_text(tmp_path, f"{{{fields}}}")
     assert len(str(caught.value).splitlines()) == MOST_FAULTS + 1
 

@@ -49,7 +49,7 @@ def test_parameters_are_checked():
         ("Walk", {"speed": "fast"}, "test.yaml: controller programs_of_mine:Walk: speed: .*found 'fast'"),
         ("Walk", {"sped": 0.5}, "sped: unknown field"),
         ("Bare", {"speed": 0.5}, "speed: unknown field"),
-        ("Wrong", {}, "is no controller: a class with Parameters"),
+        ("Wrong", {}, "is not a controller: expected a class with Parameters"),
     ],
 )
 def test_faults_are_told(name, parameters, told):

@@ -105,7 +105,7 @@ def test_onboards_come_and_go_in_the_world_s_order():
 
 def test_who_cannot_come_or_go_is_told():
     swarm = LocalSwarm(MemoryWorld.of(["dots"]))
-    with pytest.raises(ConfigError, match="dots1 has its Onboard already"):
+    with pytest.raises(ConfigError, match="dots1 already has an Onboard"):
         swarm.add("dots1")
     with pytest.raises(ConfigError, match="no robot 'dots2'"):
         swarm.add("dots2")

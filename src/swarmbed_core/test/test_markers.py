@@ -196,7 +196,7 @@ def test_a_map_of_ones_own(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("version: 1", "version: 2", "version"),
-        ("id: 1,", "id: 3,", r"ids \[3\] are there more than once"),
+        ("id: 1,", "id: 3,", r"duplicate ids \[3\]"),
         ("id: 1,", "id: 250,", "less than 250"),
         ("id: 1,", "id: -1,", "greater than or equal to 0"),
         ("size: 0.24", "size: 0", "greater than 0"),
@@ -223,7 +223,7 @@ def test_maps_that_are_wrong(old: str, new: str, message: str) -> None:
         ("sides", {"last_id": 99}, "last_id 99 is below first_id 100"),
         ("sides", {"last_id": 210}, "overlap"),
         ("underside", {"pitch": 0.02}, "would touch"),
-        ("underside", {"rows": 8}, "above 249"),
+        ("underside", {"rows": 8}, "exceed 249"),
         ("docking", {"predock": math.nan}, "finite"),
     ],
 )

@@ -59,7 +59,7 @@ def test_poses_say_how_many():
         ({"robots": [{"count": 1, "wheels": 3, "place": {"zone": "drop"}}]}, "robots.0.wheels: unknown"),
         ({"controller": {"speed": 1.0}}, "controller.name: missing"),
         ({"seed": -3}, "seed: "),
-        ({"seed": True}, "seed: yes and no are not numbers"),
+        ({"seed": True}, "seed: yes and no are booleans"),
         ({"radio": {"loss": 1.5}}, "radio.loss: "),
         ({"frame": {"acceptors": []}}, "frame.acceptors: "),
         ({"obstacles": [{"shape": "cone", "pose": [0, 0, 0]}]}, "obstacles.0: .*'box'"),

@@ -89,7 +89,7 @@ def test_what_was_set_is_there(keys, value):
     [
         ({"world": "atlantis"}, ["world: no world 'atlantis': there are"]),
         ({"controller": {"name": "nobody"}}, ["controller: no controller 'nobody': there are"]),
-        ({"controller": {"name": "fake_controllers:Nothing"}}, ["is no controller"]),
+        ({"controller": {"name": "fake_controllers:Nothing"}}, ["is not a controller"]),
         ({"controller": {"name": "fake_controllers:Drives", "sped": 1}}, ["sped: unknown field"]),
         ({"frame": {"acceptors": [{"name": "retrieved", "of": -1}]}}, ["frame.acceptors.0", "of: "]),
         ({"frame": {"generators": [{"name": "flood"}]}}, ["frame.generators.0: no generator 'flood'"]),

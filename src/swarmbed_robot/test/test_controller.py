@@ -178,7 +178,7 @@ def test_no_parameters_are_the_defaults(bench, text):
         ({"controller": "nobodys"}, ConfigError, "no controller 'nobodys': there are"),
         ({"controller": "no_such_module:X"}, ConfigError, "cannot be imported"),
         ({"controller": "fake_programs:Nobody"}, ConfigError, "cannot be imported"),
-        ({"controller": "fake_programs:Idles"}, ConfigError, "is no controller: a class with Parameters"),
+        ({"controller": "fake_programs:Idles"}, ConfigError, "is not a controller: expected a class"),
         ({"robot": "bad name"}, RobotError, "'bad name' is no robot's name"),
     ],
 )

@@ -235,7 +235,7 @@ def test_a_map_of_another_kind_of_robot_is_told():
         Senses(0.0, np.zeros(3), np.zeros(3)), collision_map=CollisionMap(DOTS, params_of(0.06))
     )
     sent = sent_senses(senses, ())
-    with pytest.raises(WireError, match=r"cells: \d+ numbers, \d+ are right"):
+    with pytest.raises(WireError, match=r"cells: \d+ numbers, expected \d+"):
         senses_from_msg(sent, DOTS)
 
 
