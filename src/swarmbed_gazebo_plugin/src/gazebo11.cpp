@@ -44,7 +44,7 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
     }
     if (sdf->HasElement("eyes")) OpenEyes();
     if (!session_.Open(path)) {
-      gzerr << "swarmbed: nobody listens at " << path << "\n";
+      gzerr << "swarmbed: nothing listens at " << path << "\n";
       std::_Exit(kNoProxy);
     }
     rays_ = std::make_unique<Rays>(world);
@@ -74,7 +74,7 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
   void OpenEyes() {
     if (!Eyes::CanOpen()) {
       gzerr << "swarmbed: no images can be drawn, because OGRE has no screen with OpenGL: run scripts/setup --gazebo "
-               "again (for an installed Gazebo: apt-get install libgl1-mesa-dri), or take vision: corners\n";
+               "again (for an installed Gazebo: apt-get install libgl1-mesa-dri), or use vision: corners\n";
       std::_Exit(kNoEyes);
     }
     eyes_ = std::make_unique<Eyes>(world_);

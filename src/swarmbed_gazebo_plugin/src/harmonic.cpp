@@ -143,7 +143,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
       AddThing(ModelOf(thing->Get<std::string>("model")), thing->Get<std::string>("collisions"),
                thing->Get<int32_t>("number"));
     }
-    if (!session_.Open(path_)) GiveUp(kNoProxy, "nobody listens at " + path_);
+    if (!session_.Open(path_)) GiveUp(kNoProxy, "nothing listens at " + path_);
   }
 
   sdf::ElementPtr Child(const std::string& name) {
