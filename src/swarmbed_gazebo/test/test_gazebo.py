@@ -318,7 +318,7 @@ def test_a_plugin_that_is_not_there_is_told_of(simulator):
     def broken(*how):
         return world_text(scene, *how).replace("libswarmbed_", "libnobodys_")
 
-    with pytest.raises(GazeboError, match=r"rejects the world; it says: .*libnobodys"):
+    with pytest.raises(GazeboError, match=r"rejects the world; its last output: .*libnobodys"):
         Server(broken, 1, simulator)
 
 
