@@ -1,6 +1,6 @@
 """Compares the tests that pytest finds with those that `colcon test` finds.
 
-A package whose tests colcon does not find looks well there, for ever.
+If colcon does not find a package's tests, it reports no failure for that package.
 
 Usage: python _same_tests.py PYTEST_OUTPUT COLCON_OUTPUT, both of --collect-only -q
 """
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 TEST = re.compile(r"^(?:\d+: )?(src/\S+\.py::.+)$", re.MULTILINE)
-"""A line with a test; ctest puts the number of its own test before it."""
+"""A line with a test; ctest prefixes it with the number of its own test."""
 
 
 def main(ours: Path, colcons: Path) -> int:
@@ -21,8 +21,8 @@ def main(ours: Path, colcons: Path) -> int:
     for test in sorted(by_pytest - by_colcon):
         print(f"not found by colcon test: {test}")
     for test in sorted(by_colcon - by_pytest):
-        print(f"found by colcon test alone: {test}")
-    print(f"{len(by_pytest)} tests by pytest, {len(by_colcon)} by colcon test")
+        print(f"found only by colcon test: {test}")
+    print(f"{len(by_pytest)} tests found by pytest, {len(by_colcon)} by colcon test")
     return int(by_pytest != by_colcon or not by_pytest)
 
 

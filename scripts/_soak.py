@@ -1,4 +1,4 @@
-"""Endurance of the ROS side: see `scripts/soak`."""
+"""Endurance tests of the ROS interface; see `scripts/soak`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SCENARIO = {
 
 
 class SoakError(Exception):
-    """What does not hold."""
+    """A failed endurance test."""
 
 
 def die_with_parent() -> None:
@@ -57,7 +57,7 @@ def die_with_parent() -> None:
 
 @contextlib.contextmanager
 def started(command: list[str], log: Path, domain: int, cwd: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program while the context lasts; it ends in order."""
+    """Run a program during the context; interrupt it at the end, and kill it after 30 s."""
     with log.open("wb") as stream:
         process = subprocess.Popen(  # noqa: S603 - programs of this workspace
             command,
@@ -79,17 +79,17 @@ def started(command: list[str], log: Path, domain: int, cwd: Path) -> Iterator[s
 
 
 def memory_mb(pid: int) -> float:
-    """Return the resident memory of a process."""
+    """Return the resident memory of a process in MB."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def until(
     spinner: Spinner, process: subprocess.Popen[bytes], log: Path, done: Callable[[], object], what: str
 ) -> None:
-    """Spin until something is so.
+    """Spin until `done` returns true.
 
     Raises:
-        SoakError: it is not, for long; or the process has ended.
+        SoakError: it does not within `PATIENCE`, or the process has ended.
     """
     end = time.monotonic() + PATIENCE
     while not done():
@@ -103,7 +103,7 @@ def until(
 
 
 def resets(options: argparse.Namespace) -> None:
-    """Reset a world again and again under goals, cancels, spawns and removals."""
+    """Reset a world repeatedly during goals, cancels, spawns and removals."""
     with tempfile.TemporaryDirectory() as folder, own_domain() as domain:
         here = Path(folder)
         file, log = here / "scenario.yaml", here / "world.log"
@@ -165,11 +165,9 @@ def _reset(options: argparse.Namespace, spinner: Spinner, node: Any, world: Any,
             took = time.monotonic() - began
             print(f"{turn + 1} resets in {took:.0f} s, {memory_mb(world.pid):.0f} MB", flush=True)
     grown = most - before
-    print(
-        f"{options.count} resets; the world is alive; memory {before:.0f} MB after 20, {most:.0f} MB at most"
-    )
+    print(f"{options.count} resets; the world runs; memory {before:.0f} MB after 20, at most {most:.0f} MB")
     if grown > options.memory:
-        message = f"memory grew by {grown:.0f} MB: at most {options.memory:g} MB are right"
+        message = f"memory grew by {grown:.0f} MB, more than --memory {options.memory:g}"
         raise SoakError(message)
 
 
@@ -177,7 +175,7 @@ def _reset(options: argparse.Namespace, spinner: Spinner, node: Any, world: Any,
 
 ROBOTS = 5
 SERVICES_SHARE = 0.02
-"""Of the messages, those that are requests: they are answered, which costs both sides more."""
+"""Share of service requests among the messages: they cost both sides more, because they are answered."""
 REAL_TIME = 0.9
 INPUT = QoSProfile(
     history=HistoryPolicy.KEEP_LAST,
@@ -189,7 +187,7 @@ RELIABLE = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=10)
 
 
 def rubbish(chance: random.Random) -> dict[str, tuple[type, list[bytes]]]:
-    """Return messages for each input of a robot: valid but unwanted ones, invalid ones, and mere bytes."""
+    """Return messages for each input of a robot: valid but unwanted ones, invalid ones, and random bytes."""
     number = lambda: chance.choice([math.nan, math.inf, -1e300, 0.0, chance.uniform(-3.0, 3.0)])  # noqa: E731
 
     def twist() -> Twist:
@@ -200,7 +198,7 @@ def rubbish(chance: random.Random) -> dict[str, tuple[type, list[bytes]]]:
     def command() -> msg.Command:
         return msg.Command(
             run=chance.choice([0, 0, 0, 7]),
-            # One that has the run and the time of the latest senses, to the bit, would be a program's.
+            # A run and a time equal to those of the latest senses would make it a program's valid command.
             time=chance.choice([0.0, math.nan, -1.0, chance.uniform(0.0, 100.0)]),
             doing="garbage",
             velocity_body=[number() for _ in range(chance.choice([0, 3, 3, 3, 5]))],
@@ -228,14 +226,14 @@ def rubbish(chance: random.Random) -> dict[str, tuple[type, list[bytes]]]:
     made = {}
     for topic, (kind, make) in inputs.items():
         some = [serialize_message(make()) for _ in range(40)]
-        # Cut short, and bytes that never were a message.
+        # A truncated message, and bytes that are no message.
         some += [some[0][: len(some[0]) // 2], bytes(4), chance.randbytes(100)]
         made[topic] = (kind, some)
     return made
 
 
 def requests(node: Any, chance: random.Random) -> list[Callable[[], object]]:
-    """Return what asks each service and action for something that nobody wants."""
+    """Return functions that each send an unwanted request to a service or an action."""
     calls: list[Callable[[], object]] = []
 
     def service(kind: Any, name: str, make: Callable[[], Any]) -> None:
@@ -243,7 +241,7 @@ def requests(node: Any, chance: random.Random) -> list[Callable[[], object]]:
 
         def call() -> None:
             future = client.call_async(make())
-            # Who does not wait for an answer has to forget that it asked.
+            # Answers are not awaited, so pending requests must be dropped here.
             future.add_done_callback(lambda _: None)
             if len(client._pending_requests) > 50:  # noqa: SLF001 - rclpy has no other way
                 client._pending_requests.clear()  # noqa: SLF001
@@ -252,7 +250,7 @@ def requests(node: Any, chance: random.Random) -> list[Callable[[], object]]:
 
     service(Pause, "/world/pause", lambda: Pause.Request(paused=chance.random() < 0.5))
     service(Step, "/world/step", lambda: Step.Request(steps=chance.choice([0, 1, 2**32 - 1])))
-    # A seed that is one is no garbage: the run begins anew.
+    # Only invalid seeds: a valid one would restart the run.
     service(Reset, "/world/reset", lambda: Reset.Request(seed=chance.randint(2**32, 2**63)))
     service(Spawn, "/world/spawn", lambda: Spawn.Request(name="x" * chance.randint(0, 99), x=math.nan))
     service(Remove, "/world/remove", lambda: Remove.Request(name=chance.choice(["dots1", "dots9", "\0"])))
@@ -275,7 +273,7 @@ def requests(node: Any, chance: random.Random) -> list[Callable[[], object]]:
 
 
 def garbage(options: argparse.Namespace) -> None:
-    """Throw garbage at five robots that have to deliver."""
+    """Send garbage to five robots with a delivery task."""
     chance = random.Random(options.seed)  # noqa: S311 - no secret
     with tempfile.TemporaryDirectory() as folder, own_domain() as domain:
         here = Path(folder)
@@ -328,7 +326,7 @@ def _throw(
     world = _world_pid(up.pid)
     memory, cpu, began, clock = memory_mb(world), _cpu(world), time.monotonic(), statuses[-1].time
     print(
-        f"world of {memory:.0f} MB; load {os.getloadavg()[0]:.1f}; {options.rate} messages a second",
+        f"world of {memory:.0f} MB; load {os.getloadavg()[0]:.1f}; {options.rate} messages per second",
         flush=True,
     )
     most, thrown, turns, calls = memory, 0, itertools.cycle(publishers), itertools.cycle(asking)
@@ -343,7 +341,7 @@ def _throw(
                 try:
                     publisher.publish(chance.choice(some))
                 except RuntimeError:
-                    # A reliable publisher whose message nobody has taken in time.
+                    # A reliable publisher's message was not accepted in time.
                     lost += 1
             if thrown % 50 == 0:
                 spinner.once(0.0)
@@ -355,23 +353,23 @@ def _throw(
     until(spinner, up, log, lambda: True, "status")
     simulated, busy = statuses[-1].time - clock, (_cpu(world) - cpu) / past
     thrown -= lost
-    print(f"{thrown} messages in {past:.1f} s ({thrown / past:.0f} a second); load {os.getloadavg()[0]:.1f}")
+    print(f"{thrown} messages in {past:.1f} s ({thrown / past:.0f} Hz); load {os.getloadavg()[0]:.1f}")
     print(
         f"world: {simulated / past:.3f} of real time, {busy:.2f} cores, "
-        f"{most:.0f} MB at most, {most - memory:+.0f} MB"
+        f"at most {most:.0f} MB, {most - memory:+.0f} MB"
     )
     resume = node.create_client(Pause, "/world/pause")
     end = time.monotonic() + 600
     while up.poll() is None and time.monotonic() < end:
         spinner.once(0.1)
         if statuses[-1].state == "paused" and resume.service_is_ready():
-            # A pause is no garbage in itself: who asked for the last one has to end it.
+            # Pauses are valid requests, so this test has to resume the world after its last one.
             resume.call_async(Pause.Request(paused=False))
             until(spinner, up, log, lambda: statuses[-1].state != "paused", "end of the pause")
     text = log.read_text(errors="replace")
     summaries = list(here.glob("runs/*/summary.json"))
     if up.poll() is None or not summaries:
-        message = f"no end of the run: {text[-3000:]}"
+        message = f"the run did not end: {text[-3000:]}"
         raise SoakError(message)
     summary = json.loads(summaries[0].read_text())
     print(f"run: {summary['verdict']}, {summary['reason']}, {summary['sim_seconds']:.0f} s")
@@ -379,11 +377,11 @@ def _throw(
     if summary["verdict"] != "accepted":
         faults.append(f"{summary['verdict']}: {summary['reason']}")
     if most - memory > options.memory:
-        faults.append(f"memory grew by {most - memory:.0f} MB: at most {options.memory:g} are right")
+        faults.append(f"memory grew by {most - memory:.0f} MB, more than --memory {options.memory:g}")
     if simulated / past < options.real_time:
-        faults.append(f"{simulated / past:.3f} of real time: at least {options.real_time:g} is right")
+        faults.append(f"{simulated / past:.3f} of real time, less than --real-time {options.real_time:g}")
     if thrown / past < 0.95 * options.rate:
-        faults.append(f"only {thrown / past:.0f} messages a second were thrown: the machine is too busy")
+        faults.append(f"only {thrown / past:.0f} messages per second were sent: the machine is too busy")
     said = re.findall(r"Traceback.*|Fatal Python.*", text)
     faults += said[:3]
     if faults:
@@ -393,17 +391,17 @@ def _throw(
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
     parts = parser.add_subparsers(required=True)
-    one = parts.add_parser("resets", help="reset a world under goals, cancels, spawns and removals")
-    one.add_argument("--count", type=int, default=1000, help="of resets (1000)")
-    one.add_argument("--robots", type=int, default=2, help="each with a goal (2)")
-    one.add_argument("--memory", type=float, default=50.0, help="MB by which the world may grow (50)")
+    one = parts.add_parser("resets", help="reset a world during goals, cancels, spawns and removals")
+    one.add_argument("--count", type=int, default=1000, help="number of resets (1000)")
+    one.add_argument("--robots", type=int, default=2, help="number of robots, each with a goal (2)")
+    one.add_argument("--memory", type=float, default=50.0, help="limit of memory growth in MB (50)")
     one.set_defaults(do=resets)
-    two = parts.add_parser("garbage", help="throw messages at all inputs of robots that have to deliver")
-    two.add_argument("--seconds", type=float, default=60.0, help="of this machine (60)")
-    two.add_argument("--rate", type=float, default=5000.0, help="messages a second (5000)")
-    two.add_argument("--memory", type=float, default=100.0, help="MB by which the world may grow (100)")
-    two.add_argument("--real-time", type=float, default=REAL_TIME, help="that the world has to keep (0.9)")
-    two.add_argument("--seed", type=int, default=1, help="of the garbage (1)")
+    two = parts.add_parser("garbage", help="send garbage to all inputs of robots with a delivery task")
+    two.add_argument("--seconds", type=float, default=60.0, help="duration in wall-clock seconds (60)")
+    two.add_argument("--rate", type=float, default=5000.0, help="messages per second (5000)")
+    two.add_argument("--memory", type=float, default=100.0, help="limit of memory growth in MB (100)")
+    two.add_argument("--real-time", type=float, default=REAL_TIME, help="least real-time factor (0.9)")
+    two.add_argument("--seed", type=int, default=1, help="seed of the garbage (1)")
     two.set_defaults(do=garbage)
     options = parser.parse_args()
     try:
@@ -411,7 +409,7 @@ def main() -> int:
     except SoakError as failure:
         print(f"FAILED: {failure}")
         return 1
-    print("it held")
+    print("passed")
     return 0
 
 

@@ -1,6 +1,6 @@
-# Enters the workspace: `source scripts/env.sh`, in bash. Afterwards `swarmbed`, `python` and, where it is
-# installed, `ros2` find the packages of this workspace and their dependencies. ROS 2 stays on this machine's
-# loopback; to reach other machines, first set ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET.
+# Enters the workspace: `source scripts/env.sh`, in bash. Afterwards `swarmbed`, `python` and, if installed,
+# `ros2` find the packages of this workspace and their dependencies. ROS 2 stays on this machine's loopback; to
+# reach other machines, first set ROS_AUTOMATIC_DISCOVERY_RANGE=SUBNET.
 
 _swarmbed_enter() {
   local root venv ready base nounset=${-//[^u]/}
@@ -9,7 +9,7 @@ _swarmbed_enter() {
     echo "Swarmbed is not set up here; run $root/scripts/setup" >&2
     return 1
   fi
-  # ROS's and colcon's scripts read variables that nobody has set.
+  # ROS's and colcon's scripts read unset variables.
   set +u
   enter_underlay "$base"
   . "$root/install/setup.bash"

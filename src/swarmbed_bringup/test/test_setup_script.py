@@ -412,10 +412,10 @@ def test_another_user_is_told_who_can_set_it_up(owned_by_root):
     assert done == []
     first, second = said.splitlines()
     assert re.fullmatch(
-        r"scripts/setup: /.*/workspace cannot be written by \w+, and the workspace is not ready\.", first
+        r"scripts/setup: the workspace is not ready, and \w+ cannot write to /.*/workspace\.", first
     )
     assert re.fullmatch(
-        r"Run scripts/setup as \w+, to whom it belongs, or work in a copy of your own\.", second
+        r"Run scripts/setup as its owner \w+, or use your own copy of the workspace\.", second
     )
 
 

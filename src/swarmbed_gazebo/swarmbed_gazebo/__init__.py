@@ -1,1 +1,1 @@
-"""The world gazebo: world files, and the proxy of a gzserver that runs in lock-step."""
+"""The world `gazebo`: world files, and the proxy of a simulator that runs in lock-step."""

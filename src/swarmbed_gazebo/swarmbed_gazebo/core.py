@@ -1,7 +1,8 @@
-"""One core for two processes of which only one works at a time.
+"""Pins two processes that run in lock-step to one core.
 
-Whoever asks waits until whoever is asked has answered. On cores of their own each question and each answer
-would wake a core that sleeps, which on virtual machines takes as long as the physics does.
+Only one of them works at a time, because the client waits for each answer of the server. On separate cores,
+each request and each answer would wake a sleeping core. On virtual machines, this takes as long as the
+physics.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 
 class _Held(threading.local):
-    """What a thread has: its core, for how many processes, and where it was allowed to be before."""
+    """A thread's claim: its core, the number of processes that share it, and its previous affinity."""
 
     claim: socket.socket | None = None
     core = 0
@@ -26,10 +27,10 @@ _held = _Held()
 
 
 class SharedCore:
-    """A core for this thread and a process; no other thread of ours has it, but all that this one asks do."""
+    """A core shared by this thread and its simulators; no other thread of Swarmbed claims the same core."""
 
     def __init__(self, process: int) -> None:
-        """Move both there; where no core is free, or it is not allowed, they stay where they are."""
+        """Pin this thread and the process; does nothing if no core is free or pinning is not permitted."""
         if _held.claim is None:
             _claim()
         self._open = _held.claim is not None
@@ -42,7 +43,7 @@ class SharedCore:
                 os.sched_setaffinity(0, {_held.core})
 
     def close(self) -> None:
-        """With the last of its processes, let this thread go where it was allowed to before."""
+        """Restore this thread's affinity when the last of its processes is closed."""
         if not self._open:
             return
         self._open = False
@@ -55,12 +56,12 @@ class SharedCore:
 
 
 def _claim() -> None:
-    """Take a core for this thread, if one is free: the one that it is on, or another."""
+    """Claim a free core for this thread, preferably the current one."""
     allowed, here = os.sched_getaffinity(0), _core_now()
     for core in sorted(allowed, key=lambda core: (core != here, core)):
         claim = socket.socket(socket.AF_UNIX)
         try:
-            # A name without a file, free again when this process ends, however it ends.
+            # An abstract socket name: the kernel frees it however this process ends.
             claim.bind(f"\0swarmbed-core-{core}")
         except OSError:
             claim.close()
@@ -70,6 +71,6 @@ def _claim() -> None:
 
 
 def _core_now() -> int:
-    """Return the core that this thread is on."""
+    """Return the core that this thread runs on."""
     fields = Path("/proc/thread-self/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1]
     return int(fields.split()[36])

@@ -1,8 +1,8 @@
-"""A screen that is only memory (Xvfb): Gazebo 11 draws on none but an X server's.
+"""A virtual X screen in memory (Xvfb), because Gazebo 11 renders only with an X server.
 
-Each server has one of its own, with a number that nobody else has. Only who has its cookie gets in, and it
-listens on no network. A shell is its parent and ends it when its line to this process is cut, whatever ends
-this process.
+Each simulator has its own screen with a unique display number. Access requires its cookie, and it does not
+listen on the network. Its parent is a shell that ends it when the pipe to this process closes, however this
+process ends.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from swarmbed_gazebo.place import Place
 
 START: Final = 60.0
-"""Seconds that a screen is given to start: it takes half a second, but machines may be busy."""
+"""Timeout in seconds for starting a screen: it takes half a second, but machines may be busy."""
 END: Final = 5.0
-"""Seconds that it is given to end."""
+"""Timeout in seconds for ending it."""
 WHAT_TO_DO: Final = (
     "run scripts/setup --gazebo again (for an installed Gazebo: apt-get install xvfb libgl1-mesa-dri), or "
-    "take vision: corners, which needs no images"
+    "use vision: corners, which needs no images"
 )
 _GUARD: Final = '"$@" & screen=$!; exec >/dev/null; read -r _; kill "$screen" 2>/dev/null; wait "$screen"'
 _ANY_DISPLAY: Final = b"\xff\xff" + b"\x00\x00" * 2
-"""How a cookie's record in an authority file begins that is for every address and every number."""
+"""Start of an authority file's record whose cookie is valid for every address and display number."""
 _COOKIE: Final = b"MIT-MAGIC-COOKIE-1"
 
 
@@ -41,23 +41,23 @@ class Display:
     """One virtual screen.
 
     Attributes:
-        environment: what programs that draw on it need.
+        environment: environment variables for programs that use it.
     """
 
     def __init__(self, place: Place, folder: Path, environment: Mapping[str, str]) -> None:
         """Start it.
 
         Args:
-            place: which Gazebo it is for.
-            folder: gets its log and its cookie.
-            environment: of the Gazebo.
+            place: the Gazebo it is for.
+            folder: directory for its log and its cookie.
+            environment: the Gazebo's environment variables.
 
         Raises:
-            GazeboError: there is none, or it does not start.
+            GazeboError: Xvfb is not installed or does not start.
         """
         program = place.screen
         if program is None:
-            message = f"Gazebo draws images on a virtual screen, and there is no Xvfb here: {WHAT_TO_DO}"
+            message = f"Gazebo renders images on a virtual screen, but there is no Xvfb here: {WHAT_TO_DO}"
             raise GazeboError(message)
         authority = folder / "authority"
         authority.touch(mode=0o600)
@@ -72,13 +72,13 @@ class Display:
         with log.open("wb") as said:
             self._guard = subprocess.Popen(  # noqa: S603 - the paths are ours
                 ["/bin/sh", "-c", _GUARD, "sh", *command],
-                # It looks for what reads keyboards' layouts there (see scripts/gazebo).
+                # It looks for its keyboard compiler there (see scripts/gazebo).
                 cwd=place.prefix,
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
-                # Ctrl-C is for whoever started it.
+                # Ctrl-C must not reach it: this process ends it.
                 start_new_session=True,
             )
         name = _read_number(self._guard)
@@ -86,18 +86,18 @@ class Display:
             self.close()
             last = log.read_text(errors="replace").strip().splitlines()[-2:]
             message = (
-                f"the virtual screen that Gazebo draws on does not start ({' / '.join(last)}): {WHAT_TO_DO}"
+                f"the virtual screen for Gazebo's images does not start ({' / '.join(last)}): {WHAT_TO_DO}"
             )
             raise GazeboError(message)
         self.environment = {
             "DISPLAY": f":{name}",
             "XAUTHORITY": str(authority),
-            # No graphics card has a part in what robots see.
+            # Software rendering, so that images do not depend on a graphics card.
             "LIBGL_ALWAYS_SOFTWARE": "1",
         }
 
     def close(self) -> None:
-        """End it."""
+        """End it; kill it after `END` seconds."""
         guard = self._guard
         if guard.stdin is not None:
             with contextlib.suppress(OSError):
@@ -110,7 +110,7 @@ class Display:
 
 
 def _read_number(guard: subprocess.Popen[bytes]) -> str:
-    """Return the number that a screen tells when it is ready; nothing if it tells none."""
+    """Return the display number that a screen prints when it is ready; empty if it prints none in time."""
     end, said = time.monotonic() + START, b""
     if guard.stdout is None:
         return ""

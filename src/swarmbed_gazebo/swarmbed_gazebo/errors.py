@@ -1,4 +1,4 @@
-"""What goes wrong in this package."""
+"""Errors of this package."""
 
 from typing import ClassVar
 
@@ -6,16 +6,16 @@ from swarmbed_sim.errors import SimError
 
 
 class GazeboError(SimError):
-    """Gazebo is not here, does not start, or has died."""
+    """Gazebo is not installed, does not start, or has ended."""
 
     status: ClassVar[int] = 1
 
 
 class CrashError(GazeboError):
-    """A simulator has crashed: it died of a signal such as SIGSEGV, which another start may not see again."""
+    """A simulator has crashed with a signal such as SIGSEGV; another start may succeed."""
 
 
 class OutputError(GazeboError):
-    """A file that is to be written cannot be."""
+    """A file cannot be written."""
 
     status: ClassVar[int] = 2

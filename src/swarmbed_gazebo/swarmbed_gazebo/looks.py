@@ -1,8 +1,8 @@
-"""What is printed in a world of Gazebo's: codes on walls and carriers, as sheets and as the pictures on them.
+"""Printed codes on walls and carriers in Gazebo worlds: sheets and their pictures.
 
-`swarmbed_sim.looks` says what a scene looks like; here it is said in what Gazebo reads. A sheet is a box
-whose face looks along its x, with the picture's right along y and its top along z: so boxes are painted by
-both Gazebos.
+`swarmbed_sim.looks` defines the appearance of a scene; this module writes it in Gazebo's formats. A sheet is
+a box whose face points along its x axis, with the picture's right along y and its top along z, because this
+is how both Gazebos map textures to boxes.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from swarmbed_sim.looks import ByteArray
 
 FOLDER: Final = "textures"
-"""Beside a world file: its pictures."""
+"""Directory of the pictures, next to the world file."""
 MATERIALS: Final = "swarmbed.material"
-"""In it: how OGRE shows them."""
+"""File in it with their OGRE materials."""
 FRAME: Final = (8 + 2 * MARGIN) / MODULES
-"""Side of a sheet over that of its code."""
+"""Ratio of a sheet's side to that of its code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """How a world file says where its pictures are.
+    """The locations of pictures in a world file.
 
     Attributes:
-        scripts: their directory for OGRE's materials, Gazebo 11's; empty to leave them out. A relative one
-            begins where gzserver is started, and for gz-sim, which wants it to be there, at the world file.
-        folder: the directory for gz-sim, relative to the world file; empty to leave it out.
+        scripts: directory of the OGRE materials, for Gazebo 11; empty to omit them. gzserver resolves a
+            relative path from its working directory, gz-sim, which requires it to exist, from the world file.
+        folder: directory of the pictures for gz-sim, relative to the world file; empty to omit it.
     """
 
     scripts: str = ""
@@ -49,13 +49,13 @@ class Pictures:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One picture in its place.
+    """One picture and its pose.
 
     Attributes:
         name: of this sheet, within its body.
-        picture: of what is on it.
+        picture: name of its picture.
         size: height and width in metres.
-        pose: x, y, z, roll, pitch, yaw of the middle of its face, in its body's frame.
+        pose: x, y, z, roll, pitch, yaw of the centre of its face, in its body's frame.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Sheet:
 
     @property
     def middle(self) -> tuple[float, float, float, float, float, float]:
-        """Return the pose of the box, whose face is where the picture is to be."""
+        """Return the pose of the box's centre, which is half its thickness behind the face."""
         x, y, z, roll, pitch, yaw = self.pose
         back = SHEET / 2
         x -= back * math.cos(yaw) * math.cos(pitch)
@@ -74,7 +74,7 @@ class Sheet:
 
 
 def wall_sheets(scene: Scene) -> Iterator[Sheet]:
-    """Return the codes that hang in the arena, in its frame."""
+    """Return the sheets on the arena's walls, in `map`."""
     walls = scene.arena.markers()
     for marker in () if walls is None else walls.markers:
         edge = marker.size * FRAME
@@ -85,7 +85,7 @@ def wall_sheets(scene: Scene) -> Iterator[Sheet]:
 def carrier_sheets(
     placement: CarrierPlacement, markers: CarrierMarkers, x: float, y: float
 ) -> Iterator[Sheet]:
-    """Return what is on a carrier whose middle is at x, y of its body."""
+    """Return the sheets of a carrier whose centre is at x, y in its body's frame."""
     name, carrier, sides = placement.name, placement.carrier, markers.sides
     edge = sides.size * FRAME
     high = carrier.clearance + sides.rise
@@ -94,26 +94,26 @@ def carrier_sheets(
         ahead, left = ((1, 0), (0, 1), (-1, 0), (0, -1))[k]
         pose = (x + ahead * half, y + left * half, high, 0.0, 0.0, k * math.pi / 2)
         yield Sheet(f"{name}_side{k}", code_name(placement.marker), (edge, edge), pose)
-    # From below, its front is the picture's top and its left the picture's right.
+    # Seen from below, its front is at the picture's top and its left on the picture's right.
     pose = (x, y, carrier.clearance, 0.0, math.pi / 2, 0.0)
     under = under_name(markers, carrier.length, carrier.width)
     yield Sheet(f"{name}_under", under, (carrier.length, carrier.width), pose)
 
 
 def code_name(number: int) -> str:
-    """Return how the picture of a code is called."""
+    """Return the name of a code's picture."""
     return f"code{number}"
 
 
 def under_name(markers: CarrierMarkers, length: float, width: float) -> str:
-    """Return how the picture of a tray's underside is called: by all that decides what is on it."""
+    """Return the name of an underside's picture, which contains all parameters that determine it."""
     under = markers.underside
     tray, code = f"{1e3 * length:g}x{1e3 * width:g}", f"{1e3 * under.size:g}-{1e3 * under.pitch:g}"
     return f"under{tray}-{under.first_id}-{under.rows}x{under.columns}-{code}"
 
 
 def pictures(scene: Scene) -> dict[str, ByteArray]:
-    """Return the pictures of a scene by their names."""
+    """Return the pictures of a scene by name."""
     found = {}
     walls = scene.arena.markers()
     for number in () if walls is None else walls.ids.tolist():
@@ -128,10 +128,10 @@ def pictures(scene: Scene) -> dict[str, ByteArray]:
 
 
 def write_pictures(scene: Scene, folder: Path) -> None:
-    """Write the pictures of a scene, and how OGRE shows all pictures that are in the folder.
+    """Write the pictures of a scene, and the OGRE materials of all pictures in the folder.
 
     Raises:
-        OutputError: they cannot be written.
+        OutputError: a file cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -146,12 +146,12 @@ def write_pictures(scene: Scene, folder: Path) -> None:
 
 
 def material_name(picture: str) -> str:
-    """Return how OGRE's material with a picture is called."""
+    """Return the name of a picture's OGRE material."""
     return f"swarmbed/{picture}"
 
 
 def materials_text(names: list[str]) -> str:
-    """Return the materials for pictures that are as bright as they are painted, whatever the light."""
+    """Return OGRE materials that show pictures with their own brightness, independent of the light."""
     return "\n".join(
         f"""material {material_name(name)}
 {{

@@ -1,4 +1,4 @@
-"""A picture of a scene as Gazebo 11 draws it, from above and aside, with all of the arena in it."""
+"""Renders a picture of a whole scene with Gazebo 11, seen obliquely from above."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 SIZE: Final = (1200, 800)
 FINER: Final = 2
-"""Pixels that are drawn for each one along a side, so that edges have no steps."""
+"""Supersampling factor along each side, against jagged edges."""
 AZIMUTH: Final = math.radians(-112)
-"""From where in `map` one looks."""
+"""Direction in `map` from the arena to the viewer."""
 ELEVATION: Final = math.radians(52)
 WIDE: Final = math.radians(45)
-"""Of the picture, from side to side."""
+"""Horizontal field of view."""
 MARGIN: Final = 0.94
-"""Share of the picture that the arena fills."""
+"""Largest share of the picture's width or height that the arena fills."""
 
 
 def take_picture(scene: Scene, file: Path) -> None:
-    """Write a picture of a scene as it is at the start.
+    """Write a picture of a scene in its initial state.
 
     Raises:
-        GazeboError: there is no Gazebo 11, it cannot draw.
+        GazeboError: Gazebo 11 is not installed or cannot render.
         OutputError: the file cannot be written.
     """
     drawn = scene.scenario.model_copy(update={"vision": "pixels"})
@@ -51,13 +51,13 @@ def take_picture(scene: Scene, file: Path) -> None:
     except cv2.error:
         written = False
     if not written:
-        right = "a name that ends in .png, in a directory that is there, is right"
+        right = "the name must end in .png and its directory must exist"
         message = f"{file}: the picture cannot be written; {right}"
         raise OutputError(message)
 
 
 def _view(scene: Scene) -> View:
-    """Return a view of the whole arena; where there are no walls, of all that stands there."""
+    """Return a view of the whole arena; without walls, of all robots, carriers and obstacles."""
     points = _corners(scene)
     middle = (points.min(axis=0) + points.max(axis=0)) / 2
     ca, sa, ce, se = math.cos(AZIMUTH), math.sin(AZIMUTH), math.cos(ELEVATION), math.sin(ELEVATION)
@@ -68,7 +68,7 @@ def _view(scene: Scene) -> View:
     half_y = half_x * SIZE[1] / SIZE[0]
     off = points - middle
     sides, heights, depths = np.abs(off @ right), np.abs(off @ up), off @ forward
-    # As near as can be for every point to be in the picture.
+    # The smallest distance at which every point is in the picture.
     far = float(np.max(np.maximum(sides / half_x, heights / half_y) / MARGIN - depths))
     place = middle - far * forward
     size = (FINER * SIZE[0], FINER * SIZE[1])
@@ -78,7 +78,7 @@ def _view(scene: Scene) -> View:
 
 
 def _corners(scene: Scene) -> FloatArray:
-    """Return the corners of the box in which a scene is."""
+    """Return the corners of a scene's bounding box."""
     ends = scene.arena.segments().reshape(-1, 2)
     poses = [item.pose[:2] for item in (*scene.robots, *scene.carriers, *scene.obstacles)]
     plan = np.vstack([ends, np.array(poses, dtype=np.float64).reshape(-1, 2)])

@@ -1,8 +1,8 @@
-"""World files for Gazebo, SDF 1.7, made from a scene: what moves, what stands, and what all of it looks like.
+"""World files for Gazebo (SDF 1.7) of a scene: dynamics, collisions and visuals.
 
-Shapes and numbers are those of the scene and the robots' files. Robots are discs or boxes that slide without
-friction: their drives are forces, which the plugin applies. Whoever opens such a file by hand sees everything
-in its place.
+Shapes and numbers come from the scene and the robots' files. Robots are discs or boxes that slide without
+friction; the plugin applies their drives' forces. Opened by hand, such a file shows everything at its initial
+pose.
 """
 
 from __future__ import annotations
@@ -41,50 +41,50 @@ if TYPE_CHECKING:
     from swarmbed_gazebo.looks import Pictures, Sheet
 
 _Mass = tuple[float, tuple[float, float, float], tuple[float, float, float]]
-"""Kilograms, where they are, and the sides of the box in which they are."""
+"""Mass in kg, position, and sides of a box of this mass."""
 
 GAZEBO11, HARMONIC = "gazebo11", "harmonic"
-"""The simulators: Gazebo 11, and gz-sim 8."""
+"""Kinds of simulators: Gazebo 11, and gz-sim 8."""
 PLUGINS: Final = {GAZEBO11: "libswarmbed_gazebo11.so", HARMONIC: "libswarmbed_harmonic.so"}
 SUBSTEP: Final = 0.005
-"""Seconds of one step of the physics."""
+"""Time step of the physics in seconds."""
 ITERATIONS: Final = 20
 SYSTEMS: Final = {
     "physics": "Physics",
     "user-commands": "UserCommands",
     "scene-broadcaster": "SceneBroadcaster",
 }
-"""What gz-sim 8 is made of: the first always, the others for people who look."""
+"""Systems of gz-sim 8 by library: the first is always loaded, the others only for a file opened by hand."""
 GAP: Final = 0.002
-"""Metres by which a robot's body ends below its platform, and above the floor."""
+"""Clearance in metres between a robot's body and its platform, and between the body and the floor."""
 STANDS, SIDES = 1, 2
-"""Which shapes touch which: those that share a bit. What stands on the floor does so on small spheres
-with one point each, and its own shape is there for all but the floor: fewer points are less to solve."""
+"""Collision bits: two shapes collide if they share one. Everything stands on the floor with small spheres
+that have one contact point each; other shapes ignore the floor. Fewer points are faster to solve."""
 BALL: Final = 0.01
 """Radius in metres of the spheres on which a robot slides."""
 UPRIGHT: Final = 0.6
-"""How hard a robot is to tilt, of how hard it is to turn: assumed."""
+"""Ratio of a robot's moments of inertia about x and y to that about z: assumed."""
 LIGHT: Final = (0.004, 0.012, 0.006)
-"""Sides of one of a robot's lights, and the height at which they are around it: assumed."""
+"""Sides of one of a robot's LEDs in metres: assumed, as is `LIGHT_HEIGHT`, their height above the floor."""
 LIGHT_HEIGHT: Final = 0.03
 DARK: Final = 0.1
-"""How bright one is that shows nothing, of 1."""
+"""Brightness of an LED that is off, from 0 to 1."""
 SPREAD: Final = 0.9
-"""How far out they are, of the way to its rim."""
+"""Distance of the spheres under a robot from its centre, as a share of the distance to its rim or corners."""
 STIFF: Final = 1e6
 DAMPED: Final = 1e3
-"""N/m and Ns/m of contacts."""
+"""Stiffness and damping of contacts in N/m and Ns/m."""
 
 
 def _numbers(values: Sequence[float]) -> str:
-    """Write numbers so that none of their digits is lost, and 0 as such."""
+    """Write numbers with full precision, and -0 as 0."""
     return " ".join(repr(float(value) + 0.0) for value in values)
 
 
 def _add(
     parent: ET.Element, tag: str, text: str | float | Sequence[float] = "", **attributes: str
 ) -> ET.Element:
-    """Add an element with a text or numbers."""
+    """Add an element that contains a text or numbers."""
     made = ET.SubElement(parent, tag, attributes)
     if isinstance(text, (int, float)):
         text = _numbers([text])
@@ -131,7 +131,7 @@ class _Builder:
         self.scene = scene
         self.simulator = simulator
         self.pictures = pictures
-        # Gazebo 11 warns of two children of a world that have the same name: its physics is `swarmbed`.
+        # Gazebo 11 warns if two children of a world have the same name; the physics is already `swarmbed`.
         name = "session" if simulator == GAZEBO11 else "swarmbed::Shell"
         self.plugin = ET.Element("plugin", name=name, filename=PLUGINS[simulator])
         self.socket = socket
@@ -152,7 +152,7 @@ class _Builder:
             for system, name in list(SYSTEMS.items())[: 1 if self.socket else None]:
                 _add(world, "plugin", filename=f"gz-sim-{system}-system", name=f"gz::sim::systems::{name}")
         _add(physics, "max_step_size", SUBSTEP)
-        # As fast as it can, unless people look at it.
+        # As fast as possible with a proxy, in real time for a file opened by hand.
         _add(physics, "real_time_factor", 0.0 if self.socket else 1.0)
         _add(physics, "real_time_update_rate", 0.0 if self.socket else 1 / SUBSTEP)
         light = _add(world, "light", name="lamps", type="directional")
@@ -174,7 +174,7 @@ class _Builder:
         if self.socket:
             world.append(self._plugin())
             if self.simulator == HARMONIC:
-                # The plugin lets them in one after the other.
+                # The plugin adds the models one after the other.
                 for model in world.findall("model"):
                     world.remove(model)
                     self.plugin.append(model)
@@ -208,7 +208,7 @@ class _Builder:
         for name, (x, y, yaw), size in walls_of(arena):
             box = (*size, height)
             _part(walls, name, "box", box, (x, y, height / 2, yaw), GRIP_BODY, None)
-            # What is printed hangs before it, and its face is where the wall touches.
+            # The visual is a sheet's thickness behind the collision shape: sheets' faces are flush with that.
             back = [math.copysign(SHEET, at) if at and not yaw else 0.0 for at in (x, y)]
             _look(walls, name, "box", box, (x + back[0], y + back[1], height / 2, yaw), WALL_LIGHT)
         if self.pictures is not None:
@@ -224,7 +224,7 @@ class _Builder:
                 )
 
     def _carriers(self, number: int, rows: Sequence[int], offsets: FloatArray) -> None:
-        """Add carriers that are joined, as one model."""
+        """Add joined carriers as one model."""
         carriers = [self.scene.carriers[row] for row in rows]
         x, y, yaw = middle(carriers)
         model = _mobile(f"carriers{number}", (x, y, yaw))
@@ -243,13 +243,13 @@ class _Builder:
             self._thing(len(self.scene.robots) + row, f"carriers{number}", f"{placement.name}_")
 
     def _thing(self, number: int, model: str, collisions: str = "") -> None:
-        """Tell the plugin that the collisions of a model whose names begin so are of a thing."""
+        """Assign a model's collisions whose names start with `collisions` to a thing, for the plugin."""
         thing = _add(self.plugin, "thing")
         for tag, text in (("model", model), ("collisions", collisions), ("number", str(number))):
             _add(thing, tag, text)
 
     def _plugin(self) -> ET.Element:
-        """Return the plugin, which knows all by name that the proxy knows by number."""
+        """Return the plugin's element, which maps the proxy's numbers to names of models."""
         first = len(self.scene.robots) + len(self.scene.carriers)
         for row, robot in enumerate(self.scene.robots):
             _add(_add(self.plugin, "robot"), "model", robot.name)
@@ -261,7 +261,7 @@ class _Builder:
 
 
 def _eye() -> ET.Element:
-    """Return a camera that never takes a picture: without one a server of Gazebo 11 draws nothing at all."""
+    """Return a camera that never takes a picture: Gazebo 11 renders nothing in a world without a camera."""
     model, link = _standing_model("eye", z=-1.0)
     sensor = _add(link, "sensor", name="eye", type="camera")
     _add(sensor, "update_rate", 0.001)
@@ -279,7 +279,7 @@ def _eye() -> ET.Element:
 def _standing_model(
     name: str, pose: tuple[float, float, float] = (0, 0, 0), z: float = 0.0
 ) -> tuple[ET.Element, ET.Element]:
-    """Return the model of what stands fast, and its link."""
+    """Return a static model and its link."""
     model = ET.Element("model", name=name)
     _add(model, "static", "true")
     _pose(model, *pose[:2], z, pose[2])
@@ -317,7 +317,7 @@ def _part(
     light: float | None,
     touches: int = SIDES,
 ) -> None:
-    """Add a shape that touches and, if it has a light, is seen."""
+    """Add a collision shape and, if `light` is given, a visual of that brightness."""
     part = _add(link, "collision", name=name)
     _pose(part, *place)
     _shape(part, kind, size)
@@ -329,7 +329,7 @@ def _part(
 def _look(
     link: ET.Element, name: str, kind: str, size: Sequence[float], place: Sequence[float], light: float
 ) -> None:
-    """Add a shape that is seen."""
+    """Add a visual of a brightness from 0 to 1."""
     part = _add(link, "visual", name=name)
     _pose(part, *place)
     _shape(part, kind, size)
@@ -337,7 +337,7 @@ def _look(
 
 
 def _print(link: ET.Element, sheet: Sheet, pictures: Pictures) -> None:
-    """Add a picture."""
+    """Add a printed sheet."""
     part = _add(link, "visual", name=sheet.name)
     _add(part, "pose", sheet.middle)
     high, wide = sheet.size
@@ -347,7 +347,7 @@ def _print(link: ET.Element, sheet: Sheet, pictures: Pictures) -> None:
         script = _add(material, "script")
         _add(script, "uri", pictures.scripts)
         _add(script, "name", material_name(sheet.picture))
-        # Colours below would turn it on again.
+        # The colours below would turn lighting on again.
         _add(material, "lighting", "false")
     for kind in ("ambient", "diffuse"):
         _add(material, kind, (1, 1, 1, 1))
@@ -360,17 +360,17 @@ def _print(link: ET.Element, sheet: Sheet, pictures: Pictures) -> None:
 
 
 def _mobile(name: str, pose: tuple[float, float, float]) -> ET.Element:
-    """Return the model of what moves, standing on the floor."""
+    """Return a model that moves, on the floor."""
     model = ET.Element("model", name=name)
     x, y, yaw = pose
     _pose(model, x, y, 0, yaw)
-    # What sleeps is held fast by the engine, also on a platform that drives away below it.
+    # The engine holds sleeping bodies in place, even on a platform that drives away under them.
     _add(model, "allow_auto_disable", "false")
     return model
 
 
 def robot_model(placement: RobotPlacement) -> ET.Element:
-    """Return a robot as a model: its body, and its lifting platform on a joint."""
+    """Return a robot's model: its body, and its lifting platform on a prismatic joint."""
     spec, body = placement.spec, placement.spec.body
     model = _mobile(placement.name, placement.pose)
     link = _add(model, "link", name="body")
@@ -384,7 +384,7 @@ def robot_model(placement: RobotPlacement) -> ET.Element:
     kind = "cylinder" if isinstance(body, DiscBody) else "box"
     size = (body.radius, height) if isinstance(body, DiscBody) else (body.length, body.width, height)
     _part(link, "body", kind, size, (0, 0, GAP + height / 2), GRIP_BODY, None)
-    # On the floor without friction: its drives hold and push it.
+    # It slides on the floor without friction: all horizontal forces come from its drives.
     for i, (x, y) in enumerate(_stand(body)):
         _part(link, f"floor{i}", "sphere", (BALL,), (x, y, BALL), 0.0, None, STANDS)
     seen = body.height - (PLATE if spec.lifter else 0.0)
@@ -399,7 +399,7 @@ def robot_model(placement: RobotPlacement) -> ET.Element:
         _pose(platform, 0, 0, spec.lifter.lowered - PLATE / 2)
         _inertial(platform, PLATFORM_MASS, (UPRIGHT * plate_turn, UPRIGHT * plate_turn, plate_turn))
         _part(platform, "body_plate", "cylinder", (radius, PLATE), (0, 0, 0), GRIP_PLATFORM, None)
-        # The camera in the middle of its top looks out of it.
+        # The visual is the plate's lower half only: the camera in the middle of its top must see out of it.
         _look(platform, "plate", "cylinder", (radius, PLATE / 2), (0, 0, -PLATE / 4), TRAY_LIGHT)
         joint = _add(model, "joint", name="lift", type="prismatic")
         _add(joint, "parent", "body")
@@ -413,7 +413,7 @@ def robot_model(placement: RobotPlacement) -> ET.Element:
 
 
 def _stand(body: DiscBody | BoxBody) -> list[tuple[float, float]]:
-    """Return the four places where a robot stands on the floor."""
+    """Return the x, y of the four spheres on which a robot slides."""
     ahead, left = (
         (math.sqrt(0.5) * body.radius,) * 2
         if isinstance(body, DiscBody)
@@ -423,12 +423,12 @@ def _stand(body: DiscBody | BoxBody) -> list[tuple[float, float]]:
 
 
 def _carrier(link: ET.Element, placement: CarrierPlacement, thick: float, x: float, y: float) -> list[_Mass]:
-    """Add a carrier's tray, legs and payload; return their masses, where they are and how large."""
+    """Add a carrier's tray, legs and payload; return their masses, positions and sizes."""
     name, carrier = placement.name, placement.carrier
     tray = (carrier.length, carrier.width, thick)
     at = (x, y, carrier.clearance + thick / 2)
     _part(link, f"{name}_tray", "box", tray, at, GRIP_PLATFORM, None)
-    # The sheets around and below it are a part of its size.
+    # Its size includes the sheets on its sides and underside.
     inner = (tray[0] - 2 * SHEET, tray[1] - 2 * SHEET, thick)
     _look(link, f"{name}_tray", "box", inner, (x, y, at[2] + SHEET), TRAY_LIGHT)
     masses = [(carrier.mass * (1 - 4 * LEG_SHARE), at, tray)]
@@ -458,7 +458,7 @@ def _carrier(link: ET.Element, placement: CarrierPlacement, thick: float, x: flo
 
 
 def _weigh(link: ET.Element, masses: Sequence[_Mass]) -> None:
-    """Give a link the mass and the inertia of boxes of some sizes in their places."""
+    """Set a link's mass, centre of mass and inertia to those of a set of boxes."""
     total = sum(mass for mass, _, _ in masses)
     centre = [sum(mass * at[i] for mass, at, _ in masses) / total for i in range(3)]
     inertia = [0.0, 0.0, 0.0]
@@ -477,23 +477,23 @@ def world_text(
     """Return the world file of a scene.
 
     Args:
-        scene: what is in it.
-        socket: where the proxy listens; without one the world stands as it is made, for people to look at.
-        simulator: that is to take it.
-        pictures: where those of the markers are; without them nothing is printed anywhere.
+        scene: robots, carriers, arena.
+        socket: where the proxy listens; empty for a file to open by hand, in which nothing is driven.
+        simulator: `GAZEBO11` or `HARMONIC`.
+        pictures: locations of the markers' pictures; None to omit markers.
     """
     return _Builder(scene, socket, simulator, pictures).build()
 
 
 def box_text(name: str, pose: tuple[float, float, float], size: tuple[float, float, float]) -> str:
-    """Return a file with a box that stands fast."""
+    """Return an SDF file with a fixed box."""
     model, link = _standing_model(name, pose, size[2] / 2)
     _part(link, "box", "box", size, (0, 0, 0), GRIP_BODY, TRAY_LIGHT)
     return _alone(model)
 
 
 def robot_text(placement: RobotPlacement) -> str:
-    """Return a file with a robot."""
+    """Return an SDF file with a robot."""
     return _alone(robot_model(placement))
 
 
@@ -504,6 +504,6 @@ def _alone(model: ET.Element) -> str:
 
 
 def things_of(scene: Scene) -> tuple[str, ...]:
-    """Return the names of the things in the order in which the plugin numbers them."""
+    """Return the names of the things in the order of the plugin's numbers."""
     robots, carriers = ([item.name for item in items] for items in (scene.robots, scene.carriers))
     return (*robots, *carriers, "wall", *(f"obstacle{i}" for i in range(1, len(scene.obstacles) + 1)))

@@ -1,4 +1,4 @@
-"""One simulator: started, waited for, asked and answered in lock-step, and ended with whoever started it."""
+"""A simulator process that runs in lock-step with this one, and exits with it."""
 
 from __future__ import annotations
 
@@ -23,47 +23,47 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 START: Final = 120.0
-"""Seconds that a server is given to start: it takes two, but machines may be busy."""
+"""Timeout in seconds for starting a server: it takes two, but machines may be busy."""
 ANSWER: Final = 60.0
-"""Seconds that it is given to answer; it takes milliseconds."""
+"""Timeout in seconds for an answer; it takes milliseconds."""
 END: Final = 5.0
-"""Seconds that it is given to end."""
+"""Timeout in seconds for ending it."""
 LOOK: Final = 0.1
 TRIES: Final = 3
-"""Starts that are tried if another program takes the port in between."""
+"""Attempts to start if another program takes the port in between."""
 CRASHES: Final = frozenset(
     {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP}
 )
-"""Signals of which a program dies by itself, and that nobody sends it."""
+"""Signals that a crashing program raises itself, rather than receiving them from another process."""
 LAST_WORDS: Final = 4
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 CHATTER = re.compile(
     r"\[(Msg|Wrn)\]|ALSA|^AL lib|OpenAL|audio|open display|^(Gazebo multi|Copyright|Released|http)"
 )
-"""What every server without a screen and a loudspeaker says."""
+"""Log lines that every server without a screen and audio prints."""
 FATAL = re.compile(r"Error (parsing|Code)|Error: +Could not|Unable to read|Failed to load (system )?plugin")
 _SIZE = struct.Struct("<I")
 
 
 class Server:
-    """A gzserver or `gz sim` with one world, which moves only when it is asked to.
+    """A gzserver or `gz sim` with one world, which advances only on request.
 
     Attributes:
-        kind: which of them it is.
-        draws: whether it draws images.
+        kind: `GAZEBO11` or `HARMONIC`.
+        draws: whether it renders images.
     """
 
     def __init__(
         self, world: Callable[[str, str], str], seed: int, kind: str = "", *, draws: bool = False
     ) -> None:
-        """Start it and wait until it has made the world.
+        """Start it and wait until it has loaded the world.
 
         Args:
-            world: makes the text of the world file from the path at which the proxy listens, and which
-                simulator it is.
-            seed: of Gazebo's own chance.
-            kind: which simulator; any, if none is said.
-            draws: whether it is to draw images, if it is one that can: Gazebo 11.
+            world: returns the text of the world file, from the path at which the proxy listens and the kind
+                of simulator.
+            seed: of Gazebo's own random numbers.
+            kind: of the simulator; empty for any.
+            draws: whether to render images; only Gazebo 11 can.
 
         Raises:
             CrashError: it crashes.
@@ -101,14 +101,14 @@ class Server:
                             stdin=subprocess.DEVNULL,
                             stdout=log,
                             stderr=subprocess.STDOUT,
-                            # Ctrl-C is for whoever started it.
+                            # Ctrl-C must not reach it: this process ends it.
                             start_new_session=True,
                         )
                     self._line = self._wait(door, again=left > 0)
                     if self._line is not None:
                         break
             if self._process is not None and not self.draws:
-                # To draw takes all cores that there are.
+                # Rendering uses all cores, so a server that renders is not pinned.
                 self._core = SharedCore(self._process.pid)
         except OSError as error:
             self.close()
@@ -119,7 +119,7 @@ class Server:
             raise
 
     def _wait(self, door: socket.socket, *, again: bool) -> socket.socket | None:
-        """Wait until the world is made; return the line to it, None to try again."""
+        """Wait until the world is loaded; return the connection to it, None to try again."""
         end = time.monotonic() + START
         while time.monotonic() < end:
             with contextlib.suppress(TimeoutError):
@@ -131,20 +131,20 @@ class Server:
                     return None
                 self._give_up("did not start")
             if FATAL.search(said := self._said()):
-                # It would go on with an empty world.
-                message = f"{self._program} does not take the world; it says: {said}"
+                # It would continue with an empty world.
+                message = f"{self._program} rejects the world; its last output: {said}"
                 raise GazeboError(message)
         message = (
-            f"{self._program} has not made the world within {START:.0f} s; its last words: {self._said()}"
+            f"{self._program} has not loaded the world within {START:.0f} s; its last output: {self._said()}"
         )
         raise GazeboError(message)
 
     def ask(self, request: bytes) -> bytes:
-        """Return the answer to a request.
+        """Send a request and return the answer.
 
         Raises:
             CrashError: the server has crashed.
-            GazeboError: it has ended, or does not answer.
+            GazeboError: it has ended, or does not answer in time.
         """
         line = self._line
         if line is None:
@@ -164,23 +164,23 @@ class Server:
             self._give_up("is gone")
 
     def _give_up(self, what: str) -> NoReturn:
-        """Say how the program ended.
+        """Raise an error that says how the program ended.
 
         Raises:
             CrashError: it has crashed.
             GazeboError: it has ended otherwise.
         """
         status = None if self._process is None else self._process.poll()
-        how = "its line is cut" if status is None else f"exit status {status}"
+        how = "it closed the connection" if status is None else f"exit status {status}"
         if status is not None and status < 0:
             with contextlib.suppress(ValueError):
                 how = signal.Signals(-status).name
         kind = CrashError if status is not None and -status in CRASHES else GazeboError
-        message = f"{self._program} {what} ({how}); its last words: {self._said()}"
+        message = f"{self._program} {what} ({how}); its last output: {self._said()}"
         raise kind(message) from None
 
     def _said(self) -> str:
-        """Return the last lines of its log that matter, without colours."""
+        """Return the last relevant lines of its log, without colours."""
         text = self._log.read_bytes()[-8000:].decode(errors="replace") if self._log.is_file() else ""
         lines = [line.strip() for line in COLOUR.sub("", text).splitlines()]
         return (
@@ -188,7 +188,7 @@ class Server:
         )
 
     def close(self) -> None:
-        """End it; whatever it does it is gone then."""
+        """End the process, forcibly if necessary."""
         core, self._core = self._core, None
         if core is not None:
             core.close()
@@ -198,7 +198,7 @@ class Server:
         process, self._process = self._process, None
         if process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                # Without its line the plugin ends it.
+                # The plugin ends it when the connection closes.
                 process.wait(END if line is not None else 0.0)
             process.kill()
             process.wait()
@@ -209,10 +209,10 @@ class Server:
 
 
 def _receive(line: socket.socket, size: int) -> bytes:
-    """Return so many bytes.
+    """Receive exactly `size` bytes.
 
     Raises:
-        ConnectionError: there are no more.
+        ConnectionError: the connection closed before.
     """
     parts: list[bytes] = []
     while size:
@@ -225,7 +225,7 @@ def _receive(line: socket.socket, size: int) -> bytes:
 
 
 def _free_port() -> int:
-    """Return a port that nobody has; whoever takes it first has it."""
+    """Return a port that is free now; another program may still take it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,6 +1,6 @@
-"""Images as Gazebo draws them: a `Stage` for `swarmbed_sim.render`.
+"""Images rendered by Gazebo: a `Stage` for `swarmbed_sim.render`.
 
-The plugin puts what is seen where the bodies are before each image, so nothing has to be placed from here.
+The plugin moves all visuals to their bodies' poses before each image, so there is nothing to place from here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from swarmbed_gazebo.server import Server
 
 SHOOT: Final = 16
-"""The request; place, forward, up, left, right, bottom, top, near, far, width and height follow it."""
+"""The request; followed by place, forward, up, left, right, bottom, top, near, far, width and height."""
 _VIEW = struct.Struct("<I15dII")
 
 
@@ -27,17 +27,17 @@ class GazeboStage:
     """A server's scene."""
 
     def __init__(self, server: Server) -> None:
-        """Let a server draw that was started to draw."""
+        """Use a server that was started with rendering on."""
         self._server = server
 
     def place(self, physics: Places) -> None:
-        """Do nothing: what is drawn is where the server's bodies are."""
+        """Do nothing: images show the current poses of the server's bodies."""
 
     def shoot(self, view: View) -> ByteArray:
         """Return a grey image, its first row at the bottom.
 
         Raises:
-            GazeboError: the server cannot draw.
+            GazeboError: the server cannot render it.
         """
         edges = view.left, view.right, view.bottom, view.top
         axes = (*view.forward.tolist(), *view.up.tolist())
@@ -45,9 +45,9 @@ class GazeboStage:
         depths = view.near, view.far
         answer = self._server.ask(_VIEW.pack(SHOOT, *view.place, *axes, *edges, *depths, width, height))
         if len(answer) != width * height:
-            message = f"gzserver cannot draw images ({answer.decode(errors='replace')}): {WHAT_TO_DO}"
+            message = f"gzserver cannot render images ({answer.decode(errors='replace')}): {WHAT_TO_DO}"
             raise GazeboError(message)
         return np.frombuffer(answer, dtype=np.uint8).reshape(height, width)
 
     def close(self) -> None:
-        """Do nothing: the server is the world's."""
+        """Do nothing: the world owns the server."""

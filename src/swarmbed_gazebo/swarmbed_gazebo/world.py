@@ -1,20 +1,20 @@
-"""Bodies in Gazebo: the `Physics` of a scene in a gzserver that runs in lock-step.
+"""Gazebo physics: the `Physics` of a scene in a simulator that runs in lock-step.
 
-A request is a number, and what belongs to it:
+A request is a number followed by its arguments:
 
-- 1 lets steps pass: how many, and for each robot its constants and what its parts ask for (`_ASKED` doubles);
-- 2 moves a robot and 3 carriers: which one, and x, y, yaw;
-- 4 lets a robot or a box come: whether it is a robot, the number that it has as a thing, its name, its file;
-- 5 lets it go: likewise, without the file;
-- 6 asks Gazebo 11 what distance sensors measure: how many robots, sensors and rays a sensor, the ring's
-  height, radius, field of view and range, the sensors' angles, and the robots' rows;
-- 7 says Gazebo 11 what a robot's lights show: its row, how many there are, and their colours;
-- 16 lets Gazebo 11 draw an image, see `stage`.
+- 1 advances by steps: their number, and each robot's constants and commands (`_ASKED` doubles);
+- 2 moves a robot, 3 a body of carriers: its row, and x, y, yaw;
+- 4 adds a robot or a box: whether it is a robot, its number as a thing, its name, its file;
+- 5 removes it: the same without the file;
+- 6 reads distance sensors (Gazebo 11 only): the numbers of robots, of sensors per robot and of rays per
+  sensor, the ring's height, radius, field of view and range, the sensors' angles, and the robots' rows;
+- 7 sets a robot's LEDs (Gazebo 11 only): its row, the number of LEDs, and their colours;
+- 16 renders an image (Gazebo 11 only), see `stage`.
 
-The answer to 6 is a distance for each sensor of each robot, to 7 empty, to 16 an image. The others' has for
-each robot x, y, yaw, the velocity in `map`, omega, how far its platform is above its lowest and what its
-drive pushed with (`_TOLD` doubles), for each body of carriers its place and quaternion, and for each two
-things that touched in the steps their numbers and how fast they closed in.
+The answer to 6 has a distance per sensor of each robot; that to 7 is empty; that to 16 is an image. All
+others contain for each robot x, y, yaw, the velocity in `map`, omega, the platform's height above its lowest
+position and the drive's mean acceleration (`_TOLD` doubles), for each body of carriers its position and
+quaternion, and for each pair of things that touched during the steps their numbers and closing speed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 LOGGER: Final = logging.getLogger("swarmbed_gazebo")
 TIMESTEP: Final = 0.01
 STARTS: Final = 3
-"""Starts that are tried if the simulator crashes before its world stands, as it may on a busy machine."""
+"""Attempts to start a simulator that crashes while it loads its world, as it may on a busy machine."""
 SUBSTEPS: Final = round(TIMESTEP / SUBSTEP)
 _STEP, _MOVE_ROBOT, _MOVE_CARRIERS, _COME, _GO, _RAYS, _LIGHTS = 1, 2, 3, 4, 5, 6, 7
 _CONSTANTS: Final = 8
@@ -74,21 +74,21 @@ class GazeboPhysics(Solids):
         """Start a server with the scene's bodies.
 
         Args:
-            scene: what is in it.
-            seed: of Gazebo's own chance.
-            kind: which simulator; any, if none is said.
+            scene: robots, carriers, arena.
+            seed: of Gazebo's own random numbers.
+            kind: of the simulator; empty for any.
 
         Raises:
-            CrashError: Gazebo crashes each time that it is started.
-            GazeboError: there is no Gazebo, or it does not start.
+            CrashError: Gazebo crashes at every attempt to start it.
+            GazeboError: Gazebo is not installed or does not start.
         """
         super().__init__(scene, TIMESTEP)
         self._scene = scene
-        # By the number by which the plugin knows them.
+        # Names of things by their numbers in the plugin.
         self._names = dict(enumerate(things_of(scene)))
         self._numbers = np.arange(len(scene.robots))
         self._next = len(self._names)
-        # When each two things touched last, and the speed that was told of them.
+        # For each pair of things, when it last touched and the closing speed last reported.
         self._latest: dict[tuple[int, int], tuple[float, float]] = {}
         self._asked = np.zeros((len(scene.robots), _ASKED))
         for row, robot in enumerate(scene.robots):
@@ -97,17 +97,17 @@ class GazeboPhysics(Solids):
         self._server = self._start(seed, kind)
 
     def _start(self, seed: int, kind: str) -> Server:
-        """Start a server whose world stands; one that crashes before it does is started again.
+        """Start a server and load the world; one that crashes meanwhile is restarted.
 
         Raises:
-            CrashError: it crashes each time.
-            GazeboError: there is no Gazebo, or it does not start.
+            CrashError: it crashes at every attempt.
+            GazeboError: Gazebo is not installed or does not start.
         """
         for left in range(STARTS - 1, -1, -1):
             try:
                 server = Server(self._file, seed, kind, draws=self._scene.scenario.vision == "pixels")
                 try:
-                    # Nothing moves yet, but the first answers show the state of the world.
+                    # Nothing moves yet, but these answers contain the initial state.
                     for row, robot in enumerate(self._scene.robots):
                         self._take(server.ask(_MOVE.pack(_MOVE_ROBOT, row, *robot.pose)))
                 except BaseException:
@@ -122,7 +122,7 @@ class GazeboPhysics(Solids):
         raise AssertionError
 
     def _file(self, socket: str, simulator: str) -> str:
-        """Return the world file of a server that listens there; only one that draws needs pictures."""
+        """Return the world file for a socket; only a server that renders needs pictures."""
         if self._scene.scenario.vision != "pixels" or simulator != GAZEBO11:
             return world_text(self._scene, socket, simulator)
         folder = Path(socket).parent / FOLDER
@@ -130,16 +130,16 @@ class GazeboPhysics(Solids):
         return world_text(self._scene, socket, simulator, Pictures(f"file://{folder}"))
 
     def stage(self, scene: Scene) -> Stage:
-        """Return what draws a scene: the server, or MuJoCo's renderer if that does not."""
+        """Return the renderer of a scene: the server if it renders, else MuJoCo's."""
         return GazeboStage(self._server) if self._server.draws else MujocoStage(scene)
 
     def _introduce(self, row: int, spec: RobotSpec) -> None:
-        """Let the plugin know a robot by its constants."""
+        """Fill in a robot's constants, which each step request contains."""
         force = 0.0 if spec.lifter is None else lift_force(spec.lifter)
         self._asked[row, :_CONSTANTS] = *self._constants[row], force
 
     def _lay_out(self) -> None:
-        """Make room for the state as `read_k` has it: robots' poses and platforms, then places of bodies."""
+        """Create the state arrays as `read_k` has them: robots with platforms, then bodies of carriers."""
         count, bodies = len(self.poses), int(self._body_of.max(initial=-1)) + 1
         self._q, self._v = np.zeros(4 * count + 7 * bodies), np.zeros(4 * count + 6 * bodies)
         self._robot_at = 4 * np.arange(count)
@@ -147,7 +147,7 @@ class GazeboPhysics(Solids):
         self._body_at = np.array(at, dtype=np.int64).reshape(-1, 2)
 
     def advance(self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray) -> None:
-        """Let one time step pass."""
+        """Advance by one time step."""
         asked = self._asked
         asked[:, _CONSTANTS : _CONSTANTS + 3] = v_body
         asked[:, _CONSTANTS + 3] = driven
@@ -157,7 +157,7 @@ class GazeboPhysics(Solids):
         self._take(answer)
 
     def _take(self, answer: bytes) -> None:
-        """Write what the server has told into the arrays."""
+        """Copy the state in an answer to the arrays."""
         told = np.frombuffer(answer)
         count, bodies = len(self._robot_at), len(self._body_at)
         rows, rest = told[: _TOLD * count].reshape(count, _TOLD), told[_TOLD * count :]
@@ -172,11 +172,11 @@ class GazeboPhysics(Solids):
             self._touch(int(one), int(other), speed)
 
     def _touch(self, one: int, other: int, speed: float) -> None:
-        """Note a contact if it began in this step; see `Physics.contacts`."""
+        """Record a contact if it began in this step; see `Physics.contacts`."""
         first, carriers = len(self._scene.robots), len(self._body_of)
         since, told = self._latest.get((one, other), (-math.inf, 0.0))
         since = self._time - since
-        # Carriers come before the robots that were not there at the start.
+        # The numbers of robots added later are higher than the carriers'.
         robot, carrier = (one, other) if first <= other < first + carriers else (other, one)
         if first <= carrier < first + carriers and robot in (numbers := self._numbers.tolist()):
             lifted = self._lifting[numbers.index(robot)]
@@ -191,7 +191,7 @@ class GazeboPhysics(Solids):
             self._found.append((self._names[one], self._names[other], speed))
 
     def cast(self, ring: RangeRing, rows: IntArray) -> FloatArray | None:
-        """Return what distance sensors see of the shapes that collide; see `Physics.cast`."""
+        """Cast rays on the collision shapes (Gazebo 11 only); see `Physics.cast`."""
         if self._server.kind != GAZEBO11:
             return None
         numbers = ring.rays, ring.mount_height, ring.mount_radius, ring.field_of_view, ring.range_max
@@ -200,22 +200,22 @@ class GazeboPhysics(Solids):
         return np.frombuffer(self._server.ask(request)).reshape(len(rows), ring.count).copy()
 
     def light(self, row: int, colours: Sequence[int]) -> None:
-        """Let a robot's lights be seen: in Gazebo 11's windows and images."""
+        """Show a robot's LEDs in Gazebo 11's windows and images."""
         if self._server.kind == GAZEBO11:
             values = np.array(colours, dtype=np.uint32)
             self._server.ask(_SHOWN.pack(_LIGHTS, row, len(values)) + values.tobytes())
 
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
-        """Put a robot somewhere else, standing."""
+        """Move a robot to a pose, at rest."""
         self._take(self._server.ask(_MOVE.pack(_MOVE_ROBOT, row, *pose)))
 
     def move_carrier(self, row: int, pose: tuple[float, float, float]) -> None:
-        """Put a carrier, with those joined to it, somewhere else, standing on the floor."""
+        """Move a carrier and those joined to it to a pose on the floor, at rest."""
         place = self._body_pose(row, pose)
         self._take(self._server.ask(_MOVE.pack(_MOVE_CARRIERS, int(self._body_of[row]), *place)))
 
     def add_robot(self, placement: RobotPlacement) -> None:
-        """Put one more robot on the floor, standing, in a row after the others'."""
+        """Add a robot at rest, in a row after the others."""
         number = self._come(placement.name, robot_text(placement), is_robot=True)
         row = self._add_row(placement)
         self._numbers[row] = number
@@ -224,7 +224,7 @@ class GazeboPhysics(Solids):
         self.move_robot(row, placement.pose)
 
     def remove_robot(self, row: int) -> None:
-        """Take a robot away: the rows after its own are one less, and what it has lifted falls."""
+        """Remove a robot and decrement the rows after it; what it has lifted falls."""
         answer = self._go(int(self._numbers[row]), is_robot=True)
         self._remove_row(row)
         self._lay_out()
@@ -241,7 +241,7 @@ class GazeboPhysics(Solids):
         self._go(next(number for number, there in self._names.items() if there == name), is_robot=False)
 
     def _come(self, name: str, text: str, *, is_robot: bool) -> int:
-        """Let something come; return its number."""
+        """Add a robot or a box; return its number."""
         number, words, file = self._next, name.encode(), text.encode()
         head = _CHANGE.pack(_COME, is_robot, number, len(words)) + words
         self._server.ask(head + _LENGTH.pack(len(file)) + file)
@@ -250,7 +250,7 @@ class GazeboPhysics(Solids):
         return number
 
     def _go(self, number: int, *, is_robot: bool) -> bytes:
-        """Let something go; return what the server tells then."""
+        """Remove a robot or a box; return the server's answer."""
         words = self._names.pop(number).encode()
         answer = self._server.ask(_CHANGE.pack(_GO, is_robot, number, len(words)) + words)
         self._latest = {pair: what for pair, what in self._latest.items() if number not in pair}
@@ -262,16 +262,16 @@ class GazeboPhysics(Solids):
 
 
 def make(scene: Scene, seed: np.random.SeedSequence, kind: str = "") -> SimWorld:
-    """Return a scene as a world with bodies in the simulator that there is."""
+    """Return a scene as a world with Gazebo physics; without a kind, in any simulator installed."""
     physics = GazeboPhysics(scene, int(seed.generate_state(1)[0] >> 1), kind)
     return SimWorld(scene, physics, seed, physics.stage)
 
 
 def make_gazebo11(scene: Scene, seed: np.random.SeedSequence) -> SimWorld:
-    """Return a scene as a world with bodies in Gazebo 11."""
+    """Return a scene as a world with Gazebo 11 physics."""
     return make(scene, seed, GAZEBO11)
 
 
 def make_harmonic(scene: Scene, seed: np.random.SeedSequence) -> SimWorld:
-    """Return a scene as a world with bodies in gz-sim 8."""
+    """Return a scene as a world with gz-sim 8 physics."""
     return make(scene, seed, HARMONIC)

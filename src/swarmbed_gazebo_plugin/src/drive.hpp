@@ -1,5 +1,5 @@
-// What a robot's drives push with so that its body follows the velocity that is asked for: the law that the
-// worlds of swarmbed_sim have too (mujoco_world.drive_k). Nothing here knows a simulator.
+// The control law of a robot's drives: the force with which its body follows the commanded velocity. The same law
+// as in the worlds of swarmbed_sim (mujoco_world.drive_k). Independent of the simulator.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +7,9 @@
 
 namespace swarmbed {
 
-constexpr double kDriveTime = 0.02;  // s in which a velocity comes within 37 % of what is asked
-constexpr double kSideGrip = 8.0;    // m/s2 at which the wheels of a differential robot slip sideways
-constexpr double kLiftTime = 0.02;   // s in which a platform comes within 37 % of its set-point
+constexpr double kDriveTime = 0.02;  // s, time constant with which a velocity follows its command
+constexpr double kSideGrip = 8.0;    // m/s2, lateral acceleration at which a differential robot's wheels slip
+constexpr double kLiftTime = 0.02;   // s, time constant with which a platform follows its set-point
 constexpr double kLiftSpeed = 0.3;   // m/s
 
 // The constants of a robot, in the order in which the proxy sends them.
@@ -17,7 +17,7 @@ struct Kind {
   double mass, inertia, acceleration, yaw_acceleration, lowered, raised, holonomic, lift_force;
 };
 
-// What a robot's parts ask for, likewise.
+// The commands of a robot, likewise.
 struct Want {
   double vx, vy, omega, driven, platform;
 };
@@ -26,17 +26,17 @@ struct Push {
   double fx, fy, torque, size;
 };
 
-// The force over the next `dt` on a body that looks along `yaw` and moves with vx, vy over the floor; `size` is
-// the part of its acceleration that the drive has to find.
+// The force during the next `dt` seconds on a body with heading `yaw` and velocity vx, vy in `map`; `size` is the
+// part of its acceleration that the drive supplies.
 inline Push Drive(const Kind& kind, const Want& want, double yaw, double vx, double vy, double omega, double dt) {
   const double keep = std::exp(-dt / kDriveTime);
-  // In the frame of the middle of the step: the force holds while the robot turns by twice this.
+  // Work in the frame at mid-step: the force is constant while the robot turns by twice this angle.
   const double half = 0.5 * dt * omega;
   const double c = std::cos(yaw + half), s = std::sin(yaw + half);
   const double ahead = c * vx + s * vy, left = c * vy - s * vx;
   Want w = want;
   if (!(w.driven > 0.0) || !std::isfinite(w.vx + w.vy + w.omega)) w.vx = w.vy = w.omega = 0.0;
-  // What the body shall see at the step's end, whose frame is ahead by as much as the start's is behind.
+  // Target body velocity at the end of the step, whose frame leads mid-step as the start's lags it.
   const double ch = std::cos(half), sh = std::sin(half);
   const double next_ahead = w.vx + keep * (ch * ahead - sh * left - w.vx);
   const double next_left = w.vy + keep * (ch * left + sh * ahead - w.vy);
@@ -53,7 +53,7 @@ inline Push Drive(const Kind& kind, const Want& want, double yaw, double vx, dou
   } else {
     push_ahead = std::clamp(push_ahead, -kind.acceleration, kind.acceleration);
     push_left = std::clamp(push_left, -kSideGrip, kSideGrip);
-    // Of what holds it sideways only the share that its own way round takes is its drive's.
+    // Of the lateral force, the drive supplies only the centripetal part of the robot's own turn.
     across = ahead * omega;
   }
   const double turn =
@@ -62,7 +62,7 @@ inline Push Drive(const Kind& kind, const Want& want, double yaw, double vx, dou
           kind.inertia * turn, std::hypot(push_ahead, across)};
 }
 
-// The velocity with which a platform goes from where it is to where it shall be.
+// The velocity with which a platform at `height` moves towards its set-point.
 inline double Lift(const Kind& kind, double platform, double height) {
   if (!std::isfinite(platform)) return 0.0;
   const double off = std::clamp(platform, kind.lowered, kind.raised) - height;

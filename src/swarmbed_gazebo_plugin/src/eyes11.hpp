@@ -1,7 +1,7 @@
-// Images of the world for robots' cameras, drawn by Gazebo 11's OGRE.
+// Images of the world for robots' cameras, rendered by Gazebo 11's OGRE.
 //
-// OGRE's context is the main thread's, requests are read in the physics thread: that one waits until the image is
-// there, so what an image shows is where the bodies are at that moment. What is seen is put there just before.
+// The main thread owns OGRE's context; the physics thread reads requests and waits until the image is rendered, so
+// that an image shows the bodies' poses at the request. All visuals are moved to these poses first.
 #pragma once
 
 #include <gazebo/common/Events.hh>
@@ -17,7 +17,7 @@
 
 namespace swarmbed {
 
-// What is to be drawn, as swarmbed_gazebo/stage.py asks for it.
+// A view to render, as swarmbed_gazebo/stage.py sends it.
 struct View {
   double place[3], forward[3], up[3];
   double left, right, bottom, top, near, far;
@@ -26,7 +26,7 @@ struct View {
 
 class Eyes {
  public:
-  // Whether this server can draw at all; its world needs a camera too, or Gazebo's own loop does not.
+  // Whether this server can render at all; the world also needs a camera, or Gazebo's render loop stays idle.
   static bool CanOpen() {
     using gazebo::rendering::RenderEngine;
     return RenderEngine::Instance()->GetRenderPathType() != RenderEngine::NONE;
@@ -36,28 +36,28 @@ class Eyes {
     before_ = gazebo::event::Events::ConnectPreRender([this] { Serve(); });
   }
 
-  // All that follows is the physics thread's.
+  // All public functions below are called in the physics thread.
 
-  // Whether images show all that is there and nothing else. What is missing comes while the world goes on.
+  // Whether OGRE's scene matches the world. It catches up only while the world's loop runs.
   bool AreReady() {
     if (!ready_) ready_ = Ask(nullptr) && complete_;
     return ready_;
   }
 
-  // Models come, or this one goes.
+  // To be called when models are added, or this one is removed.
   void Comes() { ready_ = false; }
   void Goes(const gazebo::physics::ModelPtr& model) {
     for (const auto& link : model->GetLinks()) gone_.push_back(link->GetId());
     ready_ = false;
   }
 
-  // What a light shows from the next image on.
+  // Sets the colour of an LED from the next image on.
   void Show(const std::string& name, const ignition::math::Color& colour) {
     std::lock_guard<std::mutex> lock(mutex_);
     shown_[name] = colour;
   }
 
-  // An image, its first row at the bottom. If there is none, why: other than that many bytes tell the proxy so.
+  // An image, its first row at the bottom; on failure the reason, which the proxy recognises by its length.
   const std::vector<char>& Look(const View& view) {
     if (view.width == 0 || view.height == 0 || view.width > kMost || view.height > kMost) {
       Fail("no image of this size can be drawn");
@@ -70,10 +70,10 @@ class Eyes {
  private:
   static constexpr uint32_t kMost = 4096;
   static constexpr std::chrono::seconds kPatience{30};
-  // How long the main thread waits for the next image before it looks after what else it has to do.
+  // Time that the main thread waits for the next image before it continues with its other work.
   static constexpr std::chrono::milliseconds kLinger{20};
 
-  // Lets the main thread draw or, without a view, look whether all is there; false if it does not come to it.
+  // Lets the main thread render or, without a view, check whether the scene is complete; false on a timeout.
   bool Ask(const View* view) {
     std::unique_lock<std::mutex> lock(mutex_);
     view_ = view;
@@ -86,7 +86,7 @@ class Eyes {
 
   void Fail(const std::string& why) { bytes_.assign(why.begin(), why.end()); }
 
-  // The main thread, while the physics thread waits.
+  // Runs in the main thread while the physics thread waits.
   void Serve() {
     std::unique_lock<std::mutex> lock(mutex_);
     while (changed_.wait_for(lock, kLinger, [this] { return asked_; })) {
@@ -102,12 +102,12 @@ class Eyes {
       }
       asked_ = false;
       changed_.notify_all();
-      // What is missing comes with this thread's other work.
+      // Missing visuals are created by this thread's other work.
       if (!view_ && !complete_) return;
     }
   }
 
-  // Whether OGRE has heard of all that is there, and no more has what is gone.
+  // Whether OGRE has the visuals of all models, and none of removed ones.
   bool IsComplete(const gazebo::rendering::Scene& scene) {
     for (const auto& model : world_->Models()) {
       for (const auto& link : model->GetLinks()) {
@@ -150,14 +150,14 @@ class Eyes {
       const auto* from = pixels_.data() + 4u * view.width * (view.height - 1 - row);
       auto* to = bytes_.data() + view.width * row;
       for (uint32_t k = 0; k < view.width; ++k) {
-        // As bright as an eye has it; what is grey stays what it is.
+        // Luma weights, whose sum is 256: grey pixels keep their value.
         const auto* rgb = from + 4u * k;
         to[k] = static_cast<char>((77u * rgb[0] + 150u * rgb[1] + 29u * rgb[2]) >> 8);
       }
     }
   }
 
-  // Lets images of all sizes be drawn on one sheet, which is as large as the largest.
+  // Prepares one render target for images of all sizes, as large as the largest.
   void Prepare(gazebo::rendering::Scene& scene, const View& view) {
     if (!camera_) camera_ = scene.OgreSceneManager()->createCamera("swarmbed eyes");
     if (view.width > width_ || view.height > height_) {
@@ -175,7 +175,7 @@ class Eyes {
       port->setVisibilityMask(GZ_VISIBILITY_ALL & ~(GZ_VISIBILITY_GUI | GZ_VISIBILITY_SELECTABLE));
     }
     auto* port = target_->getViewport(0);
-    // A share of the sheet is cut to whole pixels.
+    // OGRE truncates shares of the target to whole pixels.
     port->setDimensions(0, 0, (view.width + 0.5f) / width_, (view.height + 0.5f) / height_);
     port->setBackgroundColour(gazebo::rendering::Conversions::Convert(scene.BackgroundColor()));
   }

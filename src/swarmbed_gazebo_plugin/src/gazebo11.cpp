@@ -1,7 +1,7 @@
-// Gazebo 11 as the physics of a Swarmbed world: a thin shell around what session.hpp does.
+// Gazebo 11 as the physics of a Swarmbed world: a thin adapter around session.hpp.
 //
-// It waits in the physics thread for requests and answers each when its steps are over, so that nothing moves
-// that nobody asked for.
+// In the physics thread it waits for requests, and answers each after its steps, so that nothing moves unless
+// requested.
 #include <algorithm>
 #include <gazebo/common/common.hh>
 #include <gazebo/gazebo.hh>
@@ -25,12 +25,12 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
  public:
   void Load(physics::WorldPtr world, sdf::ElementPtr sdf) override {
     const auto path = sdf->Get<std::string>("socket");
-    // By hand, without a proxy, the world stands as it is made.
+    // In a file opened by hand, without a proxy, nothing is driven.
     if (path.empty()) return;
     world_ = world;
     dt_ = world->Physics()->GetMaxStepSize();
     contacts_ = world->Physics()->GetContactManager();
-    // Else Gazebo notes contacts only while somebody listens to its topic.
+    // Otherwise Gazebo records contacts only while its topic has subscribers.
     contacts_->SetNeverDropContacts(true);
     for (auto robot = Child(sdf, "robot"); robot; robot = robot->GetNextElement("robot")) {
       AddRobot(robot->Get<std::string>("model"));
@@ -44,7 +44,7 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
     }
     if (sdf->HasElement("eyes")) OpenEyes();
     if (!session_.Open(path)) {
-      gzerr << "swarmbed: nobody listens at " << path << "\n";
+      gzerr << "swarmbed: nothing listens at " << path << "\n";
       std::_Exit(kNoProxy);
     }
     rays_ = std::make_unique<Rays>(world);
@@ -54,7 +54,7 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
     node_ = gazebo::transport::NodePtr(new gazebo::transport::Node());
     node_->Init(world->Name());
     seen_by_ = node_->Advertise<gazebo::msgs::Visual>("~/visual");
-    // The server has waited until all is here.
+    // The server starts paused, until everything is set up.
     world->SetPaused(false);
   }
 
@@ -74,14 +74,14 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
   void OpenEyes() {
     if (!Eyes::CanOpen()) {
       gzerr << "swarmbed: no images can be drawn, because OGRE has no screen with OpenGL: run scripts/setup --gazebo "
-               "again (for an installed Gazebo: apt-get install libgl1-mesa-dri), or take vision: corners\n";
+               "again (for an installed Gazebo: apt-get install libgl1-mesa-dri), or use vision: corners\n";
       std::_Exit(kNoEyes);
     }
     eyes_ = std::make_unique<Eyes>(world_);
     world_->SetPhysicsEnabled(false);
   }
 
-  // Whether images show all that is there; until they do, the world has to go on without moving.
+  // Whether images show everything; until they do, the world's loop has to run without physics.
   bool IsSeen() {
     if (eyes_ && !eyes_->AreReady()) return false;
     world_->SetPhysicsEnabled(true);
@@ -109,7 +109,7 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
     robots_.push_back(robot);
   }
 
-  // The collisions of a model whose names begin so are of this thing.
+  // Assigns a model's collisions whose names start with `begin` to a thing.
   void AddThing(const std::string& name, const std::string& begin, int32_t number) {
     for (const auto& link : Model(name)->GetLinks()) {
       for (const auto& collision : link->GetCollisions()) {
@@ -189,7 +189,7 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
     return static_cast<size_t>(std::find_if(robots_.begin(), robots_.end(), is) - robots_.begin());
   }
 
-  // Gazebo lets models come and go between its updates, when it likes to.
+  // Gazebo adds and removes models between its updates, at an unspecified time.
   void Alter(const Change& change) override {
     world_->SetPhysicsEnabled(false);
     if (change.comes) {
@@ -218,14 +218,14 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
     return true;
   }
 
-  // The lights of a robot, as the file names them: for windows that look on, and for images.
+  // Sets the colours of a robot's LEDs, named as in the world file, in connected windows and in images.
   void Show(Request* request) {
     uint32_t row = 0, count = 0, colour = 0;
     if (!request->Take(&row) || !request->Take(&count) || row >= robots_.size()) std::_Exit(kNoSense);
     const auto body = robots_[row].link->GetScopedName();
     for (uint32_t k = 0; k < count; ++k) {
       if (!request->Take(&colour)) std::_Exit(kNoSense);
-      // Red is the lowest byte.
+      // The lowest byte is red.
       const ignition::math::Color shown((colour & 255) / 255.0f, (colour >> 8 & 255) / 255.0f,
                                         (colour >> 16 & 255) / 255.0f);
       const auto name = body + "::light" + std::to_string(k);

@@ -1,7 +1,6 @@
-// gz-sim 8 (Gazebo Harmonic) as the physics of a Swarmbed world: a thin shell around what session.hpp does.
+// gz-sim 8 (Gazebo Harmonic) as the physics of a Swarmbed world: a thin adapter around session.hpp.
 //
-// It waits before each step for requests and answers each when its steps are over, so that nothing moves that
-// nobody asked for.
+// Before each step it waits for requests, and answers each after its steps, so that nothing moves unless requested.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -39,14 +38,14 @@ namespace components = gz::sim::components;
 using gz::math::Pose3d;
 using gz::math::Vector3d;
 
-// Newtons with which platforms are held until drives hold them.
+// Force in N that holds platforms until their drives do.
 constexpr double kHold = 1e6;
 
 class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISystemPreUpdate, private Bodies {
  public:
   void Configure(const sim::Entity& world, const std::shared_ptr<const sdf::Element>& sdf,
                  sim::EntityComponentManager& ecm, sim::EventManager& events) override {
-    // By hand, without a proxy, the world stands as it is made.
+    // In a file opened by hand, without a proxy, nothing is driven.
     if (sdf->HasElement("socket")) path_ = sdf->Get<std::string>("socket");
     if (path_.empty()) return;
     world_ = world;
@@ -75,7 +74,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
   }
 
  private:
-  // A robot, or carriers that are joined.
+  // A robot, or a body of joined carriers.
   struct Body {
     sim::Entity model = sim::kNullEntity;
     std::string name;
@@ -87,7 +86,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
     bool moved = false;
   };
 
-  // A shape that may touch something.
+  // A collision shape of a thing.
   struct Part {
     int32_t number = -1;
     sim::Entity model = sim::kNullEntity, link = sim::kNullEntity;
@@ -106,7 +105,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
     return model;
   }
 
-  // Lets the next of the plugin's models in; false if there is none.
+  // Adds the next of the models in the plugin's element; false if there is none.
   bool Grow() {
     const auto next = Child("model");
     if (!next) return false;
@@ -115,7 +114,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
     const sim::Model model(Create(text, next->Get<std::string>("name")));
     const auto lift = model.JointByName(*ecm_, "lift");
     if (lift != sim::kNullEntity) lifts_.emplace_back(lift);
-    // A platform that falls on its stop stays there.
+    // Hold all platforms: one that falls to its stop stays there.
     for (auto& joint : lifts_) {
       joint.SetEffortLimits(*ecm_, {{-kHold, kHold}});
       joint.SetVelocity(*ecm_, {0.0});
@@ -132,7 +131,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
     return model;
   }
 
-  // What the file names.
+  // Looks up the robots, carriers and things that the file names, and connects to the proxy.
   void Find() {
     for (auto robot = Child("robot"); robot; robot = robot->GetNextElement("robot")) {
       AddRobot(ModelOf(robot->Get<std::string>("model")));
@@ -144,7 +143,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
       AddThing(ModelOf(thing->Get<std::string>("model")), thing->Get<std::string>("collisions"),
                thing->Get<int32_t>("number"));
     }
-    if (!session_.Open(path_)) GiveUp(kNoProxy, "nobody listens at " + path_);
+    if (!session_.Open(path_)) GiveUp(kNoProxy, "nothing listens at " + path_);
   }
 
   sdf::ElementPtr Child(const std::string& name) {
@@ -172,31 +171,31 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
     robots_.push_back(std::move(robot));
   }
 
-  // The collisions of a model whose names begin so are of this thing.
+  // Assigns a model's collisions whose names start with `begin` to a thing.
   void AddThing(sim::Entity entity, const std::string& begin, int32_t number) {
     const sim::Model model(entity);
     for (const auto link : model.Links(*ecm_)) {
       for (const auto shape : sim::Link(link).Collisions(*ecm_)) {
         if (ecm_->Component<components::Name>(shape)->Data().rfind(begin, 0) != 0) continue;
-        // With it, the physics says what the shape touches.
+        // With this component, the physics reports the shape's contacts.
         ecm_->CreateComponent(shape, components::ContactSensorData());
         parts_[shape] = {number, entity, link, ecm_->Component<components::Pose>(shape)->Data()};
       }
     }
   }
 
-  // Takes over what the last step has done.
+  // Reads poses and velocities after the last step.
   void Look() {
     for (auto* bodies : {&robots_, &carriers_}) {
       for (auto& body : *bodies) {
         if (body.moved) {
-          // Else it would be stopped again in each step.
+          // Otherwise it would be stopped in every step.
           ecm_->RemoveComponent<components::LinearVelocityCmd>(body.model);
           ecm_->RemoveComponent<components::AngularVelocityCmd>(body.model);
           body.moved = false;
         }
         const auto pose = ecm_->Component<components::Pose>(body.model)->Data();
-        // Velocities are as they were when the pose last changed: what has not changed stands.
+        // Velocities are updated only when the pose changes: a body with an unchanged pose is at rest.
         const bool stands = pose.Pos().X() == body.pose.Pos().X() && pose.Pos().Y() == body.pose.Pos().Y() &&
                             pose.Pos().Z() == body.pose.Pos().Z() && pose.Rot().X() == body.pose.Rot().X() &&
                             pose.Rot().Y() == body.pose.Rot().Y() && pose.Rot().Z() == body.pose.Rot().Z() &&
@@ -212,7 +211,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
     }
   }
 
-  // Notes what touched in the last step.
+  // Records the contacts of the last step.
   void Touch() {
     for (const auto& [shape, part] : parts_) {
       const auto* found = ecm_->Component<components::ContactSensorData>(shape);
@@ -220,7 +219,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
       for (const auto& contact : found->Data().contact()) {
         const auto other = parts_.find(contact.collision2().id());
         if (other == parts_.end()) continue;
-        // All shapes are convex: what points away from the middle of one points out of it.
+        // All shapes are convex, so an outward normal points away from the shape's centre.
         const auto middle = sim::worldPose(part.link, *ecm_) * part.pose;
         for (int i = 0; i < std::min(contact.position_size(), contact.normal_size()); ++i) {
           const Vector3d at(contact.position(i).x(), contact.position(i).y(), contact.position(i).z());
@@ -257,7 +256,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
       robot.lift->SetEffortLimits(*ecm_, {{-lift_force, lift_force}});
       robot.lift->SetVelocity(*ecm_, {lift_speed});
     }
-    // What touches in the step closes in as things move now.
+    // Closing speeds of the coming step's contacts are computed from the current velocities.
     if (row > 0) return;
     for (const auto* bodies : {&robots_, &carriers_}) {
       for (const auto& b : *bodies) {
@@ -269,7 +268,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
   void MoveRobot(size_t row, double x, double y, double yaw) override { Put(&robots_[row], x, y, yaw); }
   void MoveCarriers(size_t row, double x, double y, double yaw) override { Put(&carriers_[row], x, y, yaw); }
 
-  // Told at once, done with the next step.
+  // The new pose is reported at once and takes effect with the next step.
   void Put(Body* body, double x, double y, double yaw) {
     body->pose = {x, y, 0.0, 0.0, 0.0, yaw};
     body->velocity = Vector3d::Zero;
@@ -287,7 +286,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
 
   void Alter(const Change& change) override {
     if (change.comes) {
-      // A robot has a row at once.
+      // At most one box is added per step, the others later; robots never wait, because they need a row at once.
       if (came_now_ && !change.is_robot) {
         late_.push_back(change);
       } else {
@@ -321,7 +320,7 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
     AddThing(model, change.is_robot ? kBody : "", change.number);
   }
 
-  // The components are there at once, and what moves them takes them over before its next step.
+  // The components exist at once, and the physics reads them before its next step.
   bool Altered(const Change&) override { return true; }
 
   std::string path_;

@@ -1,5 +1,5 @@
-// The line to the proxy: a Unix-domain socket on which requests come and answers go, both as a length and so
-// many bytes. Whoever is at the other end may die at any time: then this process ends too.
+// The connection to the proxy: a Unix-domain socket. Requests and answers are a length followed by as many bytes.
+// The proxy may die at any time; this process then exits too.
 #pragma once
 
 #include <sys/socket.h>
@@ -22,7 +22,7 @@ class Request {
  public:
   explicit Request(std::vector<char> bytes) : bytes_(std::move(bytes)) {}
 
-  // Whether there was still one; what is missing stays as it was.
+  // Reads a value; false, without changing it, if too few bytes are left.
   template <typename T>
   bool Take(T* value) {
     if (bytes_.size() - at_ < sizeof(T)) return false;
@@ -31,7 +31,7 @@ class Request {
     return true;
   }
 
-  // So many bytes as a text.
+  // Reads `size` bytes as text, likewise.
   bool Take(std::string* text, uint32_t size) {
     if (bytes_.size() - at_ < size) return false;
     text->assign(bytes_.data() + at_, size);
@@ -68,7 +68,7 @@ class Line {
     if (socket_ >= 0) ::close(socket_);
   }
 
-  // Whether somebody listens at the path.
+  // Connects; false if nothing listens at the path.
   bool Open(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -80,7 +80,7 @@ class Line {
 
   void Take(int socket) { socket_ = socket; }
 
-  // The next request; false when the other end is gone or says what is none.
+  // Reads the next request; false if the connection closed or the length is too large.
   bool Read(std::vector<char>* bytes) {
     uint32_t size = 0;
     if (!ReadAll(&size, sizeof size) || size > kLongest) return false;

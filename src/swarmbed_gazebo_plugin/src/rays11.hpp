@@ -1,4 +1,4 @@
-// Rays among the shapes that Gazebo 11's engine collides: what distance sensors see is what bodies run into.
+// Casts rays on the collision shapes of Gazebo 11's engine, so that distance sensors see what bodies collide with.
 #pragma once
 
 #include <gazebo/ode/ode.h>
@@ -22,7 +22,7 @@ class Rays {
   Rays(const Rays&) = delete;
   Rays& operator=(const Rays&) = delete;
 
-  // What is there, as of now; to be called again when something has come or gone.
+  // Lists the current shapes; to be called again after models were added or removed.
   void List() {
     shapes_.clear();
     for (const auto& model : world_->Models()) {
@@ -37,7 +37,7 @@ class Rays {
     }
   }
 
-  // Takes over where all is.
+  // Updates the bounding boxes.
   void Look() {
     for (auto& shape : shapes_) {
       dReal box[6];
@@ -46,7 +46,7 @@ class Rays {
     }
   }
 
-  // Appends what the sensors of a robot's ring measure, infinity where nothing is.
+  // Appends the readings of a robot's ring to the answer, infinity where nothing is hit.
   void Cast(const Ring& ring, const gazebo::physics::Model* own, const Stand& stand, Answer* answer) {
     near_.clear();
     for (const auto& shape : shapes_) {
@@ -56,7 +56,7 @@ class Rays {
     }
     for (const double angle : ring.angles) {
       const double axis = stand.yaw + angle, ax = std::cos(axis), ay = std::sin(axis);
-      // A robot that leans into a wall has its face behind it, where its rays would see past the wall.
+      // If the robot penetrates a wall, the sensor's face is behind it: its rays would miss the wall.
       double nearest = One(stand.x, stand.y, ring.height, ax, ay, ring.mount_radius);
       if (nearest <= ring.mount_radius) {
         answer->Put(0.0);
@@ -80,7 +80,7 @@ class Rays {
     Bounds bounds;
   };
 
-  // How far a ray goes.
+  // The distance to the nearest hit of a ray.
   double One(double x, double y, double z, double dx, double dy, double length) {
     double nearest = std::numeric_limits<double>::infinity();
     bool set = false;

@@ -1,4 +1,4 @@
-// A ring of distance sensors: where its rays begin and go. Nothing here knows a simulator.
+// The rays of a ring of distance sensors. Independent of the simulator.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace swarmbed {
 
-// As the proxy describes it: sensors around a robot at a height, each the nearest of some rays across its field
-// of view.
+// A ring as the proxy describes it: sensors around a robot at one height. Each measures the nearest hit of several
+// rays across its field of view.
 struct Ring {
   uint32_t rays = 0;
   double height = 0.0, mount_radius = 0.0, field_of_view = 0.0, range = 0.0;
@@ -34,13 +34,13 @@ struct Ring {
     return request->AtEnd();
   }
 
-  // The direction of one of a sensor's rays, from that of the sensor.
+  // The direction of one ray of a sensor whose axis has the direction `axis`.
   double Direction(double axis, uint32_t ray) const {
     return rays > 1 ? axis + field_of_view * (static_cast<double>(ray) / (rays - 1) - 0.5) : axis;
   }
 };
 
-// A box along the axes, to see in no time what a ray cannot meet.
+// An axis-aligned bounding box, to reject quickly what a ray cannot hit.
 struct Bounds {
   double x0, x1, y0, y1, z0, z1;
 
@@ -50,7 +50,7 @@ struct Bounds {
     return dx * dx + dy * dy <= reach * reach;
   }
 
-  // Whether a horizontal ray at a height that is right passes through it.
+  // Whether a horizontal ray passes through it, given that its height is within the box.
   bool Meets(double x, double y, double dx, double dy, double length) const {
     double enter = 0.0, leave = length;
     return Slab(x, dx, x0, x1, &enter, &leave) && Slab(y, dy, y0, y1, &enter, &leave);

@@ -1,6 +1,5 @@
-// What passes between the proxy and a simulator: which requests there are, when the world may go on, what drives
-// push with and what is told afterwards. Nothing here knows a simulator; a shell is a `Bodies`. The requests
-// and the answers are described in swarmbed_gazebo/world.py.
+// The protocol between the proxy and a simulator: requests, lock-step, drives and answers. Independent of the
+// simulator, for which each plugin implements `Bodies`. swarmbed_gazebo/world.py describes requests and answers.
 #pragma once
 
 #include <cstddef>
@@ -17,30 +16,30 @@ namespace swarmbed {
 
 enum Asked : uint32_t { kStep = 1, kMoveRobot = 2, kMoveCarriers = 3, kCome = 4, kGo = 5, kRays = 6, kLights = 7, kShoot = 16 };
 
-// How this process ends if there is nothing to go on with.
+// Exit statuses of this process.
 enum Ends { kProxyGone = 0, kNoProxy = 3, kNoModel = 4, kNoSense = 5, kNoEyes = 6 };
 
-// The collisions of a robot that may touch something: their names begin so.
+// Prefix of the names of a robot's collisions that can touch something other than the floor.
 constexpr char kBody[] = "body";
 
-// Where a robot is and how it moves; the height is its platform's above the lowest.
+// Pose and velocity of a robot in `map`; the height is its platform's above its lowest position.
 struct Stand {
   double x = 0.0, y = 0.0, yaw = 0.0, vx = 0.0, vy = 0.0, omega = 0.0, height = 0.0;
 };
 
-// Where a body is, in the order in which the proxy reads it.
+// Position and quaternion of a body, in the order in which the proxy reads them.
 struct Place {
   double x = 0.0, y = 0.0, z = 0.0, w = 1.0, i = 0.0, j = 0.0, k = 0.0;
 };
 
-// What comes or goes.
+// A model to add or to remove.
 struct Change {
   bool comes = false, is_robot = false;
   int32_t number = 0;
   std::string name, text;
 };
 
-// A simulator's bodies. Robots and carriers have rows, in the order in which they came.
+// A simulator's bodies. The rows of robots and carriers are in the order in which they were added.
 class Bodies {
  public:
   virtual ~Bodies() = default;
@@ -48,16 +47,16 @@ class Bodies {
   virtual size_t Carriers() const = 0;
   virtual Stand Robot(size_t row) = 0;
   virtual Place Carrier(size_t row) = 0;
-  // For the next step: what a robot's drive pushes with, and how fast its platform goes and with what force.
+  // Sets the force of a robot's drive and the speed and force limit of its platform for the next step.
   virtual void Push(size_t row, const swarmbed::Push& push, double lift_speed, double lift_force) = 0;
   virtual void MoveRobot(size_t row, double x, double y, double yaw) = 0;
   virtual void MoveCarriers(size_t row, double x, double y, double yaw) = 0;
-  // The row of a robot, or one that there is not.
+  // The row of a robot; `Robots()` if there is none of this name.
   virtual size_t RowOf(const std::string& name) const = 0;
-  // Lets something come or go; until `Altered`, nothing may move.
+  // Starts to add or remove a model; nothing may move until `Altered` returns true.
   virtual void Alter(const swarmbed::Change& change) = 0;
   virtual bool Altered(const swarmbed::Change& change) = 0;
-  // What only some simulators can tell, with an answer of its own; false if this one cannot.
+  // Handles a request that only some simulators support and writes its answer; false if it is not one of these.
   virtual bool Tell(uint32_t /*kind*/, Request* /*request*/, Answer* /*answer*/) { return false; }
 };
 
@@ -69,11 +68,11 @@ class Session {
 
   Touches& touches() { return touches_; }
 
-  // How many steps are to be made before the next answer.
+  // Number of steps until the next answer.
   uint32_t left() const { return left_; }
 
-  // Before a step of so many seconds: answers what is asked until one is to be made. False if none is to be made
-  // yet, because something comes or goes that has not done so.
+  // To be called before each step of `dt` seconds: handles requests until one asks for a step. False if the step
+  // must not be made yet, because a model is still being added or removed.
   bool Begin(double dt) {
     if (changing_) {
       if (!bodies_->Altered(change_)) return false;
@@ -120,7 +119,7 @@ class Session {
     return true;
   }
 
-  // After a step.
+  // To be called after each step.
   void End() {
     if (left_ > 0) --left_;
   }
@@ -171,7 +170,7 @@ class Session {
 
   void Reply() {
     answer_.Clear();
-    // What came after the last step has pushed nothing.
+    // Robots added after the last step have not pushed.
     wants_.resize(bodies_->Robots());
     for (size_t row = 0; row < wants_.size(); ++row) {
       answer_.Put(bodies_->Robot(row));

@@ -1,5 +1,5 @@
-// Which things touched during a control cycle, each two once, and how fast they closed in. Nothing here knows a
-// simulator. Whether a contact is new is for the proxy to say: it knows what touched before.
+// The pairs of things that touched during a control cycle, and their closing speeds. Independent of the simulator.
+// The proxy decides whether a contact is new, because it keeps the history.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 
 namespace swarmbed {
 
-constexpr double kFlat = 0.7;  // a normal this steep is of a platform under a tray
+constexpr double kFlat = 0.7;  // vertical part of a normal above which a contact is a platform's under a tray
 
-// How a rigid body moves over the floor.
+// Position and velocity of a rigid body in the plane.
 struct Motion {
   double x = 0.0, y = 0.0, vx = 0.0, vy = 0.0, omega = 0.0;
 };
@@ -21,7 +21,7 @@ class Touches {
  public:
   void Clear() { found_.clear(); }
 
-  // Things `one` and `other` touch at (x, y); the normal points from the other to the one.
+  // Things `one` and `other` touch at (x, y); the normal points from `other` to `one`.
   void Add(int32_t one, int32_t other, const Motion& a, const Motion& b, double x, double y, double nx, double ny,
            double nz) {
     if (one < 0 || other < 0 || one == other || std::abs(nz) > kFlat) return;
@@ -32,7 +32,7 @@ class Touches {
     speed = std::max(speed, closing);
   }
 
-  // In the order of the things, whatever the order in which they were added.
+  // Sorted by the things' numbers.
   const std::map<std::pair<int32_t, int32_t>, double>& found() const { return found_; }
 
  private:

@@ -1,4 +1,4 @@
-// What the plugin does without a simulator: drives, contacts, the line to the proxy.
+// Tests of the parts that are independent of the simulator: drives, contacts, the connection to the proxy.
 #include <sys/socket.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ static const Kind kDisc{3.0, 0.02, 2.0, 20.0, 0.145, 0.197, 1.0, 40.0};
 
 static void Drives() {
   const double dt = 0.002;
-  // Within its force it gets there exponentially, beyond it with all it has, whichever way it looks.
+  // Below its force limit the velocity converges exponentially, above it the force is at the limit, for any heading.
   for (double yaw : {0.0, 1.0, -2.5}) {
     auto push = Drive(kDisc, {0.001, 0.0, 0.0, 1.0, 0.145}, yaw, 0.0, 0.0, 0.0, dt);
     const double want = 0.001 * (1 - std::exp(-dt / kDriveTime)) / dt;
@@ -35,13 +35,13 @@ static void Drives() {
     push = Drive(kDisc, {3.0, 4.0, 0.0, 1.0, 0.145}, yaw, 0.0, 0.0, 0.0, dt);
     CHECK(Near(std::hypot(push.fx, push.fy), 6.0) && Near(push.size, 2.0));
   }
-  // Whoever has no power, or hears nonsense, brakes.
+  // A robot without power or with a NaN command brakes.
   for (const Want& want : {Want{1.0, 0.0, 0.0, 0.0, 0.145}, Want{NAN, 0.0, 0.0, 1.0, 0.145}}) {
     const auto push = Drive(kDisc, want, 0.0, 0.5, 0.0, 0.0, dt);
     CHECK(Near(push.fx, -6.0) && Near(push.fy, 0.0));
   }
   CHECK(Near(Drive(kDisc, {0.0, 0.0, 100.0, 1.0, 0.145}, 0.0, 0.0, 0.0, 0.0, dt).torque, 0.02 * 20.0));
-  // A differential robot does not slip sideways by itself, and its drive does not hold it there.
+  // The lateral force on a differential robot is limited by grip and is not counted as its drive's.
   Kind car = kDisc;
   car.holonomic = 0.0;
   const auto push = Drive(car, {0.0, 1.0, 0.0, 1.0, 0.0}, 0.0, 0.0, 0.0, 0.0, dt);
@@ -57,11 +57,11 @@ static void Lifts() {
 static void Meetings() {
   Touches touches;
   const Motion fast{0.0, 0.0, 1.0, 0.0, 0.0}, still{1.0, 0.0, 0.0, 0.0, 0.0}, turning{1.0, 0.0, 0.0, 0.0, 2.0};
-  // The normal points to the first: it comes from where the normal points away.
+  // The normal points to the first thing; either order gives the same pair.
   touches.Add(3, 1, fast, still, 0.5, 0.0, -1.0, 0.0, 0.0);
   touches.Add(1, 3, still, fast, 0.5, 0.0, 1.0, 0.0, 0.0);
   CHECK(touches.found().size() == 1 && Near(touches.found().at({1, 3}), 1.0));
-  // What parts does not close in; what turns does with its edge; floors and lids are nothing.
+  // Separating pairs have closing speed 0, rotation counts, and floors and horizontal faces are ignored.
   touches.Clear();
   touches.Add(1, 2, still, fast, 0.5, 0.0, -1.0, 0.0, 0.0);
   CHECK(Near(touches.found().at({1, 2}), 0.0));
@@ -97,7 +97,7 @@ static void Talks() {
   CHECK(!request.Take(&text, 1u << 21) && text == "as it was" && request.Take(&text, 3) && text == "\1\1\1");
   Request empty{{}};
   CHECK(empty.AtEnd() && !empty.Take(&value) && Near(value, 2.5));
-  // A message that is too long is none, and neither is one that is cut off.
+  // Messages that are too long or truncated are rejected.
   const uint32_t huge = 0xffffffff;
   CHECK(::send(ends[1], &huge, sizeof huge, 0) == sizeof huge && !here.Read(&bytes));
   CHECK(::send(ends[1], &number, 2, 0) == 2 && ::shutdown(ends[1], SHUT_WR) == 0 && !here.Read(&bytes));
@@ -105,7 +105,7 @@ static void Talks() {
   CHECK(!nobody.Open("/nowhere/socket") && !nobody.Open(std::string(500, 'x')));
 }
 
-// Robots that go where they are pushed without friction, and a row of names for who is there.
+// Robots that move without friction along x, with their names.
 class Points : public Bodies {
  public:
   struct Point {
@@ -149,7 +149,7 @@ static std::vector<char> Message(const Values&... values) {
   return made.bytes();
 }
 
-// What is asked is done step by step, and told when its steps are over.
+// Requests are processed step by step and answered after their steps.
 static void Serves() {
   const double dt = 0.002;
   char path[] = "/tmp/swarmbed-XXXXXX";
@@ -175,7 +175,7 @@ static void Serves() {
     session.End();
   }
   CHECK(Near(points.lift_speed, 0.0));
-  // The next question is there before the answer is asked for: one waits for the other otherwise.
+  // Send the next request before reading the answer, because `Begin` blocks until it arrives.
   CHECK(proxy.Write(Message(uint32_t{kGo}, uint32_t{1}, int32_t{0}, uint32_t{1}, 'a')));
   CHECK(!session.Begin(dt));
   std::vector<char> bytes;
@@ -184,7 +184,7 @@ static void Serves() {
   std::memcpy(told.data(), bytes.data(), bytes.size());
   CHECK(told[0] > 0.0 && told[3] > 0.0 && told[7] > 0.0 && Near(told[8], 0.0) && Near(told[15], 0.0));
   CHECK(Near(told[16], 7.0) && Near(told[22], 0.0) && Near(told[23], 1.0) && Near(told[24], 2.0));
-  // It goes in its own time; what is asked next is of those who stay, and of whoever comes.
+  // Removal takes several updates; later requests are for the remaining robots and for added ones.
   CHECK(!session.Begin(dt));
   CHECK(proxy.Write(Message(uint32_t{kCome}, uint32_t{1}, int32_t{5}, uint32_t{1}, 'c', uint32_t{1}, 'd')));
   CHECK(!session.Begin(dt) && proxy.Read(&bytes) && bytes.size() == sizeof(double) * (8 + 7));

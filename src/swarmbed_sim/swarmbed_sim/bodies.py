@@ -1,9 +1,8 @@
-"""Wheels and inertial sensors of simulated robots: what they make bodies do, and feel of what bodies did.
+"""Wheels and inertial sensors of simulated robots.
 
-The models are those of `swarmbed_core.memory`, with differences that come from bodies that push back:
-encoders and inertial sensors tell what the body really did, and not what its wheels were asked to do. So a
-wheel that pushes against a wall stands and does not spin, with its motor at work: the effort is that of the
-force that the drives push with.
+The models are those of `swarmbed_core.memory`, adapted to bodies in contact: encoders and inertial sensors
+measure the actual motion of the body, not the commanded one. A wheel that pushes against a wall therefore
+stalls instead of spinning, and the motor effort follows from the force that the drives apply.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 STEPS = 256
-"""Steps for which the noise of wheels and inertial sensors is drawn at once."""
+"""Noise of wheels and inertial sensors is drawn in batches of this many steps."""
 CREEP = 1e-4
-"""A wheel that rolls slower than this, in m/s, stands, and its encoder counts nothing."""
+"""Wheel speed in m/s up to which the encoder has no noise: a standing wheel does not count."""
 
-# Where the numbers of a robot's body are in its row.
+# Columns of `Bodies.numbers`.
 MAX_SPEED, SLIP_KEEP, SLIP_FRESH, MISCOUNT, GYRO, WALK, ACCEL, COMPASS, AVAILABLE = range(9)
 BODY_NUMBERS = 9
-# Where what its inertial sensors feel is.
+# Columns of `Bodies.felt`.
 FELT_GYRO, FELT_X, FELT_Y, FELT_EFFORT, FELT_HEADING = range(5)
 FELT_NUMBERS = 5
-# What `Bodies` has a row of for each robot.
+# Arrays of `Bodies` with one row per robot.
 _ROWS = (
     "rows", "drives", "numbers", "inverse", "matrix", "asked", "speeds", "travel", "slip", "lost", "drift",
     "bias", "felt", "last_poses", "last_twists", "_wheel_noise", "_imu_noise", "_compass_noise",
@@ -70,22 +69,22 @@ def command_k(
     v_body: FloatArray,
     driven: BoolArray,
 ) -> None:
-    """Write the body velocities that the wheels would give robots, as asked, limited, and slipping.
+    """Compute the body velocities from the commanded wheel speeds, after limits and slip.
 
     Args:
-        count: of the robots.
-        rows: of the robots in `v_body`.
-        drives: which of them drive; the others stand.
-        numbers: of their bodies.
-        inverse: their kinematics.
-        asked: speeds that their wheels were asked for.
-        slip: shares by which the wheels' way over the floor differs from their own, moved on.
-        lost: the share of it that slips away besides.
-        drift: what each wheel's way is multiplied with besides.
-        noise: by robot, step and wheel; of no steps for no noise.
-        at: which step.
-        v_body: filled for these robots.
-        driven: filled for these robots.
+        count: number of robots.
+        rows: each robot's row in `v_body` and `driven`.
+        drives: which robots have their drives on; the others stand.
+        numbers: body parameters, a row per robot.
+        inverse: matrices from wheel speeds to body velocity.
+        asked: commanded wheel speeds in m/s.
+        slip: relative slip of each wheel (a first-order random process); updated.
+        lost: additional share of the motion lost to slip, per robot.
+        drift: additional factor on the motion of each wheel.
+        noise: standard normal numbers by robot, step and wheel; zero steps switch noise off.
+        at: the step's index in `noise`.
+        v_body: output, the rows of these robots.
+        driven: output, the rows of these robots: whether the drives are on.
     """
     wheels = asked.shape[1]
     on_floor = np.empty(wheels)
@@ -129,32 +128,32 @@ def feel_k(
     travel: FloatArray,
     felt: FloatArray,
 ) -> None:
-    """Let robots feel what their bodies did in a step: encoders, gyroscope, accelerometer, compass.
+    """Compute the readings of encoders, gyroscope, accelerometer and compass from the motion of one step.
 
     Args:
-        count: of the robots.
-        dt: the step.
-        rows: of the robots in `on`, `poses`, `twists` and `pushes`.
-        on: those without power feel nothing.
-        drives: which of them drive.
-        numbers: of their bodies.
-        matrix: their kinematics.
-        slip: shares by which the wheels' way over the floor differs from their own.
-        lost: the share of it that slips away besides.
-        drift: what each wheel's way is multiplied with besides.
-        wheel_noise: by robot, step and wheel, after the numbers for the slip; of no steps for no noise.
+        count: number of robots.
+        dt: duration of the step in seconds.
+        rows: each robot's row in `on`, `poses`, `twists` and `pushes`.
+        on: which robots have power; the readings of the others do not change.
+        drives: which robots have their drives on.
+        numbers: body parameters, a row per robot.
+        matrix: matrices from body velocity to wheel speeds.
+        slip: relative slip of each wheel.
+        lost: additional share of the motion lost to slip, per robot.
+        drift: additional factor on the motion of each wheel.
+        wheel_noise: by robot, step and wheel; the second half of the columns. Zero steps switch noise off.
         imu_noise: by robot and step, four numbers each.
         compass_noise: by robot and step.
-        at: which step.
-        poses: now.
-        twists: now.
-        pushes: of the drives, m/s².
-        last_poses: before, moved on; NaN for a robot that was put somewhere else, whose wheels did not roll.
-        last_twists: before, moved on.
-        bias: of the gyroscopes, moved on.
-        speeds: of the wheels, filled.
-        travel: of the wheels, moved on.
-        felt: what the inertial sensors feel, filled.
+        at: the step's index in the noise arrays.
+        poses: at the end of the step.
+        twists: at the end of the step, in the body's frame.
+        pushes: accelerations that the drives apply, m/s².
+        last_poses: at the start of the step; updated. NaN after a teleport, during which wheels do not roll.
+        last_twists: at the start of the step; updated.
+        bias: of the gyroscopes; updated.
+        speeds: output, wheel speeds in m/s.
+        travel: distance that each wheel has rolled, in metres; updated.
+        felt: output, the inertial sensors' readings.
     """
     wheels = speeds.shape[1]
     noisy = wheel_noise.shape[1] > 0
@@ -165,7 +164,7 @@ def feel_k(
             if math.isfinite(pose0[0]):
                 turn = wrap(pose[2] - pose0[2])
                 half = 0.5 * turn
-                # The way along the arc that leads from where the body was to where it is.
+                # Displacement along the arc from the last pose to this one.
                 stretch = half / math.sin(half) if abs(half) > 1e-6 else 1.0
                 dx, dy = pose[0] - pose0[0], pose[1] - pose0[1]
                 c, s = math.cos(pose0[2] + half), math.sin(pose0[2] + half)
@@ -200,12 +199,12 @@ class Bodies:
     """Wheels and inertial sensors of robots that have devices."""
 
     def __init__(self, dt: float, wheels: int, *, noise: bool) -> None:
-        """Start without any.
+        """Start without robots.
 
         Args:
-            dt: the world's step.
-            wheels: the most that a robot has.
-            noise: whether wheels slip and sensors err.
+            dt: the world's time step in seconds.
+            wheels: the largest number of wheels of any robot.
+            noise: whether wheels slip and sensors have errors.
         """
         self._dt = dt
         self._noisy = noise
@@ -238,7 +237,7 @@ class Bodies:
     def add(
         self, robot: Life, spec: RobotSpec, physics: Physics, rngs: tuple[np.random.Generator, ...]
     ) -> int:
-        """Add a robot's, with the generators of its wheels, its imu and its compass; return its slot."""
+        """Add a robot and return its slot; `rngs` are the generators of its wheels, IMU and compass."""
         slot = self.count
         self.count += 1
         for name in _ROWS:
@@ -274,9 +273,9 @@ class Bodies:
         return slot
 
     def remove(self, row: int) -> None:
-        """Take out a robot's, if it has any; the rows after its own are one less.
+        """Remove the robot of a row, if it is here, and decrement the rows after it.
 
-        What is left of them, for whoever still holds the robot's parts, is all by itself and stands still.
+        Its `Motors` move to a `Bodies` of their own, so that parts that are still referenced stay valid.
         """
         for slot in np.flatnonzero(self.rows[: self.count] == row).tolist():
             alone = Bodies(self._dt, self.wheels, noise=self._noisy)
@@ -297,7 +296,7 @@ class Bodies:
             rng.standard_normal(out=array[slot])
 
     def command(self, v_body: FloatArray, driven: BoolArray) -> None:
-        """Write what the wheels make the bodies do."""
+        """Write the body velocities that the wheels command, and which robots drive."""
         if self._noisy and self._at == STEPS:
             self._at = 0
             for slot in range(self.count):
@@ -319,7 +318,7 @@ class Bodies:
         )
 
     def feel(self, physics: Physics, on: BoolArray) -> None:
-        """Sense what the bodies did."""
+        """Update the encoders and inertial sensors from the last step's motion."""
         feel_k(
             self.count,
             self._dt,
@@ -349,7 +348,7 @@ class Bodies:
         self._at += 1
 
     def forget(self, slot: int) -> None:
-        """Take notice of a robot that was put somewhere else: its sensors do not notice the way."""
+        """Discard the last pose and twist after a teleport, so that no sensor measures the jump."""
         self.last_poses[slot] = math.nan
         self.last_twists[slot] = 0.0
 
@@ -358,14 +357,14 @@ class Motors:
     """The wheels of one robot: a `Motors` part.
 
     Attributes:
-        bodies: where its wheels and inertial sensors are.
-        slot: which of them.
+        bodies: the arrays that hold its wheels and inertial sensors.
+        slot: its row in them.
     """
 
     __slots__ = ("_asked", "_count", "_enabled", "_robot", "_speeds", "_travel", "_world", "bodies", "slot")
 
     def __init__(self, world: Clock, robot: Life, bodies: Bodies, slot: int, count: int) -> None:
-        """Take a slot of `bodies`, with so many wheels."""
+        """Bind to a slot of `bodies`; `count` is the robot's number of wheels."""
         self._world = world
         self._robot = robot
         self._count = count
@@ -374,33 +373,33 @@ class Motors:
         bodies.motors.append(self)
 
     def move(self, bodies: Bodies, slot: int) -> None:
-        """Take another slot."""
+        """Bind to another slot."""
         self.bodies = bodies
         self.slot = slot
         self.bind()
 
     def bind(self) -> None:
-        """Find the arrays again, which have moved."""
+        """Refresh the views after the arrays were reallocated."""
         slot, count, bodies = self.slot, self._count, self.bodies
         self._asked = bodies.asked[slot, :count]
         self._speeds = bodies.speeds[slot, :count]
         self._travel = bodies.travel[slot, :count]
 
     def enable(self, on: bool) -> None:
-        """Switch the drives on, or let the wheels stand."""
+        """Switch the drives on or off; off, the wheels stand."""
         self._enabled = on
         self.update()
 
     def update(self) -> None:
-        """Take notice of power and life."""
+        """Apply the robot's power state to the drives."""
         self.bodies.drives[self.slot] = self._enabled and self._robot.on
 
     def drive(self, speeds: FloatArray) -> None:
-        """Ask for wheel speeds in m/s."""
+        """Command wheel speeds in m/s."""
         self._asked[:] = speeds
 
     def read(self) -> MotorReading:
-        """Return what the encoders counted."""
+        """Return the encoders' counts, the wheel speeds and the motor effort."""
         robot = self._robot
         stamp = self._world.time if robot.on else robot.off_since
         effort = self.bodies.felt_now[self.slot][FELT_EFFORT]
@@ -408,18 +407,18 @@ class Motors:
 
 
 class Imu:
-    """Gyroscope with a bias that wanders, accelerometer with noise: an `ImuPart`."""
+    """Gyroscope with a random-walk bias, accelerometer with white noise: an `ImuPart`."""
 
     __slots__ = ("_motors", "_robot", "_world")
 
     def __init__(self, world: Clock, robot: Life, motors: Motors) -> None:
-        """Take the slot of the robot's `motors`."""
+        """Share the slot of the robot's `motors`."""
         self._world = world
         self._robot = robot
         self._motors = motors
 
     def read(self) -> ImuReading:
-        """Return rates of turn and specific force now."""
+        """Return the current angular velocity and specific force."""
         motors = self._motors
         felt = motors.bodies.felt_now[motors.slot]
         stamp = self._world.time if self._robot.on else self._robot.off_since
@@ -427,19 +426,19 @@ class Imu:
 
 
 class Compass:
-    """The sense of heading: a `CompassPart`."""
+    """Absolute heading at the rate of a beat: a `CompassPart`."""
 
     __slots__ = ("_beat", "_motors", "_robot", "_seen")
 
     def __init__(self, robot: Life, motors: Motors, beat: Beat) -> None:
-        """Take the slot of the robot's `motors`."""
+        """Share the slot of the robot's `motors`."""
         self._robot = robot
         self._motors = motors
         self._beat = beat
         self._seen = beat.count
 
     def read(self) -> CompassReading | None:
-        """Return a reading that was not handed out yet."""
+        """Return the latest reading, or None if it was already returned."""
         beat = self._beat
         fresh = self._seen != beat.count and self._robot.on
         self._seen = beat.count

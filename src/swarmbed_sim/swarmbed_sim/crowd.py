@@ -1,11 +1,10 @@
-"""Thousands of robots as arrays: a planar world whose robots have no devices unless somebody asks for them.
+"""Thousands of robots as arrays: a planar world whose robots have no devices until one is requested.
 
-A crowd has a program that reads all robots' senses at once and writes what all of them shall do. Their range
-sensors have the rays and the errors of the robots' file, and sweep at its rate. What is left out is wheels
-(the bodies do what is asked within the robots' limits; no slip of their own, only what `set_slip` and
-`set_drift` say), cameras, and radios but for the numbers that robots tell each other. What they sense are
-discs, as if all were as high as the sensors: robots (rectangular ones as large as they collide), and
-carriers' legs, but no trays.
+One program reads the senses of all robots at once and writes the commands of all of them. Range sensors have
+the rays, the errors and the rate that the robots' file sets. Not modelled are wheels (bodies follow their
+commands within the robots' limits; they slip only as `set_slip` and `set_drift` say), cameras, and radios
+except for the numbers that robots exchange. Range sensors see discs, all at sensor height: robots
+(rectangular ones by their collision radius) and carriers' legs, but no trays.
 """
 
 from __future__ import annotations
@@ -46,17 +45,17 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 CELL = 1.2
-"""Metres of a cell of the grid for rays, at most; tried from 0.5 to 3.5 at one robot on a square metre."""
+"""Largest cell of the ray grid in metres; tuned from 0.5 to 3.5 at one robot per square metre."""
 CHUNK = 256
-"""Robots whose noise is drawn at a time: it stays in the processor's cache."""
+"""Robots per batch of noise, so that a batch stays in the processor's cache."""
 _COMPASS, _RINGS = 0, 1
 
 
 @dataclass(slots=True, eq=False)
 class Senses:
-    """What all robots sense; see `CrowdSenses`. Of more rings than one the sensors follow each other.
+    """Readings of all robots; see `CrowdSenses`. The sensors of several rings are concatenated.
 
-    It is made at every tick, and a frozen one would take three times as long.
+    Not frozen: one is created every tick, and a frozen dataclass takes three times as long to create.
     """
 
     time: float
@@ -80,7 +79,7 @@ def obey_k(
     yaw_rate: float,
     v_body: FloatArray,
 ) -> None:
-    """Write what the drives try to do: what is asked, within the robots' limits, less what slips away."""
+    """Write the drives' target velocities: the commands within the robots' limits, after slip and drift."""
     for i in range(asked.shape[0]):
         vx, vy, omega = asked[i, 0], asked[i, 1], asked[i, 2]
         fine = alive[i] and math.isfinite(vx) and math.isfinite(vy) and math.isfinite(omega)
@@ -108,7 +107,10 @@ def heard_k(
     loss: float,
     out: FloatArray,
 ) -> int:
-    """Write what each robot hears of one other; return how many messages within reach were lost."""
+    """Write what each robot receives from the one other robot in `of`; return how many messages got lost.
+
+    `out` is NaN where nothing is received. Messages out of range do not count as lost.
+    """
     lost = 0
     for i in range(of.shape[0]):
         j = of[i]
@@ -125,18 +127,18 @@ def heard_k(
 
 
 class Air:
-    """What the robots of a crowd tell each other; a `CrowdAir`."""
+    """Radio communication between the robots of a crowd; a `CrowdAir`."""
 
     def __init__(
         self, crowd: PlanarCrowd, radio: Radio | None, loss: float | None, rng: np.random.Generator
     ) -> None:
-        """Give all robots their radio.
+        """Set up the radios of all robots.
 
         Args:
             crowd: the robots.
-            radio: theirs, None if they have none: then nobody hears anybody.
-            loss: share of the receptions that fail, if not the radio's.
-            rng: of what is lost.
+            radio: of each robot; with None, nothing is ever received.
+            loss: share of receptions that fail; overrides the radio's own.
+            rng: decides which receptions fail.
         """
         self._crowd = crowd
         self._reach = -1.0 if radio is None else radio.range_max
@@ -148,12 +150,12 @@ class Air:
         self.counts = {"sent": 0, "heard": 0, "lost": 0}
 
     def say(self, words: FloatArray) -> None:
-        """Send these numbers, a row for each robot, until others are said."""
+        """Broadcast these numbers, a row per robot, until the next call."""
         self._words = words.copy()
         self.counts["sent"] += int(self._crowd.alive.sum())
 
     def heard(self, of: IntArray) -> FloatArray:
-        """Return what each robot hears now of one other."""
+        """Return what each robot now receives from the robot in `of`; NaN rows where it receives nothing."""
         if self.loss > 0.0:
             self._rng.random(out=self._fate)
         out = np.empty((len(of), self._words.shape[1]))
@@ -165,25 +167,25 @@ class Air:
 
     @property
     def post(self) -> Post:
-        """Return the messages; nobody who does not look at them pays for them."""
+        """Return the message exchange; created on first use, because delivery costs time."""
         if self._post is None:
             self._post = Post(self._crowd.count)
         return self._post
 
     def deliver(self) -> None:
-        """Let the messages arrive that were sent."""
+        """Deliver the messages sent in this step."""
         if self._post is not None:
             crowd = self._crowd
             self._post.deliver(crowd.poses, crowd.alive, self._reach, self.loss, self._rng)
 
     def totals(self) -> dict[str, int]:
-        """Return how much was `sent`, `heard` and `lost`, messages and words told."""
+        """Return the numbers of `sent`, `heard` and `lost`, broadcasts and messages together."""
         posted = {} if self._post is None else self._post.counts
         return {name: count + posted.get(name, 0) for name, count in self.counts.items()}
 
 
 class _Ring:
-    """One kind of ring on all robots."""
+    """One sensor ring of the spec, on all robots."""
 
     def __init__(
         self, ring: RangeRing, rate: float, physics: PlanarPhysics, rng: np.random.Generator | None
@@ -209,10 +211,10 @@ class _Ring:
         self._uniforms = np.empty((chunk, ring.count))
 
     def sweep(self, seen: Seen, alive: BoolArray | None) -> None:
-        """Let all sensors measure."""
+        """Take a measurement with every sensor; robots that are not alive measure inf."""
         physics, ring = self._physics, self.ring
         if self._walls is not physics.segments:
-            # Somebody has put a box somewhere or taken it away.
+            # A box was added or removed.
             self._walls = physics.segments
             self._statics = StaticGrid(physics.segments, physics.pillars, self._reach)
         if ring.reflection_cone is None:
@@ -281,10 +283,10 @@ class _Ring:
 
 
 class Seen:
-    """The discs that sensors see, robots first, and room for the kernels that sort them."""
+    """The discs that sensors see, robots first, and the work arrays of the kernels that sort them."""
 
     def __init__(self, physics: PlanarPhysics) -> None:
-        """Take the discs of `physics` that are as high as sensors: robots and carriers' legs."""
+        """Take the discs of `physics` at sensor height: robots and carriers' legs."""
         self._physics = physics
         self._rows = physics.seen_discs()
         count = len(self._rows)
@@ -300,7 +302,7 @@ class Seen:
         self.scratch = np.zeros((5, count + 1))
 
     def look(self) -> None:
-        """Take over where the discs are now."""
+        """Update the discs' positions."""
         physics = self._physics
         self._robots_xy[:] = physics.poses[:, :2]
         if len(self._rows) > self._robots:
@@ -311,21 +313,21 @@ class PlanarCrowd:
     """All robots of a planar world, as arrays; a `Crowd`.
 
     Attributes:
-        spec: of all robots.
-        count: how many there are.
-        v_body: what each robot shall do: rows of vx, vy, omega.
-        alive: which have not died, nor run out of power.
-        all_alive: whether these are all.
+        spec: shared by all robots.
+        count: number of robots.
+        v_body: velocity commands: rows of vx, vy, omega.
+        alive: which robots have neither died nor run out of power.
+        all_alive: whether all are alive.
         seen: the discs that sensors see.
-        epuck2: senses in the e-puck2's units, of robots that have them.
+        epuck2: senses in the e-puck2's units; None if the robots have none.
     """
 
     def __init__(self, world: PlanarCrowdWorld, seeds: Sequence[np.random.SeedSequence]) -> None:
-        """Make the senses of all robots.
+        """Create the senses of all robots.
 
         Args:
-            world: where they are.
-            seeds: of the compasses, of each ring, of the radio, and of the senses in a robot's own units.
+            world: the world they are in.
+            seeds: of the compasses, each ring, the radio and the e-puck2 senses, in this order.
         """
         self._world = world
         self.physics = physics = world.physics
@@ -371,20 +373,20 @@ class PlanarCrowd:
 
     @property
     def poses(self) -> FloatArray:
-        """Return where all are."""
+        """Return the robots' poses in `map`."""
         return self.physics.poses
 
     @property
     def twists(self) -> FloatArray:
-        """Return how fast all move along their bodies."""
+        """Return the robots' velocities in their own frames."""
         return self.physics.twists
 
     def obey(self, v_body: FloatArray) -> None:
-        """Write what the drives try to do in the next step."""
+        """Write the drives' target velocities for the next step."""
         obey_k(self.v_body, self.kept, self.drift, self.alive, *self._limits, v_body)
 
     def sweep(self, now: float) -> None:
-        """Let the sensors measure that are due."""
+        """Take the measurements that are due."""
         alive = None
         looked = False
         for ring in self.rings:
@@ -401,7 +403,7 @@ class PlanarCrowd:
                 self.epuck2.measure()
 
     def senses(self) -> Senses:
-        """Return what all robots sense now; the ranges are those of the last sweep."""
+        """Return the current readings of all robots; the ranges are those of the last sweep."""
         now = self._world.time
         if self._senses is None or self._senses.time != now:
             physics = self._world.physics
@@ -426,18 +428,18 @@ class PlanarCrowd:
         return self._senses
 
     def _headings(self) -> FloatArray:
-        """Return what the compasses say; NaN for robots that have none."""
+        """Return the compass headings; NaN without a compass."""
         if self._compass is None:
             return self._unknown
         headings = self._world.physics.poses[:, 2].copy()
         if self._sigma > 0.0:
-            # Counted by the step, so that the noise does not depend on who looked when.
+            # Keyed by the step, so that the noise does not depend on when it is read.
             headings += self._sigma * self._noise_of_now(0).standard_normal(self.count)
             headings -= 2 * math.pi * np.floor(headings / (2 * math.pi) + 0.5)
         return headings
 
     def _positions(self) -> FloatArray:
-        """Return where the robots' sense of position says they are; NaN for robots that have none."""
+        """Return the positions that the robots' positioning reports; NaN without positioning."""
         sense = self.spec.positioning
         if sense is None:
             return np.full((self.count, 2), math.nan)
@@ -452,29 +454,29 @@ class PlanarCrowd:
 
 
 def senses_of(scene: Scene) -> frozenset[str]:
-    """Return the names of the senses that are on.
+    """Return the names of the enabled senses.
 
     Raises:
-        ConfigError: the robots have no such sense, or no such battery.
+        ConfigError: a sense is unknown, or a battery model is set for robots without one.
     """
     spec, options = scene.robots[0].spec, scene.crowd_options
     known = [ring.name for ring in spec.ranges]
     if spec.readings is not None:
         known += [name for name in NAMES if name not in known]
     elif options.battery is not None:
-        message = f"robots: crowd: battery: {spec.kind} has no such models; leave it out"
+        message = f"robots: crowd: battery: '{spec.kind}' has no battery models; remove this field"
         raise ConfigError(message)
     if options.senses is None:
         return frozenset(known)
     for name in options.senses:
         if name not in known:
-            message = f"robots: crowd: senses: {name}; {', '.join(known) or 'none'} are what they have"
+            message = f"robots: crowd: senses: no sense '{name}'; available: {', '.join(known) or 'none'}"
             raise ConfigError(message)
     return frozenset(options.senses)
 
 
 def zones_of(poses: FloatArray, zones: Zones | None) -> FloatArray:
-    """Return the zones that robots are in."""
+    """Return each robot's `Zone` as a float; `NEITHER` without zones."""
     out = np.full(len(poses), float(Zone.NEITHER))
     if zones is not None:
         out[_within(poses, zones.drop)] = Zone.DROP
@@ -494,10 +496,10 @@ class PlanarCrowdWorld(SimWorld):
     physics: PlanarPhysics
 
     def __init__(self, scene: Scene, seed: np.random.SeedSequence) -> None:
-        """Make the world of a scene whose robots are of one kind."""
+        """Create the world; all robots of the scene must be of one kind."""
         step = scene.crowd_options.step or TIMESTEP
         super().__init__(scene, PlanarPhysics(scene, step, acceleration="limited"), seed)
-        # After the rows of the robots and the radios: no other part has these.
+        # Seeds after those of the robots and the radios, which no other part uses.
         row = len(scene.robots) + 1
         rings = len(scene.robots[0].spec.ranges)
         self.steps = 0
@@ -512,7 +514,7 @@ class PlanarCrowdWorld(SimWorld):
         return self._crowd
 
     def step(self) -> None:
-        """Let one time step pass."""
+        """Advance by one time step."""
         self._crowd.obey(self.v_body)
         super().step()
         self.steps += 1
@@ -520,7 +522,7 @@ class PlanarCrowdWorld(SimWorld):
         self._crowd.air.deliver()
 
     def kill(self, name: str) -> None:
-        """Let a robot die: no drive and no sensor from now on. Its body stays."""
+        """Disable a robot's drives and sensors for good; its body stays."""
         super().kill(name)
         row = self._row(name)
         self._crowd.alive[row] = self._crowd.all_alive = False
@@ -528,19 +530,19 @@ class PlanarCrowdWorld(SimWorld):
             ring.ranges[row] = math.inf
 
     def kill_sensor(self, name: str, ring: str, sensor: int) -> None:
-        """Let one distance sensor return nothing from now on.
+        """Disable one distance sensor for good: it measures inf.
 
         Raises:
-            SimError: there is no such robot, ring or sensor.
+            SimError: unknown robot, ring or sensor.
         """
         row = self._row(name)
         found = next((item for item in self._crowd.rings if item.ring.name == ring), None)
         if found is None:
             known = ", ".join(item.ring.name for item in self._crowd.rings) or "none"
-            message = f"{name} has no ring '{ring}': there are {known}"
+            message = f"{name} has no ring '{ring}'; available: {known}"
             raise SimError(message)
         if not 0 <= sensor < found.ring.count:
-            message = f"sensor {sensor} of ring '{ring}' of {name}: 0 to {found.ring.count - 1} are right"
+            message = f"{name}: ring '{ring}' has no sensor {sensor}; valid: 0 to {found.ring.count - 1}"
             raise SimError(message)
         if found.dead is None:
             found.dead = np.zeros(found.ranges.shape, dtype=np.bool_)
@@ -548,36 +550,36 @@ class PlanarCrowdWorld(SimWorld):
         found.ranges[row, sensor] = math.inf
 
     def set_slip(self, name: str, share: float) -> None:
-        """Let a share of a robot's way slip away from now on.
+        """Set the share of a robot's commanded motion that is lost to slip, from 0 to below 1.
 
         Raises:
-            SimError: there is no such robot, or it could not drive like that.
+            SimError: unknown robot, or a share out of range.
         """
         row = self._row(name)
         if not 0 <= share < 1:
-            message = f"slip {share} of {name}: 0 is none, and below 1 is right"
+            message = f"{name}: slip {share} is out of range; valid: 0 (none) to below 1"
             raise SimError(message)
         self._crowd.kept[row] = 1.0 - share
 
     def set_drift(self, name: str, stretch: float, veer: float) -> None:
-        """Let a robot go `stretch` times as far as it shall, and turn `veer` rad a metre, from now on.
+        """Make a robot drive `stretch` times the commanded distance and turn `veer` rad per metre.
 
         Raises:
-            SimError: there is no such robot, or it could not drive like that.
+            SimError: unknown robot, or values out of range.
         """
         row = self._row(name)
         check_drift(name, stretch, veer)
         self._crowd.drift[row] = stretch, veer
 
     def set_radio_loss(self, share: float) -> None:
-        """Lose this share of all receptions from now on.
+        """Set the share of receptions that are lost, from 0 to 1.
 
         Raises:
-            SimError: it is no share.
+            SimError: a share out of range.
         """
         super().set_radio_loss(share)
         self._crowd.air.loss = share
 
     def messages(self) -> Mapping[str, int]:
-        """Return how many messages were `sent`, `heard` and `lost`."""
+        """Return the numbers of messages `sent`, `heard` and `lost`."""
         return self._crowd.air.totals()

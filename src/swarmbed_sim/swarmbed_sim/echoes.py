@@ -1,8 +1,8 @@
-"""Sonars of crowds: rays that come back only from what they meet nearly head-on.
+"""Sonars of crowds: rays that return an echo only from surfaces that they meet nearly head-on.
 
-A ring with a `reflection_cone` hears nothing of a surface that its ray meets at more than half that angle
-from the surface's normal, and nothing of what is behind it (the transport study, 6, names it as what its
-sonars suffer from). All rays are walked one by one: there are no shortcuts as in `planar_rays`.
+A ring with a `reflection_cone` gets no echo from a surface that its ray meets at more than half that angle
+from the normal, nor from anything behind that surface. The transport study (6) reports this limitation of
+its sonars. Each ray is cast on its own, without the shortcuts of `planar_rays`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from swarmbed_sim.physics import IntArray
 
 JOINT = 1e-9
-"""Share of its length by which a wall is longer for rays, as in `raycast`."""
+"""Share of its length by which rays see a wall extended at each end, as in `raycast`."""
 
 
 @kernel
@@ -40,23 +40,23 @@ def echo_k(
     near_count: int,
     range_max: float,
 ) -> float:
-    """Return from where a ray comes back, inf if it does not.
+    """Return the distance of a ray's echo, inf if there is none.
 
     Args:
-        x: where it starts.
+        x: where the ray starts.
         y: see `x`.
         dx: unit vector of its direction.
         dy: see `dx`.
-        least_cosine: of the angle between it and the normal of what it meets.
+        least_cosine: smallest cosine of the angle between the ray and a surface's normal that gives an echo.
         segments: walls.
         pillars: rows of x, y, radius.
-        items: numbers of segments, and after them of pillars; those from `first` to `last` are near.
+        items: indices of segments, followed by those of pillars; the entries `first` to `last` are nearby.
         first: see `items`.
         last: see `items`.
         discs: rows of x, y, radius.
-        near: rows of discs that are near, so many as `near_count`, without the one that it starts in.
+        near: the first `near_count` entries are the rows of nearby discs, without the one the ray starts in.
         near_count: see `near`.
-        range_max: how far it goes.
+        range_max: length of the ray.
     """
     distance = range_max
     cosine = -1.0
@@ -112,23 +112,23 @@ def echo_all_k(
     least_cosine: float,
     out: FloatArray,
 ) -> None:
-    """Write what all sensors of all robots would measure without errors: the nearest that comes back.
+    """Compute the error-free readings of all sensors of all robots: the nearest echo of each.
 
     Args:
         poses: of the robots; their own discs are the first rows of `discs`.
         discs: rows of x, y, radius.
-        near: room for a number a disc.
+        near: work array with one entry per disc.
         segments: walls.
         pillars: rows of x, y, radius.
-        grid: which of these are near: `StaticGrid`, as are the two after it.
+        grid: the `StaticGrid` of walls and pillars, as are the next two.
         static_starts: see `grid`.
         static_items: see `grid`.
-        rays: of the `RingTable`, as is the one after it.
+        rays: of the `RingTable`, as is the next.
         axes: see `rays`.
         mount_radius: of the ring.
         range_max: of the ring.
         least_cosine: see `echo_k`.
-        out: rows of distances, inf where nothing comes back.
+        out: output, rows of distances, inf without an echo.
     """
     sensors = axes.shape[1]
     per_sensor = rays.shape[0] // sensors

@@ -1,11 +1,11 @@
-"""The senses of a crowd of e-puck2s in their own units: one kernel for each sense and all robots.
+"""The senses of a crowd of e-puck2s in the robot's own units: one kernel per sense, for all robots at once.
 
-"Design and analysis of an E-Puck2 robot plug-in for ARGoS" says what they are (sections 3 and 4.1, tables 1
-to 3); the units and curves are those of `swarmbed_core.epuck2`. Proximity and time of flight come from the
-crowd's rings. Light sensors see the scenario's lamps as far as they face them (ours: by the cosine) and
-nothing is in between; like the real robot's they do not notice other robots' LEDs. Cameras see LEDs and
-lamps. Encoders count what the motors turn, also while something holds the robot. A robot with an empty
-battery stops.
+The models follow "Design and analysis of an E-Puck2 robot plug-in for ARGoS" (sections 3 and 4.1, tables 1
+to 3); units and curves are in `swarmbed_core.epuck2`. Proximity and time of flight come from the crowd's
+rings. Light sensors see the scenario's lamps, weighted by the cosine of the angle to the sensor's axis (our
+choice), unless something blocks the line of sight; like the real ones they do not see other robots' LEDs.
+Cameras see LEDs and lamps. Encoders count the rotation of the motors, even while the robot is blocked. A
+robot with an empty battery stops.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from swarmbed_sim.physics import BoolArray, IntArray
 
 NAMES = ("proximity", "light", "ground", "tof", "encoders", "camera", "imu")
-"""The senses; `tof` and `proximity` are rings too."""
+"""Names of the senses; `tof` and `proximity` are also rings."""
 HIDDEN = 1e-6
-"""Metres of a way within a body that hide what is behind."""
+"""A body blocks a line of sight that passes through it for more than this length, in metres."""
 MOST = 32767
-"""What 16 bits hold."""
+"""Largest signed 16-bit number."""
 
 
 @kernel
@@ -65,17 +65,17 @@ def wheels_k(
     ways: FloatArray,
     metres: FloatArray,
 ) -> None:
-    """Write how far the two wheels of each robot turn in a step, in metres.
+    """Compute how far the two wheels of each robot turn in a step, in metres.
 
     Args:
-        asked: rows of vx, vy, omega.
-        alive: who drives.
-        limits: speed, rate of turn, and the accelerations of both.
-        dt: seconds of the step.
-        matrix: from vx, vy, omega to the wheels.
-        state: rows of vx, omega that the drives would have reached if nothing held them; moved on.
-        ways: filled.
-        metres: filled with the means of the ways, whichever way round wheels turn.
+        asked: commands, rows of vx, vy, omega.
+        alive: which robots drive.
+        limits: speed, yaw rate, and the accelerations of both.
+        dt: duration of the step in seconds.
+        matrix: from vx, vy, omega to wheel speeds.
+        state: rows of vx, omega that the drives would have without contact forces; updated.
+        ways: output, the signed distance of each wheel.
+        metres: output, the mean of the two wheels' absolute distances.
     """
     gain = 1.0 - math.exp(-dt / DRIVE_TIME)
     for i in range(asked.shape[0]):
@@ -92,7 +92,7 @@ def wheels_k(
 
 @kernel
 def run_flat_k(charge: FloatArray, alive: BoolArray) -> bool:
-    """Let robots stop whose batteries are empty; return whether there are any."""
+    """Clear `alive` for robots with an empty battery; return whether there are any."""
     any_flat = False
     for i in range(charge.shape[0]):
         if charge[i] <= 0.0:
@@ -105,7 +105,7 @@ def run_flat_k(charge: FloatArray, alive: BoolArray) -> bool:
 def between_k(
     x: float, y: float, to_x: float, to_y: float, spare: float, discs: FloatArray, near: IntArray, count: int
 ) -> int:
-    """Keep those of the discs that are near that a way comes closer to than `spare`; return how many."""
+    """Keep in `near` only discs closer than `spare` to the line between two points; return the count."""
     dx, dy = to_x - x, to_y - y
     long2 = dx * dx + dy * dy + 1e-300
     kept = 0
@@ -124,7 +124,7 @@ def between_k(
 def ground_k(
     poses: FloatArray, places: FloatArray, grey: float, patches: FloatArray, errors: FloatArray, out: IntArray
 ) -> None:
-    """Write what ground sensors read; `patches` are a `Floor`'s rows."""
+    """Compute the ground sensors' readings; `patches` are a `Floor`'s rows, the later ones on top."""
     for i in range(poses.shape[0]):
         c, s = math.cos(poses[i, 2]), math.sin(poses[i, 2])
         for k in range(places.shape[0]):
@@ -158,7 +158,7 @@ def near_k(
     order: IntArray,
     near: IntArray,
 ) -> int:
-    """Collect the discs that a circle touches, from the cells that they were sorted into; return how many."""
+    """Write the discs that overlap a circle into `near`, using the sorted cells; return the count."""
     columns, rows, size = int(frame[3]), int(frame[4]), frame[2]
     left, right = math.floor((x - reach - frame[0]) / size), math.floor((x + reach - frame[0]) / size)
     bottom, top = math.floor((y - reach - frame[1]) / size), math.floor((y + reach - frame[1]) / size)
@@ -178,7 +178,7 @@ def near_k(
 
 @kernel
 def walls_k(x: float, y: float, to_x: float, to_y: float, spare: float, segments: FloatArray) -> int:
-    """Return how many walls to look at for ways that are no farther than `spare` from one: none or all."""
+    """Return how many walls can block lines of sight within `spare` of a given line: none or all."""
     for i in range(segments.shape[0]):
         dx, dy = segments[i, 2] - segments[i, 0], segments[i, 3] - segments[i, 1]
         long = math.sqrt(dx * dx + dy * dy)
@@ -207,7 +207,10 @@ def hidden_k(
     segments: FloatArray,
     pillars: FloatArray,
 ) -> bool:
-    """Return whether a body, but `one` and `other`, or one of so many walls is between two points."""
+    """Return whether a body other than `one` and `other`, a pillar or a wall is between two points.
+
+    Only the first `count` entries of `near` and the first `walls` segments are tested.
+    """
     dx, dy = to_x - from_x, to_y - from_y
     long2 = dx * dx + dy * dy
     if long2 == 0.0:
@@ -263,23 +266,23 @@ def lights_k(
     pillars: FloatArray,
     dimmed: FloatArray,
 ) -> None:
-    """Write by how much less than 1 light sensors see of equation (2).
+    """Compute how far each light sensor's value, as of equation (2), is below 1.
 
     Args:
         poses: of the robots, whose discs come first.
-        axes: rows of x, y: where the sensors look on the robot.
-        mount: their distance from the middle, and their height.
+        axes: rows of x, y: the sensors' directions in the robot's frame.
+        mount: the sensors' distance from the robot's centre, and their height.
         lamps: rows of x, y, z, intensity.
         discs: rows of x, y, radius.
         tops: heights of the discs.
-        frame: room for the grid's frame, as are the three after it.
+        frame: work array for the grid's frame, as are the next three.
         cells: see `frame`.
         starts: see `frame`.
         order: see `frame`.
-        near: room for the numbers of all discs.
+        near: work array with one entry per disc.
         segments: walls.
         pillars: rows of x, y, radius.
-        dimmed: filled, a row for each robot.
+        dimmed: output, a row per robot.
     """
     reach = LIGHT_RANGE + mount[0]
     sort_cells_k(discs, LIGHT_RANGE, frame, cells, starts, order)
@@ -325,7 +328,7 @@ def lights_k(
 
 @kernel
 def _project_k(x: float, y: float, z: float, camera: FloatArray) -> tuple[float, float]:
-    """Return where a point of the camera's frame is in the image; columns below 0 are outside of it."""
+    """Project a point from the camera's frame into the image; (-1, -1) if outside the image or range."""
     if x <= 0.0 or x * x + y * y + z * z > camera[7] * camera[7]:
         return -1.0, -1.0
     column = 0.5 * camera[5] - camera[4] * y / x
@@ -357,34 +360,34 @@ def camera_k(
     pixels: FloatArray,
     colours: ByteArray,
 ) -> int:
-    """Write what lights cameras see, as `Blobs`; return how many, which may be more than there is room for.
+    """Write the lights that cameras see, as `Blobs`; return their number, which can exceed the output's size.
 
     Args:
         poses: of the robots, whose discs come first.
-        alive: whose cameras and lights are on.
+        alive: which robots have their cameras and lights on.
         camera: x, y, z and yaw on the robot, focal length, width and height in pixels, range.
-        places: x, y, z of a robot's lights.
-        leds: their colours.
+        places: x, y, z of the LEDs in the robot's frame.
+        leds: colours of all robots' LEDs.
         lamps: rows of x, y, z, intensity, red, green, blue.
         discs: rows of x, y, radius.
         tops: heights of the discs.
-        frame: room for the grid's frame, as are the three after it.
+        frame: work array for the grid's frame, as are the next three.
         cells: see `frame`.
         starts: see `frame`.
         order: see `frame`.
-        near: room for the numbers of all discs.
-        turned: room for a row of two for each robot.
+        near: work array with one entry per disc.
+        turned: work array with a row of two per robot.
         segments: walls.
         pillars: rows of x, y, radius.
-        first: of each robot's blobs, filled, as are the two after it.
-        pixels: see `first`.
-        colours: see `first`.
+        first: output, the index of each robot's first blob; one more entry holds the total.
+        pixels: output, column and row of each blob.
+        colours: output, the colour of each blob.
     """
     n, reach, seen = poses.shape[0], camera[7], 0
     sort_cells_k(discs, reach, frame, cells, starts, order)
     for i in range(n):
         turned[i, 0], turned[i, 1] = math.cos(poses[i, 2]), math.sin(poses[i, 2])
-    # Of the cone that the image is of.
+    # Tangent and secant of half the camera's horizontal field of view.
     aside = 0.5 * camera[5] / camera[4]
     slope = math.sqrt(1.0 + aside * aside)
     for i in range(n):
@@ -397,7 +400,7 @@ def camera_k(
         ahead_x, ahead_y = math.cos(poses[i, 2] + camera[3]), math.sin(poses[i, 2] + camera[3])
         count, kept = near_k(x, y, reach, discs, frame, starts, order, near), 0
         for k in range(count):
-            # What is not within the cone is neither seen nor hides anything.
+            # Discs outside the field of view are neither seen nor block the view.
             j = near[k]
             dx, dy = discs[j, 0] - x, discs[j, 1] - y
             across = abs(ahead_x * dy - ahead_y * dx)
@@ -466,9 +469,9 @@ def imu_k(
     acceleration: IntArray,
     turning: IntArray,
 ) -> None:
-    """Write what inertial sensors read since `last`, which moves on; `errors` are rows of x, y, z, turn.
+    """Compute the inertial sensors' readings; `last` holds the previous twists and is updated.
 
-    The acceleration is the mean of the time from the last reading to this one.
+    The acceleration is the mean since the last reading. `errors` has rows of x, y, z, yaw rate.
     """
     g_counts, turn_counts = GRAVITY_COUNTS / GRAVITY, TURN_COUNTS * 180.0 / math.pi
     for i in range(twists.shape[0]):
@@ -488,7 +491,7 @@ def imu_k(
 
 @kernel
 def tint_k(masks: ByteArray, leds: ByteArray) -> None:
-    """Take away the colours that lights do not have."""
+    """Mask out the colour channels that LEDs do not have."""
     for i in range(leds.shape[0]):
         for k in range(leds.shape[1]):
             for part in range(3):
@@ -496,26 +499,26 @@ def tint_k(masks: ByteArray, leds: ByteArray) -> None:
 
 
 class EPuck2Senses:
-    """What all robots of a crowd sense, in the e-puck2's units.
+    """Senses of all robots of a crowd, in the e-puck2's units.
 
     Attributes:
-        readings: what programs get.
+        readings: the latest readings, as programs get them.
     """
 
     def __init__(
         self, crowd: PlanarCrowd, scene: Scene, on: frozenset[str], rng: np.random.Generator, period: float
     ) -> None:
-        """Switch senses on.
+        """Create the senses.
 
         Args:
             crowd: the robots, with their rings.
-            scene: with lamps and a painted floor.
-            on: the names of the senses.
+            scene: provides the lamps, the floor and the battery model.
+            on: the names of the enabled senses.
             rng: of all their noise.
-            period: seconds from one `measure` to the next.
+            period: seconds between calls of `measure`.
 
         Raises:
-            ConfigError: there is no such battery model.
+            ConfigError: unknown battery model.
         """
         self._crowd = crowd
         self._on = on
@@ -529,7 +532,7 @@ class EPuck2Senses:
             [_MASKS[colour] for colour in spec.leds.colours] if spec.leds else [], dtype=np.uint8
         )
         self._places = np.array(spec.leds.places if spec.leds else (), dtype=np.float64).reshape(-1, 3)
-        # Robots as high as their bodies, legs as high as can be.
+        # Robots are as high as their bodies; carriers' legs block every line of sight.
         discs = len(crowd.seen.discs)
         self._tops = np.full(discs, math.inf)
         self._tops[:n] = spec.body.height
@@ -579,7 +582,7 @@ class EPuck2Senses:
         if model is not None:
             if model not in discharge.MODELS:
                 known = ", ".join(discharge.MODELS)
-                message = f"robots: crowd: battery: {model}; the models are {known}"
+                message = f"robots: crowd: battery: unknown model '{model}'; available: {known}"
                 raise ConfigError(message)
             self._discharge = discharge.MODELS[model]
             readings.battery = np.ones(n)
@@ -593,7 +596,7 @@ class EPuck2Senses:
         self._slip = spec.drive.wheels.slip_sigma
 
     def step(self, dt: float) -> None:
-        """Let wheels turn and batteries run down for a step of the world."""
+        """Advance wheels and batteries by one step of `dt` seconds."""
         if not self._turns:
             return
         crowd, readings = self._crowd, self.readings
@@ -617,7 +620,7 @@ class EPuck2Senses:
             roll_k(self._ways.ravel(), self._step_way, self._parts.ravel(), self._counts.ravel())
 
     def measure(self) -> None:
-        """Let the senses that are on measure."""
+        """Update the readings of the enabled senses."""
         crowd, readings, seen = self._crowd, self.readings, self._crowd.seen
         poses = crowd.poses
         if readings.proximity is not None and self._proximity is not None:
@@ -642,7 +645,7 @@ class EPuck2Senses:
             imu_k(twists, self._last, self._period, errors, readings.acceleration, readings.turning)
 
     def _errors(self, noise: float, shape: tuple[int, ...]) -> FloatArray:
-        """Return even errors up to a share of the full scale, none without noise."""
+        """Return uniform errors of up to ±`noise` of full scale; an empty array without noise."""
         if self._rng is None or noise == 0.0:
             return self._none
         return noise * (2.0 * self._rng.random(shape) - 1.0)

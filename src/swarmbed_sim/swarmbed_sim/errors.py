@@ -8,7 +8,7 @@ from swarmbed_core.errors import SwarmbedError
 
 
 class SimError(SwarmbedError):
-    """A world that cannot do what is asked."""
+    """A request that a world cannot fulfil."""
 
 
 class MachineError(SimError):

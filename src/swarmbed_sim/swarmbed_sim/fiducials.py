@@ -1,14 +1,14 @@
-"""What the cameras' marker detectors find, without pixels (DOTS paper, III-A4 and IV-B2, Figures 13 and 14).
+"""Marker detection without pixels (DOTS paper, III-A4 and IV-B2, Figures 13 and 14).
 
-All cameras of all robots expose together, in one call. A marker is found when its four corners are in the
-image, it is seen from its front, every edge of its image is long enough, and nothing stands before it:
-robots up to their height, walls and obstacles, carriers' legs and trays. Corners err by the camera's noise,
-and images arrive as late as Table II says, those of one camera in order.
+All cameras of the same rate expose in one call. A marker is detected when its four corners are in the image,
+it faces the camera, every edge of its image is long enough, and nothing occludes it: robots up to their
+height, walls and obstacles, carriers' legs and trays. Corners have the camera's noise. Images have the
+latency of Table II; those of one camera arrive in order.
 
-Three kinds of markers are looked for: the sides of carriers and the arena's walls by the cameras that look
-around, the map under the carrier that stands above the robot by those on the lifter. A robot that does not
-localise looks for no walls; whoever watches its cameras gets them all the same, by a second look whose noise
-is its own: who watches changes nothing.
+There are three kinds of markers. The cameras that look around detect those on the sides of carriers and on
+the arena's walls; cameras on the lifter detect the map under the carrier above the robot. A robot that does
+not localise ignores the walls. Viewers of its cameras get them nonetheless, from a second pass with noise of
+its own, so that watching never alters a run.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 SIDE_MIN_PX = 16.0
-"""The smallest image of an edge of a carrier's code that is read: two pixels a square, as in pixels."""
+"""Shortest detectable edge of a carrier's code: two pixels per square, as for the detector on real pixels."""
 ROOM = 64
-"""Markers that one image may hold."""
+"""Largest number of markers in one image."""
 POOL = 4096
-"""Normal numbers that are drawn at once for the cameras of one robot; one round takes a few hundred."""
+"""Normal numbers drawn at once for the cameras of one robot; one exposure uses a few hundred."""
 SHORT = 2e-3
-"""Metres before a marker at which a line of sight ends: what the marker is fixed to does not hide it."""
+"""Lines of sight end this far, in metres, before a marker, so that its mounting does not occlude it."""
 EXACT = np.empty((0, 0))
-"""No noise, and no places in it that would be used up."""
+"""Noise array that stands for no noise."""
 
 
 @kernel
@@ -96,7 +96,7 @@ def disc_span_k(
 
 @kernel
 def _slab_k(start: float, step: float, low: float, high: float, t0: float, t1: float) -> tuple[float, float]:
-    """Narrow (t0, t1) to where start + t step is between low and high."""
+    """Clip the interval (t0, t1) to where start + t step is between low and high; t1 < t0 if nowhere."""
     if abs(step) < 1e-12:
         return (t0, t1) if low < start < high else (1.0, 0.0)
     a, b = (low - start) / step, (high - start) / step
@@ -113,16 +113,16 @@ def hidden_k(
     own_carrier: int,
     things: Things,
 ) -> bool:
-    """Return whether something is between an eye and a point: robots, carriers, walls, obstacles.
+    """Return whether a robot, carrier, wall or obstacle occludes a point from a camera.
 
     Args:
         eye: x, y, z of the lens in `map`.
-        x: of the point; it is not hidden by what is nearer to it than `SHORT`.
+        x: of the point; anything within `SHORT` of it does not occlude it.
         y: of the point.
         z: of the point.
-        own_robot: the row of the robot whose eye it is, or -1.
+        own_robot: the row of the camera's robot, or -1.
         own_carrier: the row of the carrier whose tray holds the point, or -1.
-        things: that may be between.
+        things: possible occluders.
     """
     poses, sizes, carriers = things.poses, things.sizes, things.carriers
     carrier_poses, carrier_lifts = things.carrier_poses, things.carrier_lifts
@@ -189,7 +189,7 @@ def project_marker_k(
     min_px: float,
     pixels: FloatArray,
 ) -> bool:
-    """Write a marker's image and return whether it is whole, from the front, and large enough.
+    """Project a marker; return whether it is entirely in the image, seen from its front, and large enough.
 
     `c` and `s` are the cosine and the sine of the robot's yaw.
     """
@@ -210,7 +210,7 @@ def project_marker_k(
 
 @kernel
 def place_k(corners: FloatArray, x: float, y: float, z: float, c: float, s: float, out: FloatArray) -> None:
-    """Write the corners of a marker whose frame is at a place; `c`, `s` are cosine and sine of its yaw."""
+    """Transform a marker's corners to `map`; `x`, `y`, `z` and the yaw (`c`, `s`) are its frame's pose."""
     for k in range(4):
         out[k, 0] = x + c * corners[k, 0] - s * corners[k, 1]
         out[k, 1] = y + s * corners[k, 0] + c * corners[k, 1]
@@ -225,7 +225,7 @@ def _quad_hidden_k(
     own_carrier: int,
     things: Things,
 ) -> bool:
-    """Return whether a corner or the middle of a marker is hidden from an eye."""
+    """Return whether a corner or the centre of a marker is occluded."""
     for k in range(5):
         if k < 4:
             x, y, z = quad[k, 0], quad[k, 1], quad[k, 2]
@@ -270,29 +270,29 @@ def expose_k(
     ids: IntArray,
     pixels: FloatArray,
 ) -> int:
-    """Let the first `count` cameras take a picture each; return how many of them hold markers.
+    """Expose the first `count` cameras; return the number of images that contain markers.
 
     Args:
-        count: of the cameras.
-        eyes: the cameras' numbers; on the lifter their height follows it.
+        count: number of cameras.
+        eyes: the cameras' parameters; the height of those on the lifter is updated.
         eye_of: rows of the robot's row, the row of its noise, and 1 for a camera on the lifter.
-        eye_places: rows of the camera's height, the lifter's height at which that holds, and the depth
-            up to which a carrier's side can be seen, see `deepest`.
+        eye_places: rows of the camera's height, the lifter's height at which that holds, and the depth up
+            to which a carrier's side is detectable, see `deepest`.
         on: which robots have power.
-        localised: which robots look for the markers on the walls.
+        localised: which robots detect the markers on the walls.
         heights: of the robots' platforms.
-        things: that may be seen or hide what is.
+        things: carriers to detect, and all occluders.
         side: the corners of a code in the frame of its side, at the height of the tray's underside.
         under: the corners of the map's codes in the carrier's frame, at that height.
         under_first: the id of the first of them.
         walls: the corners of the markers on the walls, in `map`.
         wall_ids: their ids.
-        noise: rows of normal numbers, one for each robot with cameras; of no columns for no noise.
-        cursors: how many numbers of each row are used.
-        images: rows of the camera, its first marker and the one after its last, filled.
-        lateness: a normal number for each image, filled.
-        ids: of the markers that were found, filled.
-        pixels: of their corners, filled.
+        noise: rows of normal numbers, one per robot with cameras; zero columns switch noise off.
+        cursors: how many numbers of each row are used; updated.
+        images: output, rows of the camera, its first marker and one past its last.
+        lateness: output, a normal number per image.
+        ids: output, the detected markers.
+        pixels: output, their corners.
     """
     poses, carriers = things.poses, things.carriers
     carrier_poses, carrier_lifts = things.carrier_poses, things.carrier_lifts
@@ -316,7 +316,7 @@ def expose_k(
         eye[1] = pose[1] + s * camera[TX] + c * camera[TY]
         eye[2] = camera[TZ]
         if up:
-            # The tray above: the one whose middle is nearest, if any.
+            # The tray above: the one whose edge is nearest to the camera, or that it is deepest under.
             above, nearest = -1, math.inf
             for i in range(carrier_poses.shape[0]):
                 gap = carrier_lifts[i] + carriers[i, CLEARANCE] - eye[2]
@@ -403,11 +403,11 @@ def expose_k(
 
 
 class Cameras(Late[CornerReading]):
-    """The detectors of a robot that does not localise: `WatchedCameras`.
+    """The marker detectors of a robot that does not localise: `WatchedCameras`.
 
     Attributes:
-        watched: whether somebody wants all that they find.
-        rng: of what only those who watch get.
+        watched: whether a viewer wants all detections, including walls.
+        rng: noise of the detections that only viewers get.
     """
 
     __slots__ = ("_arena", "_furniture", "_sights", "rng", "watched")
@@ -421,7 +421,7 @@ class Cameras(Late[CornerReading]):
         arena: Arena,
         rng: np.random.Generator,
     ) -> None:
-        """Begin; nobody watches."""
+        """Start without a viewer."""
         super().__init__(world, robot, latency)
         self._furniture = furniture
         self._arena = arena
@@ -434,18 +434,21 @@ class Cameras(Late[CornerReading]):
         return self._arena.markers()
 
     def watch(self, wanted: bool) -> None:
-        """Say whether somebody wants all that the detectors find."""
+        """Start or stop producing all detections for viewers."""
         self.watched = wanted
         self._sights.forget()
         if self._robot.row >= 0:
             self._furniture.watched[self._robot.row] = wanted
 
     def sights(self) -> Sequence[CornerReading]:
-        """Return what was found and has arrived by now, oldest first."""
+        """Return the viewers' detections that have arrived by now, oldest first."""
         return self._sights.read()
 
     def show(self, reading: CornerReading, ready: float | None, *, noisy: bool) -> None:
-        """Hand all that is in an image to who watches: when the robot gets its part, if there is one."""
+        """Queue an image's detections for viewers at `ready`, when the robot gets its part of them.
+
+        If the robot gets nothing, `ready` is None and a latency is drawn.
+        """
         if ready is None:
             mean, sigma = self.latency
             late = mean + (sigma * float(self.rng.standard_normal()) if noisy else 0.0)
@@ -454,10 +457,10 @@ class Cameras(Late[CornerReading]):
 
 
 class Eyes:
-    """All cameras that take pictures at one rate."""
+    """All cameras of one frame rate."""
 
     def __init__(self, rate: float, scene: Scene, *, noise: bool) -> None:
-        """Start without any."""
+        """Start without cameras."""
         self.beat = Beat(rate)
         self._noisy = noise
         self._numbers = np.empty((0, CAMERA_NUMBERS))
@@ -491,7 +494,7 @@ class Eyes:
         *,
         localised: bool,
     ) -> None:
-        """Add those cameras of a robot that take pictures at this rate."""
+        """Add the robot's cameras that have this rate."""
         if localised:
             self._look_up_walls()
         models = cameras_of(spec)
@@ -522,13 +525,13 @@ class Eyes:
         self._pixels = roomy(self._pixels, self._count * ROOM)
 
     def _look_up_walls(self) -> None:
-        """Find out where the markers on the walls are, if nobody has as yet."""
+        """Load the wall markers on first use."""
         walls = None if len(self._walls) else self._arena.markers()
         if walls is not None:
             self._walls, self._wall_ids = np.ascontiguousarray(walls.corners()), walls.ids
 
     def remove(self, row: int) -> None:
-        """Take out a robot's cameras, if it has any; the rows after its own are one less."""
+        """Remove a robot's cameras, if it has any, and decrement the rows after its own."""
         gone = np.flatnonzero(self._of[: self._count, 0] == row).tolist()
         if gone:
             owner = int(self._of[gone[0], 1])
@@ -544,7 +547,7 @@ class Eyes:
         self._of[self._of[:, 0] > row, 0] -= 1
 
     def expose(self, now: float, physics: Physics, bodies: Furniture) -> None:
-        """Let all cameras take a picture; whoever reads gets what is in it when it has arrived."""
+        """Expose all cameras; readers get the detections after the image's latency."""
         if self._noisy and self._cursors.max(initial=0) > POOL // 2:
             for owner in np.flatnonzero(self._cursors > POOL // 2).tolist():
                 self._rngs[owner].standard_normal(out=self._noise[owner])
@@ -569,7 +572,7 @@ class Eyes:
         localised: BoolArray,
         noise: FloatArray,
     ) -> list[tuple[int, IntArray, FloatArray, float]]:
-        """Take pictures; return of those with markers the camera, ids, corners, and how late they are."""
+        """Expose; return camera, ids, corners and normalised latency of each image that contains markers."""
         taken = expose_k(
             self._count,
             self._numbers,
@@ -595,7 +598,7 @@ class Eyes:
             return []
         images = self._images[:taken].tolist()
         total = images[-1][2]
-        # The readings are handed out: their arrays must not be those that the next round fills.
+        # Copies, because readings outlive the next exposure, which overwrites the arrays.
         ids, pixels = self._ids[:total].copy(), self._pixels[:total].copy()
         return [
             (e, ids[first:last], pixels[first:last], lateness)
@@ -609,7 +612,7 @@ class Eyes:
         bodies: Furniture,
         told: dict[int, tuple[float, CornerReading]],
     ) -> None:
-        """Show those who watch all that is there: what robots were `told` of, and behind it the walls."""
+        """Send viewers the detections that robots got (`told`), followed by the walls."""
         self._look_up_walls()
         watched = bodies.watched
         for e, ids, pixels, _ in self._look(physics, bodies, bodies.on & watched, watched, EXACT):
@@ -627,16 +630,16 @@ class Eyes:
 
 
 def deepest(camera: Camera, numbers: FloatArray, size: float, min_px: float) -> float:
-    """Return up to which depth the upright edges of a code can be `min_px` long in a camera's image.
+    """Return the depth up to which the vertical edges of a code can be `min_px` long in a camera's image.
 
-    All of such an edge is at one depth if the camera is level; of others, and of those with a lens, nothing
-    is said.
+    This holds only for a level camera without lens distortion, where such an edge has one depth; inf for
+    other cameras.
     """
     level = camera.pitch == 0.0 and not numbers[K1 : K3 + 1].any()
     return float(numbers[FY] * size / min_px + size) if level else math.inf
 
 
 def latency_of(table: Iterable[CameraLatency], rate: float, cameras: int) -> tuple[float, float]:
-    """Return mean and sigma for a refresh rate and a number of cameras: the nearest entry of Table II."""
+    """Return mean and sigma of the latency in seconds: the nearest entry of Table II, or 0 without one."""
     rows = sorted(table, key=lambda row: (abs(row.refresh_hz - rate), abs(row.cameras - cameras)))
     return (rows[0].mean, rows[0].sigma) if rows else (0.0, 0.0)

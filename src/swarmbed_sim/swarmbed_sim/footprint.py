@@ -1,4 +1,4 @@
-"""What things cover of the floor, and which of them overlap: for hands that put things somewhere."""
+"""Footprints on the floor and their overlaps, to check where something can be placed."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
 TOUCH = 1e-3
-"""Metres of overlap that only touch: bodies give as much."""
+"""Overlap in metres that still counts as touching: the physics' contacts are this soft."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Footprint:
-    """A convex shape, and all that is within a radius of it.
+    """A convex polygon, enlarged by a radius.
 
     Attributes:
         corners: rows of x, y, in order: one for a disc, two for a wall.
-        radius: that is added all around.
+        radius: margin around the polygon.
     """
 
     corners: FloatArray
@@ -35,22 +35,22 @@ class Footprint:
 
     @property
     def reach(self) -> float:
-        """Return how far it goes from its middle."""
+        """Return the largest distance of any of its points from its middle."""
         return float(np.hypot(*(self.corners - self.middle).T).max()) + self.radius
 
 
 def disc_print(x: float, y: float, radius: float) -> Footprint:
-    """Return what a round thing covers."""
+    """Return the footprint of a disc."""
     return Footprint(np.array([(x, y)]), radius)
 
 
 def box_print(pose: tuple[float, float, float], length: float, width: float) -> Footprint:
-    """Return what a box covers."""
+    """Return the footprint of a box; `pose` is that of its centre."""
     return Footprint(box_segments(np.array(pose), length, width)[:, :2])
 
 
 def overlap(one: Footprint, other: Footprint) -> bool:
-    """Return whether two things overlap by more than `TOUCH`."""
+    """Return whether two footprints overlap by more than `TOUCH`."""
     if np.hypot(*(one.middle - other.middle)) >= one.reach + other.reach:
         return False
     corners = (one.corners, other.corners)
@@ -58,7 +58,7 @@ def overlap(one: Footprint, other: Footprint) -> bool:
     axes = np.vstack([sides, sides[:, ::-1] * (1.0, -1.0), [other.middle - one.middle]])
     lengths = np.hypot(*axes.T)
     axes = axes[lengths > 0] / lengths[lengths > 0, None]
-    # Convex things without radius are apart if they are along one of these.
+    # Separating axis theorem, for the polygons without their radii.
     first, second = (points @ axes.T for points in corners)
     gaps = np.maximum(second.min(axis=0) - first.max(axis=0), first.min(axis=0) - second.max(axis=0))
     if not (gaps > -TOUCH).any():
@@ -68,7 +68,7 @@ def overlap(one: Footprint, other: Footprint) -> bool:
 
 
 def _distance(points: FloatArray, corners: FloatArray) -> float:
-    """Return how far the nearest of some points is from the outline of a thing."""
+    """Return the distance from the outline of a polygon to the nearest of some points."""
     along = np.roll(corners, -1, axis=0) - corners
     to = points[:, None] - corners
     share = (to * along).sum(axis=2) / np.maximum((along * along).sum(axis=1), 1e-300)

@@ -1,8 +1,8 @@
-"""What a scene looks like, as a MuJoCo model that is only drawn: floor, walls, codes, robots, carriers.
+"""The appearance of a scene as a MuJoCo model for rendering: floor, walls, codes, robots, carriers.
 
-It is another model than the one that moves (`mujoco_model`): there bodies are the cheapest shapes that touch
-at the right place, here they are what a camera sees. Everything that moves is a mocap body; `Looks.place`
-puts it where the physics has it. All of it is grey: cameras are read as grey images.
+This model is separate from the one that is simulated (`mujoco_model`), whose bodies are the cheapest shapes
+with the right contacts; here they look as a camera sees them. Everything that moves is a mocap body, which
+`Looks.place` moves to its pose in the physics. All colours are grey, because images are read as greyscale.
 """
 
 from __future__ import annotations
@@ -35,40 +35,40 @@ if TYPE_CHECKING:
     ByteArray = NDArray[np.uint8]
 
 MODULE_PX: Final = 16
-"""Pixels of a texture along one square of a code."""
+"""Texture pixels per square of a code."""
 MARGIN: Final = 1
 """White squares around a code."""
 SHEET: Final = 0.0004
-"""Thickness in metres of what is printed: its face is where a map has it, what it is fixed to behind."""
+"""Thickness of printed sheets in metres. A sheet's face is at the mapped position, its mounting behind it."""
 WALL: Final = 0.1
 WALL_LIGHT, FLOOR_LIGHT, ROBOT_LIGHT, TRAY_LIGHT, LEG_LIGHT = 0.75, 0.45, 0.25, 0.6, 0.35
-"""How bright things are, of 1: assumed. The walls are less bright than paper."""
+"""Brightness from 0 to 1: assumed. Walls are darker than paper."""
 PAPER: Final = 0.92
-"""How bright paper is, of 1; ink is `INK`."""
+"""Brightness of paper from 0 to 1; `INK` is that of ink."""
 INK: Final = 0.06
 PLATE: Final = 0.01
 """Thickness in metres of a robot's lifting platform."""
 
 
 def code_picture(number: int) -> ByteArray:
-    """Return a code with its white margin, `MODULE_PX` pixels a square."""
+    """Return a code with its white margin, `MODULE_PX` pixels per square."""
     white = np.pad(modules(number), MARGIN, constant_values=True)
     return np.kron(np.where(white, 255, 0), np.ones((MODULE_PX, MODULE_PX))).astype(np.uint8)
 
 
 def printed(picture: ByteArray) -> ByteArray:
-    """Return a picture as ink on paper shows it."""
+    """Return a picture with the contrast of ink on paper."""
     return np.rint(255 * (INK + (PAPER - INK) * (picture / 255.0))).astype(np.uint8)
 
 
 def underside_picture(markers: CarrierMarkers, length: float, width: float) -> ByteArray:
-    """Return the whole underside of a tray as one sees it from below: its front up, its left to the right."""
+    """Return the underside of a tray as seen from below: its front is at the top, its left on the right."""
     scale = MODULE_PX * 8 / markers.underside.size
     sheet = np.full((round(length * scale), round(width * scale)), 255, dtype=np.uint8)
     high, wide = sheet.shape
     for marker in markers.underside_map(0.0).markers:
         code = code_picture(marker.id)
-        # Codes lie between pixels: each is drawn where it is, not where the next pixel is.
+        # Codes are not aligned with the pixels: draw each at its exact position.
         row = (length / 2 - marker.position[0]) * high / length - len(code) / 2
         column = (width / 2 + marker.position[1]) * wide / width - len(code) / 2
         top, left = math.floor(row), math.floor(column)
@@ -80,15 +80,15 @@ def underside_picture(markers: CarrierMarkers, length: float, width: float) -> B
 
 
 class Looks:
-    """A scene to be drawn.
+    """A scene as a MuJoCo model for rendering.
 
     Attributes:
-        model: MuJoCo's.
-        data: where everything is.
+        model: the MuJoCo model.
+        data: its state, with all poses.
     """
 
     def __init__(self, scene: Scene, targets: Sequence[CalibrationTarget] = ()) -> None:
-        """Build the model of a scene, with targets for calibrations on its walls."""
+        """Build the model of a scene, with calibration targets on its walls."""
         self.model, self.data = _Builder(scene, targets).build()
         self._robots = [self._mocap(robot.name) for robot in scene.robots]
         self._platforms = [
@@ -101,7 +101,7 @@ class Looks:
         return int(self.model.body(name).mocapid[0])
 
     def place(self, physics: Places) -> None:
-        """Put everything where it is."""
+        """Move everything to its current pose."""
         place, turn = self.data.mocap_pos, self.data.mocap_quat
         for k, (x, y, yaw) in enumerate(physics.poses[:, :3].tolist()):
             at, platform = self._robots[k], self._platforms[k]
@@ -129,16 +129,16 @@ class _Builder:
         self.world = ET.Element("worldbody")
 
     def build(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
-        """Write all of it and compile it."""
+        """Write and compile the model."""
         add(self.root, "compiler", angle="radian")
-        # Extent 1: the planes before and behind which nothing is drawn are in metres.
+        # With extent 1, the near and far clipping planes are in metres.
         add(self.root, "statistic", extent=1, center=(0, 0, 0))
         visual = add(self.root, "visual")
         add(visual, "global", offwidth="704", offheight="528")
-        # Light comes from the camera, as from far away: faces need no points between their corners.
+        # The headlight is directional, so faces need no vertices between their corners.
         add(visual, "quality", offsamples="0", shadowsize="0", numstacks="1", numquads="1")
         add(visual, "map", znear=0.004, zfar=60)
-        # Light from everywhere: a hall's lamps.
+        # Mostly ambient light, like that of a hall's lamps.
         even = {"ambient": (0.75, 0.75, 0.75), "diffuse": (0.25, 0.25, 0.25), "specular": (0, 0, 0)}
         add(visual, "headlight", **even)
         self.root.extend([self.asset, self.world])
@@ -160,7 +160,7 @@ class _Builder:
         return model, mujoco.MjData(model)
 
     def _texture(self, name: str, picture: ByteArray) -> str:
-        """Offer a picture as the material of this name; return the name."""
+        """Add a picture as a material of this name, once; return the name."""
         file = f"{name}.png"
         if file not in self.files:
             self.files[file] = cv2.imencode(".png", picture)[1].tobytes()
@@ -179,7 +179,7 @@ class _Builder:
         place: Sequence[float] | FloatArray,
         axes: FloatArray,
     ) -> None:
-        """Fix something printed to a body: `axes` are its right, its up and its face, as columns."""
+        """Attach a printed sheet to a body; the columns of `axes` point right, up and out of its face."""
         quaternion = np.zeros(4)
         mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(axes).ravel())
         half = (size[0] / 2, size[1] / 2, SHEET / 2)
@@ -225,7 +225,7 @@ class _Builder:
                 self._tube(world, item.radius, item.height, (x, y, item.height / 2), TRAY_LIGHT)
 
     def _marker(self, marker: Marker) -> None:
-        """Fix a code to where a map has it."""
+        """Attach a code at its mapped position."""
         top_left, top_right, _, low_left = marker.corners()
         right, up = (top_right - top_left) / marker.size, (top_left - low_left) / marker.size
         face = np.cross(right, up)

@@ -1,4 +1,4 @@
-"""MuJoCo's XML, written element by element."""
+"""Writes MJCF, MuJoCo's XML format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add(parent: ET.Element, tag: str, **attributes: str | float | Sequence[float] | FloatArray) -> ET.Element:
-    """Add an element; numbers are written so that none of their digits is lost."""
+    """Add an element; numbers are written with full precision."""
     written = {
         name: value
         if isinstance(value, str)

@@ -1,11 +1,11 @@
 """The bodies of a scene as a MuJoCo model (MJCF), every dimension from the scene and the robots' files.
 
-The world is upright: robots turn about z only, legs, walls and obstacles are vertical. So the cheapest shape
-that touches at the right place is as good as the true one: a disc is a sphere whose centre is at the height
-where all upright things touch (`touch_height`), a leg a capsule whose lower end is also the foot. What a
-robot lifts rests on four small spheres on its platform.
+Robots rotate about z only; legs, walls and obstacles are vertical. The cheapest shape with the right contact
+points is therefore as good as the true one: a disc is a sphere whose centre is at the height where all
+upright things touch (`touch_height`), a leg is a capsule whose lower end is also the foot. What a robot lifts
+rests on four small spheres on its platform.
 
-The robots' drives are no actuators of the model: `swarmbed_sim.mujoco_world` applies their forces.
+The model has no actuators for the drives: `swarmbed_sim.mujoco_world` applies their forces.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ if TYPE_CHECKING:
     from swarmbed_sim.physics import BoolArray, IntArray
 
 SUBSTEP: Final = 0.005
-"""Seconds of one step of MuJoCo; contacts are as hard as this step allows."""
+"""MuJoCo's time step in seconds; contacts are as stiff as it allows."""
 CONTACT_TIME: Final = 0.0105
-"""Seconds in which a contact stops what comes in; two steps are the least that the solver takes."""
+"""Time constant of contacts in seconds; the solver needs at least two steps."""
 SKIN: Final = 0.001
-"""Metres before a robot's body at which it begins to be stopped.
+"""Contact margin around a robot's body in metres.
 
-A contact is found up to a step late: without a skin bodies that close in at 0.5 m/s overlap by 2.5 mm, with
-one on each by 0.4 mm."""
+A contact is detected up to one step late: bodies that approach at 0.5 m/s overlap by 2.5 mm without margins,
+by 0.4 mm with one on each."""
 LIFTER_STIFFNESS: Final = 1e5
-"""N/m: a platform sags by 0.2 mm under 2 kg, as a screw would."""
+"""N/m: a platform sags by 0.2 mm under 2 kg, as on a screw drive."""
 LIFTER_DAMPING: Final = 2e3
 """Ns/m: a platform follows its set-point within 20 ms."""
 LIFTER_INERTIA: Final = 10.0
-"""Kilograms that the lifter's motor seems to have through its gear: assumed; keeps the stiff servo calm."""
+"""Reflected inertia of the lifter's motor in kg: assumed; it keeps the stiff servo stable."""
 PAD: Final = 0.01
 """Radius in metres of the spheres on a platform."""
 PADS: Final = 0.7
-"""How far out on a platform they are, as a share of the radius of the robot's body."""
+"""Distance of these spheres from the platform's centre, as a share of the robot body's radius."""
 FRICTION: Final = (0.005, 0.0001)
-"""MuJoCo's own of twisting and rolling, which no contact here has."""
+"""MuJoCo's default torsional and rolling friction, which no contact here uses."""
 
-# Who touches whom: two things do if one's type is among what the other answers to.
+# Contact types and affinities: two geoms collide if the type of one is in the affinity of the other.
 _FLOOR, _BODY, _LEG, _TRAY, _PAD, _STATIC, _TALL = (1 << i for i in range(7))
 _TOUCHES = {
     _FLOOR: _LEG,
@@ -83,20 +83,20 @@ _TOUCHES = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SceneModel:
-    """A compiled model, and where in it the scene's things are.
+    """A compiled model with the addresses of the scene's things in it.
 
-    Things are numbered: the robots, then the carriers, then what stands fast. A robot's x, y, yaw and its
-    platform's height follow each other at the same address in `qpos` and in `qvel`.
+    Things are numbered: first the robots, then the carriers, then walls and obstacles. A robot's x, y, yaw
+    and platform height are consecutive, at the same address in `qpos` and in `qvel`.
 
     Attributes:
-        model: MuJoCo's.
-        names: of the things; the floor is none.
+        model: the MuJoCo model.
+        names: of the things; the floor is not one of them.
         robots: the address of each robot's x in `qpos` and `qvel`.
         lifters: the row in `ctrl` of each robot's lifter, -1 if it has none.
-        bodies: for each body of carriers its addresses in `qpos` and `qvel`.
-        body_of: for each carrier its body.
-        offsets: for each carrier its x, y in the body's frame.
-        thing_of: for each geom its thing, -1 for the floor.
+        bodies: the addresses in `qpos` and `qvel` of each body of carriers.
+        body_of: the body of each carrier.
+        offsets: each carrier's x, y in its body's frame.
+        thing_of: the thing of each geom, -1 for the floor.
         pads: which geoms are pads of platforms.
     """
 
@@ -111,7 +111,7 @@ class SceneModel:
     pads: BoolArray
 
     def state(self, without: int | None = None) -> dict[str, IntArray]:
-        """Return where in MuJoCo's arrays what lasts from step to step is, all of it or without a robot's."""
+        """Return the indices of the persistent state in MuJoCo's arrays, optionally without one robot's."""
         dofs: list[int] = []
         controls: list[int] = []
         if without is not None:
@@ -133,12 +133,12 @@ def compile_scene(scene: Scene, boxes: Sequence[StandingBox] = ()) -> SceneModel
 
 
 def _upright(yaw: float) -> tuple[float, float, float, float]:
-    """Return the quaternion of a turn about z."""
+    """Return the quaternion of a rotation about z."""
     return math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
 
 
 class _Builder:
-    """Writes the MJCF and remembers what it wrote."""
+    """Writes the MJCF and records the names it used."""
 
     def __init__(self, scene: Scene, boxes: Sequence[StandingBox]) -> None:
         self.scene = scene
@@ -149,24 +149,24 @@ class _Builder:
         self.names: list[str] = []
         self.geoms: list[tuple[str, int, bool]] = []
         clearances = [placement.carrier.clearance for placement in scene.carriers]
-        # Well within the straight part of legs, whether they stand or are lifted.
+        # Well within the straight part of legs, on the floor as well as lifted.
         self.touch_height = 0.6 * min(clearances, default=1 / 6)
         self.clearance = min(clearances, default=math.inf)
-        # The codes on a tray's sides reach from its underside to its top.
+        # The codes on a tray's sides extend from its underside to its top.
         self.tray = scene.markers.sides.rise + scene.markers.sides.size / 2
 
     def build(self) -> SceneModel:
-        """Write all of it and compile it."""
+        """Write and compile the model."""
         add(self.root, "compiler", angle="radian", autolimits="true")
         option = add(
             self.root, "option", timestep=SUBSTEP, integrator="implicitfast", cone="elliptic", impratio=10
         )
-        # A state that is not finite is to be seen, not to become the one at the start again.
+        # A non-finite state must be reported, not silently reset to the initial one.
         add(option, "flag", sleep="enable", autoreset="disable")
         add(add(self.root, "default"), "geom", solref=(CONTACT_TIME, 1))
         self.root.extend([self.world, self.actuators])
 
-        # The robots first: their addresses in qpos and qvel are then the same.
+        # Robots come first, so that their addresses in qpos and qvel are equal.
         for placement in self.scene.robots:
             self._robot(placement)
         body_of, offsets = self._carriers()
@@ -183,13 +183,13 @@ class _Builder:
         kind: int,
         **attributes: str | float | Sequence[float],
     ) -> None:
-        """Add a shape that touches what its kind does; it weighs nothing unless it is said."""
+        """Add a shape with the contacts of its kind; its mass is 0 unless given."""
         self.geoms.append((name, thing, kind == _PAD))
         touches = {"contype": str(kind), "conaffinity": str(_TOUCHES[kind])}
         add(parent, "geom", name=name, **{"mass": "0", **touches, **attributes})
 
     def _robot(self, placement: RobotPlacement) -> None:
-        """Add a robot; where it is, is in qpos."""
+        """Add a robot at the origin; its pose is set in qpos."""
         spec, name, thing = placement.spec, placement.name, len(self.names)
         self.names.append(name)
         body, middle_of_touch = spec.body, (0.0, 0.0, self.touch_height)
@@ -198,7 +198,7 @@ class _Builder:
         add(base, "joint", name=f"{name} y", type="slide", axis="0 1 0")
         add(base, "joint", name=f"{name} yaw", type="hinge", axis="0 0 1")
         mass = body.mass - (PLATFORM_MASS if spec.lifter else 0.0)
-        # It turns about z only: the other two are of no account.
+        # It rotates about z only: the other two moments of inertia have no effect.
         add(base, "inertial", pos=middle_of_touch, mass=mass, diaginertia=[yaw_inertia(spec)] * 3)
 
         sides: tuple[float, ...]
@@ -227,10 +227,10 @@ class _Builder:
         size: Sequence[float],
         height: float,
     ) -> None:
-        """Add a part of a robot's body that touches, with the middle of the part at a height."""
+        """Add a colliding part of a robot's body; `height` is that of the part's centre."""
         friction = (GRIP_BODY, *FRICTION)
         place = (0.0, 0.0, height)
-        # Priority: this friction holds, whatever the other has.
+        # Priority makes this friction override that of the other geom.
         self._geom(
             base,
             name,
@@ -250,7 +250,7 @@ class _Builder:
         platform = add(base, "body", name=f"{name} platform", pos=(0, 0, lifter.lowered))
         lift = f"{name} lift"
         add(platform, "joint", name=lift, type="slide", axis="0 0 1", armature=LIFTER_INERTIA)
-        # The base has all of the inertia about z.
+        # The base already has the whole inertia about z.
         add(platform, "inertial", pos="0 0 0", mass=PLATFORM_MASS, diaginertia="1e-6 1e-6 1e-6")
         reach = PADS * (body.radius if isinstance(body, DiscBody) else min(body.length, body.width) / 2)
         for i in range(4):
@@ -277,7 +277,7 @@ class _Builder:
         )
 
     def _carriers(self) -> tuple[IntArray, FloatArray]:
-        """Add the carriers, those that are joined as one body, and return whose they are and where in it."""
+        """Add the carriers, joined ones as one body; return each carrier's body and its offset in it."""
         carriers = self.scene.carriers
         body_of, offsets = joined(carriers)
         first = len(self.names)
@@ -345,7 +345,7 @@ class _Builder:
             self._box(f"box {box.name}", len(self.names) - 1, box.pose, box.size, height)
 
     def _top(self, height: float) -> float:
-        """Return how high a thing has to be: not lower than where robots touch."""
+        """Return a height that is at least that at which robots make contact."""
         return max(height, 1.2 * self.touch_height)
 
     def _box(
@@ -356,14 +356,14 @@ class _Builder:
         size: tuple[float, float],
         height: float,
     ) -> None:
-        """Add a box that stands fast."""
+        """Add a fixed box."""
         half, (x, y, yaw) = self._top(height) / 2, pose
         halves, place = (size[0] / 2, size[1] / 2, half), (x, y, half)
         quaternion = _upright(yaw)
         self._geom(self.world, name, thing, _STATIC, type="box", size=halves, pos=place, quat=quaternion)
 
     def _index(self, model: mujoco.MjModel, body_of: IntArray, offsets: FloatArray) -> SceneModel:
-        """Find in the compiled model what was written."""
+        """Look up the addresses of everything in the compiled model."""
         robots = [model.joint(f"{placement.name} x").qposadr[0] for placement in self.scene.robots]
         lifters = [
             model.actuator(f"{placement.name} lifter").id if placement.spec.lifter else -1

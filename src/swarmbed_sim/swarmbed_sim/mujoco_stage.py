@@ -1,4 +1,4 @@
-"""Draws a scene by MuJoCo's renderer, by OpenGL without a screen (EGL)."""
+"""Renders a scene with MuJoCo's renderer, using headless OpenGL (EGL)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 NO_GL = (
     "images cannot be rendered on this machine: {why}. Install Debian's libegl1 and libgl1 (or an NVIDIA "
-    "driver), or take vision: corners, which needs no images"
+    "driver), or use vision: corners, which needs no images"
 )
 
 
 def _open_gl() -> Any:
-    """Return MuJoCo, ready to draw without a screen.
+    """Return MuJoCo's EGL module and OpenGL's, set up for headless rendering.
 
     Raises:
         MachineError: this machine has no EGL.
@@ -45,17 +45,17 @@ def _open_gl() -> Any:
 
 
 class MujocoStage:
-    """A scene as MuJoCo draws it: a `Stage`."""
+    """A scene rendered by MuJoCo: a `Stage`."""
 
     def __init__(self, scene: Scene, targets: Sequence[CalibrationTarget] = ()) -> None:
-        """Build it.
+        """Build the scene and the OpenGL context.
 
         Args:
-            scene: what is there.
-            targets: for calibrations, on its walls.
+            scene: to render.
+            targets: calibration targets on its walls.
 
         Raises:
-            MachineError: this machine cannot draw.
+            MachineError: this machine cannot render.
         """
         import mujoco
 
@@ -66,7 +66,7 @@ class MujocoStage:
             self._context = egl.GLContext(*MOST)
             self._context.make_current()
             self._drawn = mujoco.MjrContext(looks.model, mujoco.mjtFontScale.mjFONTSCALE_100)
-        except Exception as error:  # noqa: BLE001 - whatever a driver says: there is no picture
+        except Exception as error:  # noqa: BLE001 - drivers raise anything; the effect is the same
             raise MachineError(NO_GL.format(why=str(error).splitlines()[0])) from None
         self._draw_on_grey()
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._drawn)
@@ -77,7 +77,7 @@ class MujocoStage:
         self._option = mujoco.MjvOption()
 
     def _draw_on_grey(self) -> None:
-        """Draw on a byte a pixel and no stencil, if the driver can: twice as fast as on MuJoCo's colours."""
+        """Use an 8-bit buffer without stencil if the driver can: twice as fast as MuJoCo's colour buffer."""
         gl, drawn, depth = self._gl, self._drawn, self._gl.glGenRenderbuffers(1)
         gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, drawn.offFBO)
         for buffer, kind in ((drawn.offColor, gl.GL_R8), (depth, gl.GL_DEPTH_COMPONENT32F)):
@@ -92,7 +92,7 @@ class MujocoStage:
             gl.glFramebufferRenderbuffer(gl.GL_FRAMEBUFFER, place, gl.GL_RENDERBUFFER, buffer)
 
     def place(self, physics: Places) -> None:
-        """Put everything where it is; until another stage does so, this one draws."""
+        """Move everything to its current pose and make this stage's OpenGL context current."""
         self._looks.place(physics)
         self._context.make_current()
         self._mujoco.mjv_updateScene(
@@ -124,7 +124,7 @@ class MujocoStage:
         return image
 
     def close(self) -> None:
-        """Give the graphics memory back."""
+        """Free the graphics memory."""
         self._context.make_current()
         self._drawn.free()
         self._context.free()

@@ -1,9 +1,9 @@
-"""Bodies in MuJoCo: robots that are moved by limited forces, that collide, and that really lift.
+"""MuJoCo physics: robots that limited forces move, that collide, and that lift carriers.
 
-Drives are velocity servos with limited force (the DOTS paper's simulator moves its robots so too): a robot
-follows the velocity that is asked for with a lag of `DRIVE_TIME`, and no faster than the motors of its kind
-can (`limits.acceleration_available`) when it drives alone. The force does not grow with the load: under 2 kg
-a robot of 3 kg has three fifths of its acceleration. What pushes it has to overcome the same force.
+Drives are velocity servos with limited force, as in the DOTS paper's simulator. A robot follows its commanded
+velocity with a lag of `DRIVE_TIME`; alone, it accelerates at most as its motors allow
+(`limits.acceleration_available`). The force does not grow with the load: a 3 kg robot carrying 2 kg has three
+fifths of its acceleration. Whatever pushes a robot has to overcome the same force.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ def drive_k(
     force: FloatArray,
     ctrl: FloatArray,
 ) -> None:
-    """Write the forces of the drives and the set-points of the platforms, and keep the velocities.
+    """Write the drives' forces and the platforms' set-points, and save the velocities in `before`.
 
-    To `pushes` it adds this substep's share of the mean over the step.
+    Adds this substep's share of the mean over the step to `pushes`.
     """
     before[:] = qvel
     keep = math.exp(-SUBSTEP / DRIVE_TIME)
     for i in range(robots.shape[0]):
         at = robots[i]
         yaw, omega = qpos[at + 2], qvel[at + 2]
-        # In the frame of the middle of the step: the force holds while the robot turns by twice this.
+        # Work in the frame at mid-step: the force is constant while the robot turns by twice this angle.
         half = 0.5 * SUBSTEP * omega
         c, s = math.cos(yaw + half), math.sin(yaw + half)
         ahead = c * qvel[at] + s * qvel[at + 1]
@@ -80,10 +80,10 @@ def drive_k(
         want_ahead, want_left, want_omega = 0.0, 0.0, 0.0
         if driven[i]:
             want_ahead, want_left, want_omega = v_body[i, 0], v_body[i, 1], v_body[i, 2]
-            # One nan would be in all bodies soon.
+            # A NaN would soon spread to all bodies.
             if not math.isfinite(want_ahead + want_left + want_omega):
                 want_ahead, want_left, want_omega = 0.0, 0.0, 0.0
-        # What the body shall see at the step's end, whose frame is ahead by as much as the start's is behind.
+        # Target body velocity at the end of the step, whose frame leads mid-step as the start's lags it.
         ch, sh = math.cos(half), math.sin(half)
         next_ahead = want_ahead + keep * (ch * ahead - sh * left - want_ahead)
         next_left = want_left + keep * (ch * left + sh * ahead - want_left)
@@ -99,7 +99,7 @@ def drive_k(
         else:
             push_ahead = min(max(push_ahead, -most), most)
             push_left = min(max(push_left, -SIDE_GRIP), SIDE_GRIP)
-            # Of what holds it sideways only the share that its own way round takes is its drive's.
+            # Of the lateral force, the drive supplies only the centripetal part of the robot's own turn.
             across = ahead * omega
         pushes[i] += math.sqrt(push_ahead * push_ahead + across * across) / SUBSTEPS
         most = constants[i, YAW_ACCELERATION]
@@ -124,7 +124,7 @@ def _velocity_k(
     bodies: IntArray,
     body_of: IntArray,
 ) -> tuple[float, float]:
-    """Return how a point of a thing moved over the floor before the step."""
+    """Return the velocity in `map` that a point of a thing had before the step."""
     if thing < robots.shape[0]:
         p = robots[thing]
         v, omega = p, before[p + 2]
@@ -139,8 +139,8 @@ def _velocity_k(
 
 @kernel
 def met_k(geoms: IntArray, thing_of: IntArray) -> bool:
-    """Return whether any contact is of two things; most are of a carrier's feet with the floor."""
-    for k in range(geoms.shape[0]):  # noqa: SIM110 - numba knows no generators in `any`
+    """Return whether any contact is between two things; most are between a carrier's feet and the floor."""
+    for k in range(geoms.shape[0]):  # noqa: SIM110 - numba does not support generators in `any`
         if thing_of[geoms[k, 0]] >= 0 and thing_of[geoms[k, 1]] >= 0:
             return True
     return False
@@ -163,9 +163,9 @@ def touch_k(
     latest: FloatArray,
     begun: FloatArray,
 ) -> int:
-    """Write the contacts that began to `begun`, rows of thing, thing, speed, and return how many there are.
+    """Write new contacts to `begun`, rows of thing, thing, closing speed; return their number.
 
-    `latest` is when each two things touched last, and the speed that was told of them.
+    `latest` holds for each pair when it last touched, and the closing speed last reported; updated.
     """
     count = 0
     moving = robots.shape[0]
@@ -200,7 +200,7 @@ def touch_k(
     return count
 
 
-# The engine would write its warnings to a file in the working directory; what they are about is told here.
+# Keep MuJoCo from writing warnings to a file in the working directory; non-finite states raise an error here.
 mujoco.set_mju_user_warning(lambda _: None)
 
 
@@ -210,7 +210,7 @@ class MujocoPhysics(Solids):
     ENGINE = "mujoco"
 
     def __init__(self, scene: Scene) -> None:
-        """Build the scene's bodies and put them where they start."""
+        """Build the scene's bodies at their initial poses."""
         super().__init__(scene, TIMESTEP)
         self._build(scene)
         self._begun = np.zeros((64, 3))
@@ -220,7 +220,7 @@ class MujocoPhysics(Solids):
         self._read()
 
     def advance(self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray) -> None:
-        """Let one time step pass."""
+        """Advance by one time step."""
         model, data, indices = self._model, self._data, self._indices
         self.pushes.fill(0.0)
         for _ in range(SUBSTEPS):
@@ -245,7 +245,7 @@ class MujocoPhysics(Solids):
         self._read()
 
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
-        """Put a robot somewhere else, standing."""
+        """Move a robot to a pose, at rest."""
         at = self._indices.robots[row]
         self._qpos[at : at + 3] = pose
         self._qvel[at : at + 3] = 0.0
@@ -253,7 +253,7 @@ class MujocoPhysics(Solids):
         self._read()
 
     def move_carrier(self, row: int, pose: tuple[float, float, float]) -> None:
-        """Put a carrier, with those joined to it, somewhere else, standing on the floor."""
+        """Move a carrier and those joined to it to a pose on the floor, at rest."""
         q, v = self._indices.bodies[self._body_of[row]]
         x, y, yaw = self._body_pose(row, pose)
         self._qpos[q : q + 3] = x, y, 0.0
@@ -263,23 +263,23 @@ class MujocoPhysics(Solids):
         self._read()
 
     def add_robot(self, placement: RobotPlacement) -> None:
-        """Put one more robot on the floor, standing, in a row after the others'.
+        """Add a robot at rest, in a row after the others.
 
         Raises:
-            SimError: the engine takes no such body.
+            SimError: MuJoCo rejects its name or body.
         """
         robots = self.scene.robots
         try:
             self._rebuild(replace(self.scene, robots=(*robots, placement)), come=len(robots))
         except ValueError as error:
-            message = f"mujoco: robot {placement.name!r}: a name and a body that it takes are right: {error}"
+            message = f"mujoco: robot {placement.name!r}: MuJoCo rejects its name or body: {error}"
             raise SimError(message) from error
         at = self._indices.robots[self._add_row(placement)]
         self._qpos[at : at + 3] = placement.pose
         self._read()
 
     def remove_robot(self, row: int) -> None:
-        """Take a robot away: the rows after its own are one less, and what it has lifted falls."""
+        """Remove a robot and decrement the rows after it; what it has lifted falls."""
         robots = self.scene.robots
         self._rebuild(replace(self.scene, robots=(*robots[:row], *robots[row + 1 :])), gone=row)
         self._remove_row(row)
@@ -297,10 +297,10 @@ class MujocoPhysics(Solids):
         self._rebuild(self.scene)
 
     def close(self) -> None:
-        """Give back what the engine holds: nothing but memory, which goes with this object."""
+        """Do nothing: memory is freed with this object."""
 
     def _build(self, scene: Scene) -> None:
-        """Compile the model, all of it awake, and hold on to its data's arrays, which stay where they are."""
+        """Compile the model, with all bodies awake, and keep views of its data's arrays."""
         self._indices = compile_scene(scene, tuple(self._boxes.values()))
         self.scene = scene
         self._model = self._indices.model
@@ -312,9 +312,10 @@ class MujocoPhysics(Solids):
         self._latest = np.full((things, things, 2), -np.inf)
 
     def _wake(self) -> None:
-        """Let all be moved by what holds it or no longer does: a hand changes what the engine does not see.
+        """Wake all bodies, because MuJoCo does not notice that a teleport changed their contacts.
 
-        Data that are new are awake in all their parts; the engine fails where only some of them say so.
+        The data are replaced by a fresh copy, in which everything is awake: MuJoCo fails if only some of the
+        flags are set.
         """
         fresh = mujoco.MjData(self._model)
         for name in self._indices.state():
@@ -322,10 +323,13 @@ class MujocoPhysics(Solids):
         mujoco.mj_copyData(self._data, self._model, fresh)
 
     def _rebuild(self, scene: Scene, *, come: int | None = None, gone: int | None = None) -> None:
-        """Go on with other boxes, one more robot or one less, by the row that it has or had."""
+        """Rebuild the model with changed boxes or robots, and keep the state.
+
+        `come` is the row of a robot that was added, `gone` that of one that was removed.
+        """
         data, indices, latest = self._data, self._indices, self._latest
         self._build(scene)
-        # Boxes have no state: that of all else is as it was.
+        # Boxes have no state; copy that of everything else.
         there = indices.state(without=gone)
         for name, here in self._indices.state(without=come).items():
             getattr(self._data, name)[here] = getattr(data, name)[there[name]]
@@ -335,7 +339,7 @@ class MujocoPhysics(Solids):
         self._latest[np.ix_(new, new)] = latest[np.ix_(old, old)]
 
     def _touch(self) -> None:
-        """Note the contacts that began in this step."""
+        """Record the contacts that began in this step."""
         contact, indices = self._data.contact, self._indices
         geoms = contact.geom
         if not met_k(geoms, indices.thing_of):
@@ -360,10 +364,10 @@ class MujocoPhysics(Solids):
             self._found.append((indices.names[int(one)], indices.names[int(other)], speed))
 
     def _read(self) -> None:
-        """Write what the engine knows into the arrays."""
+        """Copy MuJoCo's state to the arrays of `Solids`."""
         self._take_over(self._qpos, self._qvel, self._indices.robots, self._indices.bodies)
 
 
 def make(scene: Scene, seed: np.random.SeedSequence) -> SimWorld:
-    """Return a scene as a world with bodies in MuJoCo."""
+    """Return a scene as a world with MuJoCo physics."""
     return SimWorld(scene, MujocoPhysics(scene), seed)

@@ -1,10 +1,10 @@
-"""What robots carry in a simulated world: platforms, batteries, radios, lights, and what all parts share.
+"""Parts of robots in a simulated world: platforms, batteries, radios, LEDs, and what all parts share.
 
-Wheels and inertial sensors are in `bodies`, rings of ranges in `rings`, cameras in `fiducials`.
+Wheels and inertial sensors are in `bodies`, range sensors in `rings`, cameras in `fiducials`.
 
-What many robots have is kept in arrays, one row a robot, and moved on by one compiled call for all of
-them; each robot's parts (`swarmbed_core.device`) are thin views of these rows. Random numbers are drawn in
-blocks, from a generator of each robot's and part's own.
+State that many robots have is kept in arrays with one row per robot and updated by one compiled call for all
+of them. Each robot's parts (`swarmbed_core.device`) are thin views of these rows. Random numbers are drawn in
+blocks; each part of each robot has its own generator.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ if TYPE_CHECKING:
 
 Seen = TypeVar("Seen", CornerReading, ImageReading)
 
-# Where the numbers of a carrier are in its row.
+# Columns of `Furniture.carriers`.
 LENGTH, WIDTH, CLEARANCE, THICKNESS, LEG, MARKER_ID = range(6)
 CARRIER_NUMBERS = 6
 
 
 class Life:
-    """What all parts of a robot know: which one it is, and whether it lives and has power.
+    """State that all parts of a robot share: its identity, and whether it is alive and powered.
 
     Attributes:
         name: the robot's.
-        row: the robot's, -1 if it was taken out of the world.
-        alive: whether it has not died.
-        supplied: whether its switch and its battery let power out.
-        on: both.
-        off_since: the time at which it went off, if it is.
+        row: the robot's, -1 after its removal from the world.
+        alive: False once it was killed.
+        supplied: whether its switch and its battery supply power.
+        on: whether it is alive and supplied.
+        off_since: the time at which it last went off.
     """
 
     __slots__ = ("alive", "name", "off_since", "on", "row", "supplied")
 
     def __init__(self, name: str, row: int) -> None:
-        """Make a robot that lives."""
+        """Start alive and powered."""
         self.name = name
         self.row = row
         self.alive = self.supplied = self.on = True
@@ -76,20 +76,20 @@ class Life:
 
 
 class Furniture:
-    """What the things in a scene are, one row each; it changes only when robots come or go.
+    """Properties of the robots and carriers in a scene, a row each; rows change when robots come or go.
 
     Attributes:
-        sizes: radius, height, length and width of the robots; of round ones the last two are 0.
-        on: which robots live and have power.
-        localised: which robots look for markers on walls.
-        watched: of which others somebody wants to know what all their cameras could find.
-        carriers: numbers of the carriers, see `fiducials`.
+        sizes: radius, height, length and width of the robots; length and width are 0 for round ones.
+        on: which robots are alive and powered.
+        localised: which robots detect markers on walls.
+        watched: which of the others have a viewer who wants all detections.
+        carriers: dimensions and markers of the carriers.
     """
 
     __slots__ = ("carriers", "localised", "on", "sizes", "watched")
 
     def __init__(self, sizes: FloatArray, localised: BoolArray, carriers: FloatArray) -> None:
-        """Take what a scene holds."""
+        """Start with all robots on and none watched."""
         self.sizes = sizes
         self.on = np.ones(len(sizes), dtype=np.bool_)
         self.localised = localised
@@ -97,14 +97,14 @@ class Furniture:
         self.carriers = carriers
 
     def add(self, size: Sequence[float], *, localised: bool) -> None:
-        """Take in one more robot, which lives."""
+        """Append a robot that is on."""
         self.sizes = np.append(self.sizes, [size], axis=0)
         self.on = np.append(self.on, True)
         self.localised = np.append(self.localised, localised)
         self.watched = np.append(self.watched, False)
 
     def remove(self, row: int) -> None:
-        """Take out a robot; the rows after its own are one less."""
+        """Remove a robot and decrement the rows after it."""
         self.sizes = np.delete(self.sizes, row, axis=0)
         self.on = np.delete(self.on, row)
         self.localised = np.delete(self.localised, row)
@@ -112,16 +112,16 @@ class Furniture:
 
 
 class Things(NamedTuple):
-    """All that rays and lines of sight may meet, as kernels take it: rows of arrays.
+    """Everything that rays and lines of sight can hit, as arrays for kernels.
 
     Attributes:
         poses: of the robots.
-        sizes: their radius, height, length and width; of round ones the last two are 0.
+        sizes: radius, height, length and width of the robots; length and width are 0 for round ones.
         carrier_poses: of the carriers.
-        carrier_lifts: of their feet.
-        carriers: their numbers.
-        segments: of walls and boxes, which are higher than any ray.
-        pillars: that stand fast and are as high.
+        carrier_lifts: of their feet above the floor.
+        carriers: rows of `Furniture.carriers`.
+        segments: walls and boxes, taken to be higher than any ray.
+        pillars: fixed cylinders, taken to be as high.
     """
 
     poses: FloatArray
@@ -134,7 +134,7 @@ class Things(NamedTuple):
 
 
 def things_of(physics: Physics, furniture: Furniture) -> Things:
-    """Return what is there now; the arrays are the physics' own."""
+    """Return the current things; the arrays are views of the physics' own."""
     return Things(
         physics.poses,
         furniture.sizes,
@@ -147,12 +147,12 @@ def things_of(physics: Physics, furniture: Furniture) -> Things:
 
 
 class Late(Generic[Seen]):
-    """What all cameras of a robot deliver when it has arrived: corners for a `CamerasPart`, or images."""
+    """Queue of a robot's camera readings, delayed by their latency: corners (a `CamerasPart`) or images."""
 
     __slots__ = ("_last", "_pending", "_robot", "_taken", "_world", "latency")
 
     def __init__(self, world: Clock, robot: Life, latency: tuple[float, float]) -> None:
-        """Begin for a robot whose cameras' images are as late as `latency` says: mean and sigma."""
+        """Start empty; `latency` is the mean and sigma of the images' latency in seconds."""
         self.latency = latency
         self._world = world
         self._robot = robot
@@ -161,7 +161,7 @@ class Late(Generic[Seen]):
         self._taken = 0
 
     def read(self) -> Sequence[Seen]:
-        """Return what has arrived by now and was not handed out yet, oldest first."""
+        """Return the readings that have arrived since the last call, oldest first."""
         pending = self._pending
         if not self._robot.on:
             pending.clear()
@@ -175,36 +175,36 @@ class Late(Generic[Seen]):
         return arrived
 
     def forget(self) -> None:
-        """Hand nothing of before out any more."""
+        """Discard all pending readings."""
         self._pending.clear()
 
     def deliver(self, ready: float, reading: Seen) -> None:
-        """Hand a reading out from a time on, after those that its camera took before."""
+        """Queue a reading for the time `ready`, or later if an earlier one of its camera arrives later."""
         ready = self._last[reading.camera] = max(ready, self._last.get(reading.camera, ready))
         self._taken += 1
         insort(self._pending, (ready, self._taken, reading))
 
 
 class Beat:
-    """The rate of something that happens for many at once.
+    """The clock of something that happens periodically for many robots at once.
 
     Attributes:
         rate: in Hz.
-        stamp: the time of the newest beat.
-        count: of the beats.
+        stamp: the time of the latest beat.
+        count: number of beats so far.
     """
 
     __slots__ = ("_pace", "count", "rate", "stamp")
 
     def __init__(self, rate: float) -> None:
-        """Make one that is due at once."""
+        """Start with a beat that is due immediately."""
         self.rate = rate
         self.stamp = 0.0
         self.count = 0
         self._pace = Pace(rate)
 
     def due(self, now: float) -> bool:
-        """Return whether it is time, and count."""
+        """Return whether a beat is due, and count it."""
         if not self._pace.due(now):
             return False
         self.stamp = now
@@ -213,7 +213,7 @@ class Beat:
 
 
 def roomy(array: NDArray[Any], row: int) -> NDArray[Any]:
-    """Return an array that has this row: itself, or a larger one that begins with it."""
+    """Return an array that has this row: the same one, or a larger copy padded with zeros."""
     if row < len(array):
         return array
     larger = np.zeros((max(2 * len(array), row + 1, 4), *array.shape[1:]), dtype=array.dtype)
@@ -222,18 +222,18 @@ def roomy(array: NDArray[Any], row: int) -> NDArray[Any]:
 
 
 class ZoneSense:
-    """The zone sense, from the truth: a `ZonePart`."""
+    """The zone sense, from the true pose: a `ZonePart`."""
 
     __slots__ = ("_physics", "_robot", "_zones")
 
     def __init__(self, robot: Life, physics: Physics, zones: Zones | None) -> None:
-        """Look at the bodies of `physics`."""
+        """Read poses from `physics`."""
         self._robot = robot
         self._physics = physics
         self._zones = zones
 
     def read(self) -> Zone:
-        """Return the zone the robot is in; one without power is in neither."""
+        """Return the robot's zone; `NEITHER` without power."""
         if self._zones is None or not self._robot.on:
             return Zone.NEITHER
         return zone_of(self._physics.poses[self._robot.row], self._zones)
@@ -243,14 +243,14 @@ class Lifter:
     """The lifting platform of one robot: a `LifterPart`.
 
     Attributes:
-        moving: whether the set-point is on its way, so that `step` has something to do.
-        model: the set-point that the physics makes the platform follow.
+        moving: whether the set-point is still moving, so that `step` must be called.
+        model: computes the set-point that the platform follows in the physics.
     """
 
     __slots__ = ("_asked", "_physics", "_robot", "_world", "model", "moving")
 
     def __init__(self, world: Clock, robot: Life, physics: Physics, model: LifterModel) -> None:
-        """Move by `model`."""
+        """Start lowered."""
         self.model = model
         self.moving = False
         self._asked = model.lifter.lowered
@@ -259,11 +259,11 @@ class Lifter:
         self._physics = physics
 
     def move(self, height: float) -> None:
-        """Ask for a height in metres above the floor."""
+        """Command a height in metres above the floor."""
         if height == self._asked or not self._robot.alive:
             return
         if not self.moving:
-            # The time in which it stood is not time in which it may move.
+            # Advance the model's clock, so that idle time does not count as travel time.
             self.model.step(self._world.time, powered=False)
         self.model.move(height)
         if math.isfinite(height):
@@ -271,7 +271,7 @@ class Lifter:
             self.moving = True
 
     def step(self, now: float, load: float) -> float:
-        """Move for the time that passed, with a load in kg; return the set-point."""
+        """Advance the set-point to time `now`, with a load in kg; return it."""
         robot, lifter = self._robot, self.model.lifter
         self.model.step(now, load, powered=robot.on)
         height = self.model.read().height
@@ -279,7 +279,7 @@ class Lifter:
         return height
 
     def read(self) -> LifterReading:
-        """Return where the platform is."""
+        """Return the platform's height."""
         robot = self._robot
         stamp = self._world.time if robot.on else robot.off_since
         if robot.row < 0:
@@ -295,7 +295,7 @@ class Power:
     def __init__(
         self, world: Clock, robot: Life, battery: BatteryModel, switch: Callable[[Life], None]
     ) -> None:
-        """Draw from `battery`; `switch` is told when a robot's supplies come or go."""
+        """Draw from `battery`; `switch` is called when the supply goes on or off."""
         self.battery = battery
         self._world = world
         self._robot = robot
@@ -303,19 +303,19 @@ class Power:
         self._on = True
 
     def enable(self, on: bool) -> None:
-        """Switch the supplies; without them nothing is drawn."""
+        """Switch the supply on or off; off, nothing is drawn."""
         self._on = on
         self.update()
 
     def update(self) -> None:
-        """Take notice of the switch and the battery's protection."""
+        """Apply the state of the switch and of the battery's protection."""
         supplied = self._on and self.battery.powered
         if supplied != self._robot.supplied:
             self._robot.supplied = supplied
             self._switch(self._robot)
 
     def draw(self, watts: float, seconds: float) -> float:
-        """Supply power for a time; return the Wh that were drawn."""
+        """Draw power for a time; return the energy drawn, in Wh."""
         if not self._robot.on:
             return 0.0
         supplied = self.battery.discharge(watts, seconds)
@@ -323,7 +323,7 @@ class Power:
         return watts * supplied / 3600.0
 
     def read(self) -> PowerReading:
-        """Return what the battery monitor measures."""
+        """Return the battery monitor's reading."""
         robot = self._robot
         return self.battery.reading(self._world.time if robot.alive else robot.off_since)
 
@@ -337,7 +337,7 @@ def watts_k(
     driven: BoolArray,
     out: FloatArray,
 ) -> None:
-    """Write what robots draw; rows of `models` are their `power_numbers`."""
+    """Compute the power that robots draw, in W; rows of `models` are their `power_numbers`."""
     for i in range(models.shape[0]):
         out[i] = 0.0
         if on[i]:
@@ -349,14 +349,14 @@ def watts_k(
 
 @kernel
 def draw_k(watts: FloatArray, hours: float, metered: BoolArray, energy: FloatArray) -> None:
-    """Add what robots draw for so long to the Wh that they have drawn, but for those that are metered."""
+    """Add what robots draw in `hours` to `energy` in Wh, but not for `metered` ones: their `Power` counts."""
     for i in range(watts.shape[0]):
         if not metered[i]:
             energy[i] += watts[i] * hours
 
 
 def power_numbers(spec: RobotSpec) -> tuple[float, float, float, float]:
-    """Return what is always on, watts a m/s, watts at full torque and its m/s² of a kind of robot."""
+    """Return a robot's base power, its power per m/s and at full torque (W), and its full torque's m/s²."""
     model = PowerModel(spec)
     always = model.watts(cameras=1.0 if spec.cameras else 0.0)
     return always, model.travel_watts, model.torque_watts, spec.limits.acceleration_available
@@ -366,36 +366,36 @@ class Radio:
     """One robot's radio on the shared medium: a `RadioPart`.
 
     Attributes:
-        index: its place on the air.
+        index: its number on the medium.
     """
 
     __slots__ = ("_air", "_robot", "_world", "index")
 
     def __init__(self, world: Clock, robot: Life, air: Air, index: int) -> None:
-        """Take the place `index` on the air."""
+        """Take the number `index` on the medium `air`."""
         self._world = world
         self._robot = robot
         self._air = air
         self.index = index
 
     def send(self, payload: bytes) -> bool:
-        """Broadcast bytes to whoever hears; return whether they will be sent."""
+        """Broadcast bytes; return whether they will be sent."""
         if not self._robot.on:
             return False
         self._air.loaded = True
         return self._air.model.send(self.index, payload, self._world.time)
 
     def read(self) -> Sequence[RadioPacket]:
-        """Return what was heard and not handed out yet, oldest first."""
+        """Return the packets received since the last call, oldest first."""
         return self._air.model.read(self.index) if self._robot.on else ()
 
 
 class Air:
-    """The medium of one kind of radio, with the robots that have devices on it.
+    """The medium of one kind of radio, and the ports of the robots that have devices.
 
     Attributes:
-        model: who hears what.
-        loaded: whether somebody has given it something to send.
+        model: computes who receives what.
+        loaded: whether there is something to send.
     """
 
     __slots__ = ("_beat", "_on", "_ports", "_rows", "loaded", "model")
@@ -408,17 +408,17 @@ class Air:
         rows: Sequence[int],
         loss: float | None,
     ) -> None:
-        """Share a medium among the robots of these names and rows."""
+        """Create the medium for the robots with these names and rows."""
         self.model = RadioModel(radio, rng, names, loss=loss)
         self.loaded = False
         self._ports: list[Radio] = []
         self._rows = np.array(rows, dtype=np.int64)
         self._on = np.full((len(rows), 1), math.nan)
-        # The model's own pace is the same; this one spares it the calls in between.
+        # The model has the same pace itself; this one avoids the calls in between.
         self._beat = Beat(radio.rate) if radio.kind in BEACONS else None
 
     def add(self, world: Clock, robot: Life) -> Radio:
-        """Put a robot on the air."""
+        """Switch a robot's radio on; return its port."""
         index = self._rows.tolist().index(robot.row)
         self._on[index] = 0.0
         port = Radio(world, robot, self, index)
@@ -426,13 +426,13 @@ class Air:
         return port
 
     def join(self, name: str, row: int) -> None:
-        """Take in one more robot, which is off the air until it is put on it."""
+        """Append a robot, whose radio is off until `add`."""
         self.model.add(name)
         self._rows = np.append(self._rows, row)
         self._on = np.append(self._on, [[math.nan]], axis=0)
 
     def remove(self, row: int) -> None:
-        """Take out a robot, if it is here; the rows after its own are one less."""
+        """Remove a robot, if it is here, and decrement the rows after it."""
         for index in np.flatnonzero(self._rows == row).tolist():
             self.model.remove(index)
             self._rows = np.delete(self._rows, index)
@@ -443,13 +443,13 @@ class Air:
         self._rows[self._rows > row] -= 1
 
     def switch(self, row: int, *, on: bool) -> None:
-        """Put a robot on the air again, or take it off; then it forgets what it has not read."""
+        """Switch a robot's radio on or off; either discards its unread packets."""
         for index in np.flatnonzero(self._rows == row).tolist():
             self._on[index] = 0.0 if on else math.nan
             self.model.read(index)
 
     def step(self, now: float, physics: Physics) -> None:
-        """Deliver what is on the air."""
+        """Deliver what was sent, if this step is due."""
         if self._beat is None:
             if not self.loaded:
                 return
@@ -460,24 +460,24 @@ class Air:
 
 
 class Leds:
-    """Lights that remember what they show: a `LedsPart`."""
+    """The LEDs of one robot: a `LedsPart`."""
 
     __slots__ = ("_physics", "_robot", "bar")
 
     def __init__(self, robot: Life, leds: LedsSpec, physics: Physics) -> None:
-        """Make dark lights."""
+        """Start with all LEDs off."""
         self.bar = LedBar(leds)
         self._robot = robot
         self._physics = physics
 
     def show(self, colours: Sequence[int]) -> None:
-        """Show one packed colour a light."""
+        """Show one packed colour per LED; ignored without power."""
         before = self.bar.values
         if self._robot.on and self.bar.show(colours) and self.bar.values != before:
             self._physics.light(self._robot.row, self.bar.values)
 
     def go_out(self) -> None:
-        """Show nothing: there is no power."""
+        """Switch all LEDs off, because there is no power."""
         if any(self.bar.values):
             self.bar.fill(0)
             self._physics.light(self._robot.row, self.bar.values)

@@ -1,7 +1,8 @@
-"""What differs between the worlds of this package: bodies, forces and contacts.
+"""The interface between worlds and physics engines: bodies, forces and contacts.
 
-A `Physics` moves bodies for one control cycle; everything that a robot carries (wheels and encoders, range
-sensors, cameras, radios, battery) is made on top of its arrays by `swarmbed_sim.sim_world`, the same for all.
+A `Physics` moves bodies for one control cycle. `swarmbed_sim.sim_world` builds everything that a robot
+carries (wheels and encoders, range sensors, cameras, radios, battery) on top of its arrays, in the same way
+for all engines.
 """
 
 from __future__ import annotations
@@ -22,19 +23,21 @@ if TYPE_CHECKING:
 
 
 class Physics(Protocol):
-    """Bodies and contacts. The arrays are the same objects, rewritten by `advance`, until robots come or go.
+    """Bodies and contacts.
+
+    `advance` updates the arrays in place; adding or removing robots replaces them.
 
     Attributes:
-        timestep: seconds that one `advance` takes.
+        timestep: seconds per `advance`.
         poses: rows x, y, yaw of the robots in `map`.
-        twists: rows vx, vy along the robots' bodies, omega.
-        pushes: m/s² that the robots' drives push with, along the floor: their force over the robot's mass.
-        heights: of the robots' lifting platforms above the floor (0 where there is none).
+        twists: rows vx, vy, omega in the robots' frames.
+        pushes: horizontal force of each robot's drives over its mass, m/s².
+        heights: of the robots' lifting platforms above the floor (0 without a platform).
         carrier_poses: rows x, y, yaw of the carriers in `map`.
         carrier_lifts: metres of the carriers' feet above the floor.
         carried_by: for each carrier the row of the robot that has lifted it, -1 if it is on the floor.
-        segments: walls and boxes as rows x1, y1, x2, y2; `add_box` replaces it.
-        pillars: cylinders that stand fast as rows x, y, radius.
+        segments: walls and boxes as rows x1, y1, x2, y2; replaced by `add_box` and `remove_box`.
+        pillars: fixed cylinders as rows x, y, radius.
     """
 
     timestep: float
@@ -49,78 +52,78 @@ class Physics(Protocol):
     pillars: FloatArray
 
     def advance(self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray) -> None:
-        """Let one time step pass.
+        """Advance by one time step.
 
         Args:
-            v_body: rows vx, vy, omega that the drives try to reach, with limited force.
-            driven: which robots' drives hold and push; the others roll out and stand (their wheels brake).
-            platforms: the set-points of the lifting platforms.
+            v_body: target velocities, rows vx, vy, omega, which the drives approach with limited force.
+            driven: which robots' drives are on; the others brake to a stop.
+            platforms: set-points of the lifting platforms in metres above the floor.
         """
         ...
 
     def contacts(self) -> Sequence[tuple[str, str, float]]:
-        """Return what began to touch since the last call: two names and the speed of closing in, m/s.
+        """Return the contacts that began since the last call: two names and the closing speed in m/s.
 
         Names are those of robots and carriers in the scene, `wall`, `obstacle<n>` and those given to
-        `add_box`; robot first. A robot and the carrier that it lifts are no contact worth telling, nor
-        are a carrier and the floor. What touched within the last 0.5 s does not begin anew, unless it was
-        apart for 0.05 s and comes in faster than what was told.
+        `add_box`; robots come first. Contacts between a robot and the carrier that it lifts, and between a
+        carrier and the floor, are not reported. A pair that touched within the last 0.5 s is not reported
+        again, unless it was apart for 0.05 s and closes faster than last reported.
         """
         ...
 
     def cast(self, ring: RangeRing, rows: IntArray) -> FloatArray | None:
-        """Return what the sensors of a ring on some robots would measure without errors.
+        """Return the error-free readings of a ring's sensors on some robots.
 
-        By robot and sensor, infinity where nothing is. None if the engine has no rays: then walls, discs and
-        boxes in the plane say it.
+        The result is indexed by robot and sensor, and inf where nothing is in range. None if the engine has
+        no ray casting; the caller then casts rays on the walls, discs and boxes in the plane.
         """
         ...
 
     def light(self, row: int, colours: Sequence[int]) -> None:
-        """Let a robot's lights be seen by whoever looks on; nothing else depends on it.
+        """Show a robot's LEDs in the engine's display, if it has one; nothing else depends on it.
 
         Args:
             row: of the robot.
-            colours: one packed colour a light.
+            colours: one packed colour per LED.
         """
         ...
 
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
-        """Put a robot somewhere else, standing."""
+        """Move a robot to a pose, at rest."""
         ...
 
     def move_carrier(self, row: int, pose: tuple[float, float, float]) -> None:
-        """Put a carrier, with those joined to it, somewhere else, standing on the floor."""
+        """Move a carrier and those joined to it to a pose on the floor, at rest."""
         ...
 
     def add_robot(self, placement: RobotPlacement) -> None:
-        """Put one more robot on the floor, standing, in a row after the others'; all else goes on as it did.
+        """Add a robot at rest, in a row after the others; the state of everything else is kept.
 
         Raises:
-            SimError: there can be no such body.
+            SimError: the engine rejects its name or body.
         """
         ...
 
     def remove_robot(self, row: int) -> None:
-        """Take a robot away: the rows after its own are one less, and what it has lifted falls."""
+        """Remove a robot and decrement the rows after it; what it has lifted falls."""
         ...
 
     def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
-        """Put a box that stands fast on the floor.
+        """Add a fixed box.
 
         Raises:
-            SimError: there is one of this name.
+            SimError: the name is taken.
         """
         ...
 
     def remove_box(self, name: str) -> None:
-        """Take away a box that `add_box` put there.
+        """Remove a box that `add_box` added.
 
         Raises:
-            SimError: there is none.
+            SimError: unknown name.
         """
         ...
 
     def close(self) -> None:
-        """Give back what the engine holds."""
+        """Release the engine's resources."""
         ...

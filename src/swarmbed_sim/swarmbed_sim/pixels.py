@@ -1,8 +1,8 @@
-"""What robots' cameras see, with pixels: images are rendered, and looked at by detectors or by people.
+"""Robots' cameras with rendered images, for marker detectors and for viewers.
 
-With `vision: pixels` it stands in for `fiducials.Eyes`, which projects corners: the same cameras, beats and
-latencies, and the same readings come out. With `vision: corners` it renders only what somebody watches. Who
-watches changes nothing: images that no detector needs have noise of their own.
+With `vision: pixels` this replaces `fiducials.Eyes`, which projects corners: cameras, rates, latencies and
+readings are the same. With `vision: corners` only images that a viewer wants are rendered. Viewing never
+alters a run: images that no detector needs have separate noise.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from swarmbed_sim.stage import Stage
 
 IMAGING = "dots"
-"""The file of config/imaging by which pictures are taken."""
+"""Name of the file in config/imaging that describes the cameras' imaging."""
 MOST_PENDING = 10
-"""Images of a camera that are kept for who does not read."""
+"""Largest number of unread images kept per watched camera."""
 ABOVE = 0.15
-"""Metres beside a tray from which the upward camera looks whether it is below it."""
+"""Upward cameras farther than this from a tray's bounding circle, in metres, are not rendered."""
 
 
 class Studio:
-    """What renders a scene, and the lenses that its cameras truly have; one for all rates.
+    """The renderer of a scene and the true lenses of its cameras, shared by all rates.
 
     Attributes:
         health: of the detectors.
@@ -52,13 +52,13 @@ class Studio:
     def __init__(
         self, scene: Scene, seed: np.random.SeedSequence, stage_of: Callable[[Scene], Stage], *, noise: bool
     ) -> None:
-        """Begin.
+        """Create the renderer.
 
         Args:
-            scene: what is there.
+            scene: to render.
             seed: of all noise.
-            stage_of: makes what draws a scene.
-            noise: whether images have any.
+            stage_of: creates the `Stage` of a scene.
+            noise: whether images have noise and calibrations have errors.
 
         Raises:
             SimError: this machine cannot render.
@@ -78,7 +78,7 @@ class Studio:
         self._now = -1.0
 
     def show(self, scene: Scene) -> None:
-        """Show another scene from the next image on: robots or boxes came or went."""
+        """Use another scene from the next image on, after robots or boxes were added or removed."""
         self._next = scene
         self._now = -1.0
 
@@ -89,11 +89,11 @@ class Studio:
     def calibrate(
         self, lenses: dict[str, CameraCalibration], rng: np.random.Generator
     ) -> dict[str, CameraCalibration]:
-        """Return what a calibration has found of lenses."""
+        """Return the intrinsics that a calibration of these lenses estimates."""
         return {name: self.imaging.calibration.calibrated(lens, rng) for name, lens in lenses.items()}
 
     def place(self, now: float, physics: Physics) -> None:
-        """Put everything where it is now."""
+        """Move everything to its pose at time `now`, unless that was done."""
         if now != self._now:
             self._now = now
             if self._next is not None:
@@ -104,7 +104,7 @@ class Studio:
             self._stage.place(physics)
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release the renderer."""
         self.renderer.close()
 
 
@@ -112,9 +112,9 @@ class Images:
     """The images of one robot's cameras: an `ImagesPart`.
 
     Attributes:
-        latency: of the images, mean and sigma.
-        wanted: cameras that somebody watches.
-        rng: of images that only those who watch need.
+        latency: of the images in seconds, mean and sigma.
+        wanted: cameras that have a viewer.
+        rng: noise of images that only viewers need.
     """
 
     def __init__(
@@ -125,14 +125,14 @@ class Images:
         rng: np.random.Generator,
         prepare: Callable[[], None],
     ) -> None:
-        """Begin.
+        """Start without viewers.
 
         Args:
-            world: for its clock.
-            robot: whose cameras they are.
-            latency: mean and sigma.
-            rng: of images that no detector needs.
-            prepare: makes sure that images of the robot are rendered at all; raises if this machine cannot.
+            world: provides the clock.
+            robot: that carries the cameras.
+            latency: in seconds, mean and sigma.
+            rng: noise of images that no detector needs.
+            prepare: sets up rendering for the robot; raises if this machine cannot render.
         """
         self.latency = latency
         self.wanted: frozenset[str] = frozenset()
@@ -143,43 +143,43 @@ class Images:
         self._watchers: list[Watcher] = []
 
     def watcher(self) -> Watcher:
-        """Return one more who looks at images, of no camera yet."""
+        """Return a new viewer, which watches no camera yet."""
         watcher = Watcher(self._clock, self._robot, self)
         self._watchers.append(watcher)
         return watcher
 
     def deliver(self, ready: float, reading: ImageReading) -> None:
-        """Hand an image out, from a time on, to all who watch its camera."""
+        """Queue an image, for the time `ready`, for all viewers of its camera."""
         for watcher in self._watchers:
             if reading.camera in watcher.wanted:
                 watcher.deliver(ready, reading)
 
     def update(self) -> None:
-        """Take notice of what watchers want."""
+        """Update `wanted` from the viewers."""
         self.wanted = frozenset().union(*(watcher.wanted for watcher in self._watchers))
 
     def drop(self, watcher: Watcher) -> None:
-        """Hand nothing to a watcher from now on."""
+        """Remove a viewer."""
         if watcher in self._watchers:
             self._watchers.remove(watcher)
         self.update()
 
 
 class Watcher(Late[ImageReading]):
-    """One who looks at a robot's images: an `ImageWatcher`.
+    """A viewer of a robot's images: an `ImageWatcher`.
 
     Attributes:
         wanted: the cameras that it watches.
     """
 
     def __init__(self, world: Clock, robot: Life, images: Images) -> None:
-        """Look at `images`, at no camera yet."""
+        """Start without cameras."""
         super().__init__(world, robot, images.latency)
         self.wanted: frozenset[str] = frozenset()
         self._images = images
 
     def watch(self, cameras: Collection[str]) -> None:
-        """Say of which cameras this one wants images from now on.
+        """Set the cameras to watch from now on; pending images of others are discarded.
 
         Raises:
             SimError: this machine cannot render.
@@ -191,12 +191,12 @@ class Watcher(Late[ImageReading]):
         self._images.update()
 
     def deliver(self, ready: float, reading: ImageReading) -> None:
-        """Hand an image out from a time on; who does not read loses the oldest."""
+        """Queue an image for the time `ready`; when the queue is full, the oldest is dropped."""
         super().deliver(ready, reading)
         del self._pending[: -MOST_PENDING * len(self.wanted)]
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self.forget()
         self.wanted = frozenset()
         self._images.drop(self)
@@ -215,7 +215,7 @@ class _Eye:
 
 @dataclass(slots=True, eq=False)
 class _Looks:
-    """How markers are looked for in the images of one camera."""
+    """The marker detection of one camera."""
 
     part: Late[CornerReading]
     detector: Detector
@@ -224,10 +224,10 @@ class _Looks:
 
 
 class PixelEyes:
-    """All cameras that take pictures at one rate."""
+    """All rendered cameras of one frame rate."""
 
     def __init__(self, rate: float, scene: Scene, studio: Studio, *, noise: bool) -> None:
-        """Start without any."""
+        """Start without cameras."""
         self.beat = Beat(rate)
         self._studio = studio
         self._noisy = noise
@@ -247,16 +247,16 @@ class PixelEyes:
         *,
         localised: bool = False,
     ) -> None:
-        """Add those cameras of a robot that take pictures at this rate.
+        """Add the robot's cameras that have this rate.
 
         Args:
-            robot: whose they are.
-            spec: its kind.
-            images: who watches, and gets what.
-            lenses: of cameras that are not ideal.
-            part: gets the markers; without it none are looked for.
-            rng: of how late they come.
-            localised: whether the arena's markers are looked for.
+            robot: that carries the cameras.
+            spec: of the robot.
+            images: its viewers.
+            lenses: true intrinsics of cameras with distortion.
+            part: receives the markers; without it none are detected.
+            rng: of the latency.
+            localised: whether the robot gets the arena's markers.
         """
         models = cameras_of(spec, lenses)
         for camera in spec.cameras:
@@ -269,11 +269,11 @@ class PixelEyes:
                 self._eyes.append(_Eye(robot, camera, models[camera.name], images, looks))
 
     def remove(self, row: int) -> None:
-        """Take out a robot's cameras, if it has any."""
+        """Remove a robot's cameras, if it has any."""
         self._eyes = [eye for eye in self._eyes if eye.life.row not in {row, -1}]
 
     def expose(self, now: float, physics: Physics, furniture: Furniture) -> None:
-        """Let cameras take the pictures that somebody needs; what is in them is read when it has arrived."""
+        """Render the images that a detector or a viewer needs; readers get them after their latency."""
         studio = self._studio
         for eye in self._eyes:
             life, camera, looks = eye.life, eye.camera, eye.looks
@@ -297,9 +297,9 @@ class PixelEyes:
                 self._look(now, camera, looks, image)
 
     def _look(self, now: float, camera: Camera, looks: _Looks, image: NDArray[np.uint8]) -> None:
-        """Look for markers in an image."""
+        """Detect the markers in an image."""
         found = looks.detector.detect(image)
-        # The map under trays is the upward camera's, all else the others'.
+        # Cameras on the lifter use only the map under trays, the others everything else.
         there = np.isin(found.ids, self._under)
         if not camera.on_lifter:
             there = ~there
@@ -315,13 +315,13 @@ class PixelEyes:
             looks.part.show(everything, ready, noisy=self._noisy)
 
     def _late(self, latency: tuple[float, float], rng: np.random.Generator) -> float:
-        """Return how late an image is."""
+        """Draw an image's latency in seconds."""
         mean, sigma = latency
         return max(0.0, mean + (sigma * float(rng.standard_normal()) if self._noisy else 0.0))
 
 
 def _below_a_tray(row: int, physics: Physics, furniture: Furniture) -> bool:
-    """Return whether a robot is under a carrier or near it: else its upward camera sees nothing."""
+    """Return whether a robot is under or near a carrier; elsewhere its upward camera sees nothing."""
     x, y, _ = physics.poses[row, :3].tolist()
     for pose, size in zip(physics.carrier_poses, furniture.carriers, strict=True):
         reach = ABOVE + 0.5 * float(np.hypot(size[LENGTH], size[WIDTH]))

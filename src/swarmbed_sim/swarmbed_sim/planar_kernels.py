@@ -1,14 +1,14 @@
 """Discs among walls: the compiled parts of the planar world.
 
-Everything that moves is a *body*: a row for each robot, then one for each carrier or group of joined ones. A
-body has discs: a robot one, a carrier its legs and the rim of its tray. A robot that has lifted a carrier
-is a part of the carrier's body, as long as it holds it.
+Everything that moves is a *body*: a row per robot, then one per carrier or group of joined carriers. A robot
+has one disc; a carrier has discs for its legs and for the rim of its tray. While a robot lifts a carrier, it
+is a part of the carrier's body.
 
-One step of `step_k` is: drives change velocities within their limits; contacts that would close within the
-step take the closing part of the velocities away (impulses along the normal, without friction); bodies
-move; what still overlaps is pushed apart; and what could not be pushed apart within the iterations goes back
-to where it was, which was free. So overlaps never grow beyond `TOLERANCE`. Drives act before contacts do:
-what is pushed with full force against its own brake or friction creeps, by about 20 mm a second.
+`step_k` has five stages. Drives change velocities within their limits. Contacts that would close within the
+step remove the closing part of the velocities (impulses along the normal, without friction). Bodies move.
+Remaining overlaps are pushed apart. Bodies whose overlaps remain after all iterations return to their last
+poses, which were free; overlaps therefore never grow beyond `TOLERANCE`. Drives act before contacts, so a
+body that is pushed with full force against its brake or friction creeps by about 20 mm per second.
 """
 
 from __future__ import annotations
@@ -28,59 +28,59 @@ if TYPE_CHECKING:
 
 # Columns of `state`: pose and velocity in `map`.
 X, Y, YAW, VX, VY, OMEGA = 0, 1, 2, 3, 4, 5
-# Columns of `robots`: what drives and lifters can.
+# Columns of `robots`: capabilities of drives and lifters.
 RADIUS, MASS, ACCEL, YAW_ACCEL, HOLONOMIC, TOP, LOWERED, RAISED, LIFT_RATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 ROBOT_COLUMNS = 9
-# Columns of `disc_i`: its current body, its kind, and its category for contact counts.
+# Columns of `disc_i`: its current body, its kind, and the thing it belongs to, for contacts.
 BODY, KIND, THING = 0, 1, 2
 # Kinds of discs.
 ROBOT, LEG, RIM = 0, 1, 2
-# Columns of `disc_f`: place in the body's frame, radius, height of the rim's lower edge.
+# Columns of `disc_f`: position in the body's frame, radius.
 LOCAL_X, LOCAL_Y, DISC_RADIUS = 0, 1, 2
-# Columns of `trays`: length, width, clearance, place and yaw in the body's frame.
+# Columns of `trays`: length, width, clearance, position in the body's frame.
 LENGTH, WIDTH, CLEARANCE, TRAY_X, TRAY_Y = 0, 1, 2, 3, 4
-# Columns of each slot of `touch`: what is touched, the step at which it was last, the speed that was told.
+# Columns of each slot of `touch`: the thing touched, the step of the last touch, the speed last reported.
 OTHER, LATEST, TOLD = 0, 1, 2
 TOUCH_COLUMNS = 3
-# Columns of `own`: mass and moment of inertia of a body by itself.
+# Columns of `own`: mass and moment of inertia of a body on its own.
 OWN_MASS, OWN_INERTIA = 0, 1
-# Entries of `numbers`: time step, listed gap, way since the list was made, gap needed for a step, and the
-# deepest overlap after the last one.
+# Entries of `numbers`: time step, largest gap of listed pairs, distance moved since they were listed, gap
+# needed for one step, and deepest overlap after the last step.
 DT, SKIN, USED, NEED, DEEPEST = 0, 1, 2, 3, 4
-# Entries of `counts`: of steps, of events, whether the list of pairs is out of date, and `FORGET` and `APART`
-# in steps.
+# Entries of `counts`: steps, events, whether the list of pairs is out of date, and `FORGET` and `APART` in
+# steps.
 STEP, EVENTS, STALE, FORGET_STEPS, APART_STEPS = 0, 1, 2, 3, 4
 
 NEARLY = 1e-6
-"""m/s or rad/s off what is asked that a drive makes up at once: what stands stands still."""
+"""Velocity error in m/s or rad/s that a drive corrects in one step, so that robots come to a full stop."""
 SPARE = 0.08
-"""Metres of gap, over what a step needs, up to which pairs are listed; the list lasts until they are gone."""
+"""Extra gap in metres up to which pairs are listed; the list is valid until bodies have moved this far."""
 PUSH = 0.01
-"""Metres that a body is pushed out of overlaps within a step, at most."""
+"""Largest distance in metres that a body is pushed out of overlaps in one step."""
 TOLERANCE = 5e-4
-"""Metres of overlap that may stay."""
+"""Overlap in metres that may remain."""
 TOUCHING = 1e-3
-"""Metres of gap below which two things still touch."""
+"""Gap in metres below which two things still touch."""
 SLOP = 1e-5
-"""Metres of overlap that nobody resolves."""
+"""Overlap in metres that is not resolved."""
 SOLVE = 10
-"""Passes over the contacts' velocities, at most."""
+"""Largest number of passes over the contacts' velocities."""
 RESOLVE = 12
-"""Passes over the contacts' overlaps, at most."""
+"""Largest number of passes over the contacts' overlaps."""
 FRICTION = 0.5
-"""Of carriers' feet on the floor; assumed."""
+"""Friction of carriers' feet on the floor: assumed."""
 GRAVITY = 9.81
 FORGET = 0.5
-"""Seconds without touching after which a contact is a new one."""
+"""Seconds without touching after which a contact counts as new."""
 APART = 0.05
-"""Seconds without touching after which a contact that comes in faster than what was told is told again."""
+"""Seconds without touching after which a contact counts as new if it closes faster than last reported."""
 CENTRED = 0.8
-"""Share of a robot's radius that it may stand off the middle of a tray and still lift it."""
+"""Largest offset from a tray's centre from which a robot can lift it, as a share of the robot's radius."""
 
 
 @kernel
 def _closest_k(segments: FloatArray, row: int, x: float, y: float) -> tuple[float, float]:
-    """Return the point of a segment that is nearest to (x, y)."""
+    """Return the point of a segment nearest to (x, y)."""
     along_x = segments[row, 2] - segments[row, 0]
     along_y = segments[row, 3] - segments[row, 1]
     share = (x - segments[row, 0]) * along_x + (y - segments[row, 1]) * along_y
@@ -97,10 +97,10 @@ def static_cells_k(
     starts: IntArray,
     items: IntArray,
 ) -> int:
-    """List for each cell of a grid what stands fast within `reach` of it; return how many entries there are.
+    """List the segments and pillars within `reach` of each cell of a grid; return the number of entries.
 
-    `grid` holds x, y of its corner, the cells' size, columns, rows. Entries below the number of segments
-    are segments, those above pillars. Call it again with more room if `items` is too short.
+    `grid` holds x, y of its corner, the cells' size, columns, rows. Entries below the number of segments are
+    segments, the others pillars. If `items` is too short, repeat the call with a longer one.
     """
     size, columns, rows = grid[2], int(grid[3]), int(grid[4])
     limit = reach + size * math.sqrt(0.5)
@@ -126,7 +126,7 @@ def static_cells_k(
 
 @kernel
 def static_cell_k(grid: FloatArray, x: float, y: float) -> int:
-    """Return the cell that a point is in, -1 outside of the grid."""
+    """Return the cell that contains a point, -1 outside the grid."""
     column = math.floor((x - grid[0]) / grid[2])
     row = math.floor((y - grid[1]) / grid[2])
     if 0 <= column < grid[3] and 0 <= row < grid[4]:
@@ -138,10 +138,10 @@ def static_cell_k(grid: FloatArray, x: float, y: float) -> int:
 def sort_cells_k(
     xy: FloatArray, size: float, frame: FloatArray, cells: IntArray, starts: IntArray, order: IntArray
 ) -> None:
-    """Sort points by the cell of a uniform grid, row after row.
+    """Sort points by their cells in a uniform grid, row by row.
 
-    Cells grow beyond `size` where there would be more than `starts` has room for. `frame` is filled with the
-    grid's corner, size of a cell, columns, rows; `starts` with the place in `order` where each cell begins.
+    Cells are larger than `size` if there would otherwise be more than fit into `starts`. `frame` receives the
+    grid's corner, cell size, columns, rows; `starts` the index in `order` at which each cell begins.
     """
     count = xy.shape[0]
     left, right, bottom, top = math.inf, -math.inf, math.inf, -math.inf
@@ -164,7 +164,7 @@ def sort_cells_k(
         starts[cell + 1] += 1
     for cell in range(total):
         starts[cell + 1] += starts[cell]
-    # From the back, each cell's end moves to its begin, one place too far in `starts`.
+    # Filling from the back turns each cell's end into its start, shifted by one in `starts`.
     for i in range(count - 1, -1, -1):
         starts[cells[i] + 1] -= 1
         order[starts[cells[i] + 1]] = i
@@ -199,10 +199,10 @@ def list_pairs_k(
     pairs: IntArray,
     skin: float,
 ) -> int:
-    """List the pairs of discs, and of discs and what stands fast, with gaps up to `skin`; return how many.
+    """List the pairs of discs, and of discs and static items, with gaps up to `skin`; return their number.
 
-    What stands fast is -1 - its number. `reach` is the largest disc's diameter and the skin.
-    Call it again with more room if `pairs` is too short.
+    Static items are encoded as -1 minus their number. `reach` is the largest disc's diameter plus `skin`.
+    If `pairs` is too short, repeat the call with a longer one.
     """
     sort_cells_k(xy, reach, frame, cells, starts, order)
     columns, rows = int(frame[3]), int(frame[4])
@@ -243,7 +243,7 @@ def list_pairs_k(
 
 @kernel
 def place_disc_k(d: int, state: FloatArray, disc_i: IntArray, disc_f: FloatArray, xy: FloatArray) -> None:
-    """Write where a disc is now that its body may have moved."""
+    """Update a disc's position from its body's pose."""
     body = disc_i[d, BODY]
     x, y = disc_f[d, LOCAL_X], disc_f[d, LOCAL_Y]
     if x == 0.0 and y == 0.0:
@@ -266,7 +266,8 @@ def gap_k(
 ) -> tuple[float, float, float]:
     """Return the gap of a pair and the unit vector from the first towards the second.
 
-    A disc whose centre has gone through a wall since `before` has a gap of minus all of the way.
+    If a disc's centre has crossed a wall since `before`, the gap is negative: the disc's radius plus its
+    centre's distance behind the wall.
     """
     x, y, radius = xy[a, 0], xy[a, 1], disc_f[a, DISC_RADIUS]
     if b >= 0:
@@ -306,7 +307,7 @@ def _limit_k(change: float, most: float) -> float:
 
 @kernel
 def _come_k(off: float, gain: float) -> float:
-    """Return by how much a velocity changes that is off what is asked; what is nearly there gets there."""
+    """Return the change of a velocity with error `off`: the share `gain` of it, or all if up to `NEARLY`."""
     return gain * off if abs(off) > NEARLY else off
 
 
@@ -328,7 +329,7 @@ def _drive_k(
     speeds: FloatArray,
     pushes: FloatArray,
 ) -> None:
-    """Let the drives of robots that hold nothing change their velocities; `twists` are of the last step."""
+    """Update the velocities of robots that lift nothing by their drives; `twists` are of the last step."""
     gain = 1.0 - math.exp(-dt / DRIVE_TIME)
     for i in range(robots.shape[0]):
         if group[i] != i:
@@ -337,14 +338,14 @@ def _drive_k(
         before = state[i, OMEGA]
         turn = _come_k((v_body[i, 2] if on else 0.0) - before, gain)
         state[i, OMEGA] += _limit_k(turn, robots[i, YAW_ACCEL] * dt)
-        # In the middle of the step: then what is asked for in the body's frame is what the body does.
+        # Use the yaw at mid-step, so that the motion in the body's frame equals the command.
         yaw = state[i, YAW] + 0.5 * dt * state[i, OMEGA]
         c, s = math.cos(yaw), math.sin(yaw)
         ahead = v_body[i, 0] if on else 0.0
         most = robots[i, ACCEL] * dt
         if robots[i, HOLONOMIC] > 0.0:
             left = v_body[i, 1] if on else 0.0
-            # What was kept in the body's frame since the middle of the last step.
+            # The last velocity, rotated from the body's frame at the last mid-step to that at this one.
             kept_x, kept_y = _turned_k(state[i, VX], state[i, VY], 0.5 * dt * (before + state[i, OMEGA]))
             change_x = kept_x + _come_k(c * ahead - s * left - kept_x, gain) - state[i, VX]
             change_y = kept_y + _come_k(s * ahead + c * left - kept_y, gain) - state[i, VY]
@@ -360,7 +361,7 @@ def _drive_k(
             along = twists[i, 0]
             change = _limit_k(_come_k(ahead - along, gain), most)
             along += change
-            # What its own way round takes besides; who holds it sideways is not its drive.
+            # Plus the centripetal part of its own turn; other lateral forces are not the drive's.
             pushes[i] = math.hypot(change / dt, along * state[i, OMEGA])
             state[i, VX], state[i, VY] = c * along, s * along
         speeds[i] = math.sqrt(state[i, VX] * state[i, VX] + state[i, VY] * state[i, VY])
@@ -380,9 +381,9 @@ def _carry_k(
     speeds: FloatArray,
     pushes: FloatArray,
 ) -> None:
-    """Change the velocities of carriers: the lifted ones' by their lifters, the others' by friction.
+    """Update the velocities of carriers: lifted ones by their lifters' drives, the others by friction.
 
-    Lifters hold fast. The body gets the rigid motion that is nearest to what all of its lifters want.
+    Lifters do not slip. The body gets the rigid motion closest to the commands of all its lifters.
     """
     n = robots.shape[0]
     gain = 1.0 - math.exp(-dt / DRIVE_TIME)
@@ -406,7 +407,7 @@ def _carry_k(
             mean_x, mean_y = sum_x / lifters, sum_y / lifters
             turning = spread = 0.0
             accel = yaw_accel = math.inf
-            # First all of their wishes, then the turn about their middle.
+            # First the mean of their commanded velocities, then the rotation about their centre.
             for i in range(n):
                 if group[i] == body and driven[i]:
                     yaw = state[body, YAW] + relative[i, 2] + 0.5 * dt * state[body, OMEGA]
@@ -459,7 +460,7 @@ def _begin_k(
     counts: IntArray,
     events: FloatArray,
 ) -> None:
-    """Remember that two things touch, and note it if that is new, or a harder hit after a gap."""
+    """Record that two things touch; add an event if the contact is new, or faster after a short gap."""
     step = counts[STEP]
     oldest = 0
     for k in range(0, touch.shape[1], TOUCH_COLUMNS):
@@ -505,7 +506,7 @@ def _gather_k(
     counts: IntArray,
     events: FloatArray,
 ) -> int:
-    """Collect the pairs that may touch within this step, and tell which begin to; return their number."""
+    """Collect the pairs that may touch within this step, and record new contacts; return their number."""
     count = 0
     n = tops.shape[0]
     for p in range(pair_count):
@@ -522,7 +523,7 @@ def _gather_k(
             limit = near + disc_f[a, DISC_RADIUS] + disc_f[b, DISC_RADIUS]
             if dx * dx + dy * dy > limit * limit:
                 continue
-            # Robots are listed first. A low one drives below the tray.
+            # Robots come first in pairs. A low one can drive under the tray.
             low = disc_i[a, KIND] == ROBOT and disc_i[b, KIND] == RIM
             if low and tops[a] <= undersides[body_b - n]:
                 continue
@@ -562,7 +563,7 @@ def _gather_k(
 def _solve_k(
     contact_i: IntArray, contact_f: FloatArray, count: int, state: FloatArray, inverse: FloatArray
 ) -> None:
-    """Take the part of the velocities away that would close the gaps within the step and more."""
+    """Remove the part of the velocities that would make pairs overlap within the step."""
     for _ in range(SOLVE):
         most = 0.0
         for k in range(count):
@@ -600,7 +601,7 @@ def _push_k(
     inverse: FloatArray,
     pushed: FloatArray,
 ) -> None:
-    """Move a body along a normal by its share of an overlap, as far as it may still be pushed."""
+    """Move a body along a normal by its share of an overlap, at most `PUSH` in total per step."""
     step = amount * inverse[body, 0]
     turn = amount * inverse[body, 1] * lever
     size = abs(step) + abs(turn) * reach
@@ -633,7 +634,7 @@ def _resolve_k(
     segments: FloatArray,
     pillars: FloatArray,
 ) -> float:
-    """Push apart what overlaps, and put back what cannot be; return the deepest overlap that is left."""
+    """Push overlapping bodies apart; reset those that still overlap. Return the deepest remaining overlap."""
     n = state.shape[0] - reaches.shape[0]
     for _ in range(RESOLVE):
         deepest = 0.0
@@ -654,7 +655,7 @@ def _resolve_k(
                 _push_k(body_b, amount, nx, ny, contact_f[k, 3], reach, state, inverse, pushed)
         if deepest < 4.0 * SLOP:
             return deepest
-    # Where all went back, overlaps are as they were: this ends.
+    # This terminates: each pass resets at least one more body, and reset bodies overlap no more than before.
     again = True
     deepest = 0.0
     while again:
@@ -696,7 +697,7 @@ def tell_robots_k(
     poses: FloatArray,
     twists: FloatArray,
 ) -> None:
-    """Write where all robots are and how fast they move along their bodies."""
+    """Write the robots' poses in `map` and their velocities in their own frames."""
     for i in range(poses.shape[0]):
         body = group[i]
         if body != i:
@@ -754,7 +755,7 @@ def step_k(
     twists: FloatArray,
     pushes: FloatArray,
 ) -> None:
-    """Let one step pass; see the module's text. `pairs` are fresh enough unless `counts[STALE]`."""
+    """Advance by one time step; see the module's docstring. `counts[STALE]` requests a new list of pairs."""
     dt = numbers[DT]
     n = robots.shape[0]
     counts[STEP] += 1
@@ -769,7 +770,7 @@ def step_k(
         fastest = max(fastest, speeds[body])
     for i in range(n):
         accel = max(accel, robots[i, ACCEL])
-    # A carrier that is hit at a leg swings round.
+    # Margin for carriers that rotate after a hit at a leg.
     fastest *= 1.1
     count = _gather_k(
         pairs,
@@ -838,7 +839,7 @@ def let_go_k(
     disc_i: IntArray,
     disc_f: FloatArray,
 ) -> None:
-    """Make the robots that hold a body bodies of their own again, where and as fast as they are."""
+    """Turn the robots that lift a body into separate bodies again, with their poses and velocities."""
     for i in range(group.shape[0]):
         if group[i] == body:
             group[i] = i
@@ -860,7 +861,7 @@ def _take_k(
     disc_i: IntArray,
     disc_f: FloatArray,
 ) -> None:
-    """Make a robot a part of a body, where it stands."""
+    """Make a robot a part of a body, at its current pose."""
     c, s = math.cos(state[body, YAW]), math.sin(state[body, YAW])
     dx, dy = state[i, X] - state[body, X], state[i, Y] - state[body, Y]
     relative[i, 0], relative[i, 1] = c * dx + s * dy, c * dy - s * dx
@@ -870,7 +871,7 @@ def _take_k(
     disc_f[i, LOCAL_X], disc_f[i, LOCAL_Y] = relative[i, 0], relative[i, 1]
     mass = 1.0 / inverse[body, 0] + own[i, OWN_MASS]
     inertia = 1.0 / inverse[body, 1] + own[i, OWN_INERTIA] + own[i, OWN_MASS] * (dx * dx + dy * dy)
-    # The robot's motion becomes that of all, by its share of the mass.
+    # The common velocity is the mean, weighted by mass.
     share = own[i, OWN_MASS] / mass
     state[body, VX] += share * (state[i, VX] + state[i, OMEGA] * dy - state[body, VX])
     state[body, VY] += share * (state[i, VY] - state[i, OMEGA] * dx - state[body, VY])
@@ -899,10 +900,11 @@ def lift_k(
     counts: IntArray,
     numbers: FloatArray,
 ) -> None:
-    """Move the platforms, and let carriers be lifted and put down.
+    """Move the platforms, and lift and put down carriers.
 
-    A body is lifted once each of its trays has a platform below that is near its middle and wants up.
-    Until then the tray stops them; a body is down again when the lowest of its platforms is.
+    A body is lifted when each of its trays has a platform that pushes up close enough to its centre. Until
+    then trays stop the platforms. A body is on the floor again when its lowest platform no longer reaches
+    the tray.
     """
     n = robots.shape[0]
     dt = numbers[DT]
@@ -979,7 +981,7 @@ def lift_k(
 
 @kernel
 def tell_carriers_k(state: FloatArray, trays: FloatArray, tray_body: IntArray, poses: FloatArray) -> None:
-    """Write where all carriers are."""
+    """Write the carriers' poses in `map`."""
     for t in range(trays.shape[0]):
         body = tray_body[t]
         c, s = math.cos(state[body, YAW]), math.sin(state[body, YAW])

@@ -1,8 +1,8 @@
-"""Rings of distance sensors for thousands of robots: what `swarmbed_core.raycast` sees, faster.
+"""Rings of distance sensors for thousands of robots: a faster `swarmbed_core.raycast`.
 
-Rays are not walked through the world: for each robot, each disc within range lowers the few sensors that it
-can lie before. All geometry is in the robot's frame, where the sensors' rays are constants. Discs are sorted
-into a uniform grid first; walls come from lists for each cell of the floor.
+For each robot, each disc within range updates only the few sensors that can see it. All geometry is in the
+robot's frame, where the sensors' rays are constant. Discs are first sorted into a uniform grid; walls come
+from a list per cell of the floor.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     IndexArray = NDArray[np.uint32]
 
 BINS = 256
-"""Sectors of the table that leads from a bearing to the first sensor that may see there."""
+"""Sectors of the table that maps a bearing to the first sensor that may see in its direction."""
 PAD = 0.002
-"""Radians by which the bearings of `_bearing_k` may be wrong, and more."""
+"""Upper bound of the error of `_bearing_k` in radians."""
 JOINT = 1e-9
-"""Share of its length by which a wall is longer for rays, as in `raycast`."""
+"""Share of its length by which rays see a wall extended at each end, as in `raycast`."""
 
 
 class RingTable:
-    """What the kernels know of a ring: its rays in the robot's frame, and the sensors in order of bearing.
+    """A ring's tables for the kernels: its rays in the robot's frame, and its sensors sorted by bearing.
 
     Attributes:
-        rays: rows dx, dy of all sensors' rays in the robot's frame, those of a sensor together.
-        own_rays: those of any sensor in its own frame.
-        axes: where the sensors look: a row of dx, one of dy.
-        order: the sensors in order of their angles from -pi to pi, twice.
-        first: for each sector of bearings the place in `order` of the first sensor in it or after it.
-        after: for each sector, of two turns, the place in `order` after the last sensor in it or before it.
-        numbers: of the ring's error model.
+        rays: rows dx, dy of all sensors' rays in the robot's frame, grouped by sensor.
+        own_rays: rays of any one sensor in its own frame.
+        axes: directions of the sensors: a row of dx, one of dy.
+        order: the sensors sorted by angle from -pi to pi, twice in succession.
+        first: for each sector of bearings the index in `order` of the first sensor in or after it.
+        after: for each sector of two turns the index in `order` past the last sensor in or before it.
+        numbers: the ring's error model.
     """
 
     def __init__(self, ring: RangeRing) -> None:
@@ -60,7 +60,7 @@ class RingTable:
         wrapped = (angles + math.pi) % (2 * math.pi) - math.pi
         order = np.argsort(wrapped, kind="stable")
         once = wrapped[order]
-        # Jobs are written two at a time: the second may be beyond the end, and nobody looks at it.
+        # Padding: jobs are written two at a time, and the second may be past the end and unused.
         self.order = np.concatenate([order, order, [0, 0]]).astype(np.uint32)
         edges = np.arange(2 * BINS + 1) * (2 * math.pi / BINS) - math.pi
         self.first = np.searchsorted(once, edges[:BINS])
@@ -71,7 +71,7 @@ class RingTable:
 
 @kernel
 def _bearing_k(x: float, y: float) -> float:
-    """Return atan2(y, x), wrong by 0.0017 at most, without branches."""
+    """Return atan2(y, x) with an error of at most 0.0017, without branches."""
     wide, high = abs(x), abs(y)
     ratio = min(wide, high) / (max(wide, high) + 1e-300)
     square = ratio * ratio
@@ -98,7 +98,7 @@ def _see_walls_k(
     range_max: float,
     out: FloatArray,
 ) -> None:
-    """Lower what the sensors of one robot see to the walls and pillars of its cell."""
+    """Reduce one robot's distances to those of the walls and pillars listed for its cell."""
     sensors = axes.shape[1]
     per_sensor = rays.shape[0] // sensors
     for k in range(first, last):
@@ -136,7 +136,7 @@ def _see_walls_k(
             ahead = to_x * wall_y - to_y * wall_x
             for ray in range(sensor * per_sensor, (sensor + 1) * per_sensor):
                 turn = rays[ray, 0] * wall_y - rays[ray, 1] * wall_x
-                # 0 for a parallel wall: the divisions then give inf or nan, which no comparison lets through.
+                # 0 for a parallel wall: the divisions then give inf or nan, which fail the comparisons.
                 distance = ahead / turn
                 if 0.0 <= distance < out[sensor]:
                     place = (to_x * rays[ray, 1] - to_y * rays[ray, 0]) / turn
@@ -156,7 +156,7 @@ def _see_disc_k(
     mount_radius: float,
     out: FloatArray,
 ) -> None:
-    """Lower what one sensor sees to a disc at (x, y) of its robot's frame."""
+    """Reduce one sensor's distance to that of a disc at (x, y) in the robot's frame."""
     ax, ay = axes[0, sensor], axes[1, sensor]
     radius2 = radius * radius
     if x * x + y * y <= (radius + mount_radius) * (radius + mount_radius):
@@ -200,7 +200,7 @@ def _see_ahead_k(
     mount_radius: float,
     out: FloatArray,
 ) -> None:
-    """Lower what the only ray of a ring sees to the discs within its reach: most are aside of it."""
+    """Reduce the distance of a ring's only ray to that of the nearest disc in reach; it misses most."""
     columns, rows, size = int(frame[3]), int(frame[4]), frame[2]
     ax, ay = c * axes[0, 0] - s * axes[1, 0], s * axes[0, 0] + c * axes[1, 0]
     end_x, end_y = x + reach * ax, y + reach * ay
@@ -228,7 +228,7 @@ def _candidates_k(
     ordered: FloatArray,
     scratch: FloatArray,
 ) -> int:
-    """Collect the discs that are within reach of one place of the grid's order; return how many there are."""
+    """Collect the discs within `reach` of (x, y), except that at index `place`; return their number."""
     columns, rows, size = int(frame[3]), int(frame[4]), frame[2]
     left = max(int((x - reach - frame[0]) / size), 0)
     right = min(int((x + reach - frame[0]) / size), columns - 1)
@@ -241,19 +241,19 @@ def _candidates_k(
             scratch[0, count] = dx
             scratch[1, count] = dy
             scratch[2, count] = ordered[2, k]
-            # No branch: which discs are near is nothing that a processor could learn.
+            # No branch, because it could not be predicted.
             count += 1 if dx * dx + dy * dy <= reach * reach and k != place else 0
     return count
 
 
 @kernel
 def _turn_in_k(count: int, c: float, s: float, half_view: float, scratch: FloatArray) -> None:
-    """Turn the candidates into the robot's frame, and find the sectors that they fill, without branches."""
+    """Transform the candidates to the robot's frame, and compute the sectors they cover, without branches."""
     sharpness = BINS / (2.0 * math.pi)
     for k in range(count):
         dx, dy, radius = scratch[0, k], scratch[1, k], scratch[2, k]
         x, y = c * dx + s * dy, c * dy - s * dx
-        # An upper bound of the angle that the disc fills: of its arc sine.
+        # An upper bound of the disc's half angle, asin(sine).
         sine = min(radius / (math.sqrt(x * x + y * y) + 1e-300), 1.0)
         half = sine * (1.0 + 0.571 * sine * sine) + half_view + PAD
         lowest = _bearing_k(x, y) - half
@@ -276,13 +276,13 @@ def _list_jobs_k(
     job_sensors: IndexArray,
     job_discs: IndexArray,
 ) -> int:
-    """List which sensor has to look at which candidate; return the number of these jobs."""
+    """List which sensor has to test which candidate; return the number of these jobs."""
     done = 0
     for k in range(count):
         begin = first[min(int(begins[k]), BINS - 1)]
         number = after[min(int(ends[k]), 2 * BINS - 1)] - begin
         number = min(number, sensors)
-        # Nearly all discs are before one sensor or two: both are written, and counted if they are.
+        # Nearly all discs are seen by one or two sensors: always write two, and count those that apply.
         job_sensors[done], job_sensors[done + 1] = order[begin], order[begin + 1]
         job_discs[done] = job_discs[done + 1] = k
         for more in range(2, number):
@@ -310,16 +310,16 @@ def _look_k(
     nearest: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Do the jobs: lower what each sensor sees to the nearest of its rays' distances to a disc."""
+    """Process the jobs: reduce each sensor's distance to the nearest of its rays' distances to a disc."""
     for job in range(count):
-        # Into the sensor's frame, where the rays of all sensors are the same.
+        # Transform to the sensor's frame, where the rays of all sensors are the same.
         disc, sensor = job_discs[job], job_sensors[job]
         x, y, ax, ay = disc_x[disc], disc_y[disc], axis_x[sensor], axis_y[sensor]
         job_x[job] = ax * x + ay * y - mount_radius
         job_y[job] = ax * y - ay * x
         job_radius2[job] = radius[disc] * radius[disc]
         nearest[job] = math.inf
-    # Numba's min and max ask for NaN first, and are no vector code.
+    # Numba's min and max check for NaN, which prevents vectorisation.
     for ray in range(rays.shape[0]):
         dx, dy = rays[ray, 0], rays[ray, 1]
         for job in range(count):
@@ -365,36 +365,35 @@ def cast_all_k(
     range_max: float,
     out: FloatArray,
 ) -> None:
-    """Write what all sensors of all robots would measure without errors, as `cast_ring_k` does for one.
+    """Compute the error-free readings of all sensors of all robots, as `cast_ring_k` does for one robot.
 
     Args:
         poses: of the robots; their own discs are the first rows of `discs`.
         discs: rows of x, y, radius.
         cell_size: of the grid that the discs are sorted into.
-        frame: room for the grid's frame.
-        cells: room for a number a disc.
-        starts: room for the cells' begins.
-        by_cell: room for a number a disc.
-        ordered: room for three rows of a number a disc.
-        scratch: room for five rows of a number a disc and one more.
-        jobs: room for four rows of a number for each sensor of as many discs as `scratch` has room for, and
-            two more.
-        job_indices: room for two such rows.
+        frame: work array for the grid's frame.
+        cells: work array with one entry per disc.
+        starts: work array for the cells' starts.
+        by_cell: work array with one entry per disc.
+        ordered: work array with three rows of one entry per disc.
+        scratch: work array with five rows of one entry per disc and one more.
+        jobs: work array with four rows; each has one entry per sensor and column of `scratch`, and two more.
+        job_indices: work array with two such rows.
         segments: walls.
         pillars: rows of x, y, radius.
-        grid: which of these are near: `StaticGrid`, as are the two after it.
+        grid: the `StaticGrid` of walls and pillars, as are the next two.
         static_starts: see `grid`.
         static_items: see `grid`.
-        rays: of the `RingTable`, as are the five after it.
+        rays: of the `RingTable`, as are the next five.
         axes: see `rays`.
         own_rays: see `rays`.
         order: see `rays`.
         first: see `rays`.
         after: see `rays`.
         mount_radius: of the ring.
-        half_view: half of the sensors' field of view, 0 for those with one ray.
+        half_view: half of the sensors' field of view, 0 for sensors with one ray.
         range_max: of the ring.
-        out: rows of distances, inf where nothing is.
+        out: output, rows of distances, inf where nothing is hit.
     """
     sort_cells_k(discs, cell_size, frame, cells, starts, by_cell)
     widest = 0.0
@@ -403,7 +402,7 @@ def cast_all_k(
         ordered[0, place], ordered[1, place], ordered[2, place] = discs[i, 0], discs[i, 1], discs[i, 2]
         widest = max(widest, discs[i, 2])
     sensors, per_sensor = axes.shape[1], own_rays.shape[0]
-    # Rows of arrays are counted references: they cost more than what is done with them.
+    # Taken out of the loop: a view of a row is reference-counted, which costs more than its use.
     near_x, near_y, near_radius, begins, ends = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     job_sensors, job_discs, axis_x, axis_y = job_indices[0], job_indices[1], axes[0], axes[1]
     job_x, job_y, job_radius2, nearest = jobs[0], jobs[1], jobs[2], jobs[3]
@@ -450,7 +449,7 @@ def cast_all_k(
                 seen,
             )
         for k in range(count):
-            # A disc over a sensor's face, or over the robot's middle: few, and no jobs like the others.
+            # Discs that cover a sensor's face or the robot's centre are few, and need a separate test.
             near = scratch[2, k] + mount_radius
             if scratch[0, k] * scratch[0, k] + scratch[1, k] * scratch[1, k] <= near * near:
                 for sensor in range(sensors):
@@ -491,15 +490,15 @@ def cast_all_k(
 def err_all_k(
     ranges: FloatArray, first: int, gaussians: FloatArray, uniforms: FloatArray, numbers: FloatArray
 ) -> None:
-    """Turn true distances into what sensors measure, inf for nothing; see `swarmbed_core.ranges`.
+    """Apply the sensors' errors to true distances; see `swarmbed_core.ranges`.
 
     Args:
-        ranges: rows of distances, inf for nothing; those from row `first` on change, as many as there is
-            noise for.
+        ranges: rows of distances, inf for nothing; updated from row `first` on, for as many rows as there is
+            noise.
         first: see `ranges`.
-        gaussians: rows of numbers from the standard normal distribution, one a sensor.
-        uniforms: rows of numbers from [0, 1), one a sensor.
-        numbers: from `range_numbers`.
+        gaussians: rows of standard normal numbers, one per sensor.
+        uniforms: rows of numbers from [0, 1), one per sensor.
+        numbers: the error model, from `range_numbers`.
     """
     for i in range(first, min(first + gaussians.shape[0], ranges.shape[0])):
         for k in range(ranges.shape[1]):

@@ -1,8 +1,8 @@
-"""A flat world for thousands of robots: discs among walls, boxes and cylinders, seen from above.
+"""A planar world for thousands of robots: discs among walls, boxes and cylinders, seen from above.
 
-All that stands fast is taken to be as high as the robots' sensors and carriers' trays. Robots with
-rectangular bodies collide as their bounding discs here. Carriers stand on their legs: low robots drive in
-between, push them at the legs, lift them with their platforms and put them down elsewhere.
+Walls and obstacles are taken to be as high as the robots' sensors and the carriers' trays. Robots with
+rectangular bodies collide as their bounding discs. Carriers stand on legs: low robots can drive between them,
+push against them, lift the carrier with their platforms and put it down elsewhere.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 TIMESTEP = 0.01
 SLOTS = 8
-"""Things that a thing can touch at a time and still know later."""
+"""Number of most recent contacts that are remembered per thing."""
 CELLS = 16384
-"""Cells of the grid of what stands fast, at most."""
+"""Largest number of cells of the grid of walls and obstacles."""
 LIFT_SPEED_UP = 2.0
-"""How much faster a platform can move than it is asked to; as `swarmbed_core.lifter.LifterModel` assumes."""
+"""Ratio of a platform's top speed to its commanded speed, as `swarmbed_core.lifter.LifterModel` assumes."""
 RIM_SPACING = 4.0
-"""Radii of a leg from one disc of a tray's rim to the next, at most."""
+"""Largest distance between the discs of a tray's rim, in leg radii."""
 NEVER = -1e6
-"""What is in a place for things that touch, if nothing was there yet."""
+"""Content of unused slots of contacts."""
 
-# What a `PlanarPhysics` has a row of for each robot, which come before those of other bodies and discs.
+# Arrays of `PlanarPhysics` whose first rows are the robots', before those of other bodies and discs.
 _ROWS = (
     "poses", "twists", "pushes", "heights", "_robots", "_group", "_relative", "_tops", "_state", "_old",
     "_own", "_inverse", "_speeds", "_pushed", "_disc_i", "_disc_f", "_xy", "_before", "_cells", "_order",
@@ -50,10 +50,10 @@ _ROWS = (
 
 
 class StaticGrid:
-    """Which walls and pillars are within reach of each cell of the floor."""
+    """The walls and pillars within reach of each cell of the floor."""
 
     def __init__(self, segments: FloatArray, pillars: FloatArray, reach: float) -> None:
-        """Sort what stands fast; whatever is farther than `reach` from a cell is not listed there."""
+        """Build the lists; a cell's list omits most of what is farther away than `reach`, in metres."""
         xs = np.concatenate(
             [segments[:, 0::2].ravel(), pillars[:, 0] - pillars[:, 2], pillars[:, 0] + pillars[:, 2]]
         )
@@ -83,13 +83,13 @@ class PlanarPhysics:
         timestep: float = TIMESTEP,
         acceleration: Literal["available", "limited"] = "available",
     ) -> None:
-        """Put everything where the scene says.
+        """Create the scene's bodies at their initial poses.
 
         Args:
-            scene: what there is.
-            timestep: seconds that `advance` takes.
-            acceleration: `available` is what the motors can do, for robots whose Onboard limits what it asks
-                for; `limited` is what robots shall do, for those without one.
+            scene: robots, carriers, arena.
+            timestep: seconds per `advance`.
+            acceleration: the limit of the drives. `available` is that of the motors, for robots whose Onboard
+                limits its commands; `limited` is that of the robots' limits, for robots without Onboard.
         """
         self.timestep = timestep
         self._scene = scene
@@ -169,11 +169,11 @@ class PlanarPhysics:
 
     @property
     def deepest_overlap(self) -> float:
-        """Return how far the two things that overlap most do, in metres, after the last step."""
+        """Return the deepest overlap of any two things after the last step, in metres."""
         return float(self._numbers[k.DEEPEST])
 
     def advance(self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray) -> None:
-        """Let one time step pass."""
+        """Advance by one time step."""
         if self._lifts:
             self._lift(platforms)
         if self._counts[k.STALE]:
@@ -218,7 +218,7 @@ class PlanarPhysics:
             self._note()
 
     def _lift(self, platforms: FloatArray) -> None:
-        """Move the platforms, and what they lift."""
+        """Move the platforms and what they lift."""
         k.lift_k(
             platforms,
             self._robots,
@@ -241,26 +241,26 @@ class PlanarPhysics:
         )
 
     def contacts(self) -> Sequence[tuple[str, str, float]]:
-        """Return what began to touch since the last call: two names and the speed of closing in, m/s."""
+        """Return the contacts that began since the last call: two names and the closing speed in m/s."""
         self._note()
         noted, self._noted = self._noted, []
         return noted
 
     def cast(self, ring: RangeRing, rows: IntArray) -> FloatArray | None:  # noqa: ARG002
-        """Return nothing: what is in the plane is known by its shapes."""
+        """Return None: the caller casts rays on the shapes in the plane."""
         return None
 
     def light(self, row: int, colours: Sequence[int]) -> None:
-        """Do nothing: nobody looks on."""
+        """Do nothing: there is no display."""
 
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
-        """Put a robot somewhere else, standing; a carrier that it holds stays and is put down."""
+        """Move a robot to a pose, at rest; a carrier that it lifts is put down where it is."""
         self._release(row)
         self._state[row] = (*pose, 0.0, 0.0, 0.0)
         self._place_all()
 
     def move_carrier(self, row: int, pose: tuple[float, float, float]) -> None:
-        """Put a carrier, with those joined to it, somewhere else, standing on the floor."""
+        """Move a carrier and those joined to it to a pose on the floor, at rest."""
         body = int(self._tray_body[row])
         self._put_down(body)
         c, s = math.cos(pose[2]), math.sin(pose[2])
@@ -269,7 +269,7 @@ class PlanarPhysics:
         self._place_all()
 
     def add_robot(self, placement: RobotPlacement) -> None:
-        """Put one more robot on the floor, standing, in a row after the others'."""
+        """Add a robot at rest, in a row after the others."""
         row = len(self._robots)
         self._note()
         self._renumber(row, 1)
@@ -289,10 +289,10 @@ class PlanarPhysics:
         self._take_robots((*self._scene.robots, placement))
 
     def remove_robot(self, row: int) -> None:
-        """Take a robot away: the rows after its own are one less; a carrier that it holds is put down."""
+        """Remove a robot and decrement the rows after it; a carrier that it lifts is put down."""
         self._release(row)
         self._note()
-        # What touched it touches nothing now.
+        # Forget all contacts with it.
         touch = self._touch.reshape(len(self._touch), SLOTS, k.TOUCH_COLUMNS)
         touch[touch[:, :, k.OTHER] == row] = NEVER
         for name in _ROWS:
@@ -302,13 +302,13 @@ class PlanarPhysics:
         self._take_robots((*self._scene.robots[:row], *self._scene.robots[row + 1 :]))
 
     def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
-        """Put a box that stands fast on the floor.
+        """Add a fixed box.
 
         Raises:
-            SimError: there is something of this name.
+            SimError: the name is taken.
         """
         if name in self._boxes or name in self._things[: self._scene_things]:
-            message = f"box '{name}': there is something of this name already"
+            message = f"box '{name}': this name is taken; choose another name"
             raise SimError(message)
         if name in self._things:
             thing = self._things.index(name)
@@ -321,13 +321,13 @@ class PlanarPhysics:
         self._stand_fast()
 
     def remove_box(self, name: str) -> None:
-        """Take away a box that `add_box` put there.
+        """Remove a box that `add_box` added.
 
         Raises:
-            SimError: there is none.
+            SimError: unknown name.
         """
         if name not in self._boxes:
-            message = f"box '{name}': there is none; there are {', '.join(sorted(self._boxes)) or 'no boxes'}"
+            message = f"no box '{name}': there are {', '.join(sorted(self._boxes)) or 'none'}"
             raise SimError(message)
         thing = self._boxes.pop(name)
         kept = [i for i, of in enumerate(self._segment_things) if of != thing]
@@ -336,10 +336,10 @@ class PlanarPhysics:
         self._stand_fast()
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there are no resources to release."""
 
     def seen_discs(self) -> IntArray:
-        """Return the numbers of the discs that sensors see: robots, in order, and carriers' legs."""
+        """Return the indices of the discs that sensors see: robots, in order, and carriers' legs."""
         return np.flatnonzero(self._disc_i[:, k.KIND] != k.RIM)
 
     def disc_radii(self) -> FloatArray:
@@ -347,7 +347,7 @@ class PlanarPhysics:
         return self._disc_f[:, k.DISC_RADIUS]
 
     def disc_places(self) -> FloatArray:
-        """Return where all discs are now, rows of x, y; an array of the world's own."""
+        """Return the positions of all discs, rows of x, y in `map`; not a copy."""
         return self._xy
 
     def _add_body(self, body: int) -> list[tuple[tuple[int, int, int], tuple[float, float, float]]]:
@@ -380,19 +380,19 @@ class PlanarPhysics:
         return discs
 
     def _renumber(self, row: int, by: int) -> None:
-        """Change the numbers of bodies and things from `row` on, for a robot that comes or has gone."""
+        """Shift the numbers of bodies and things from `row` on, after a robot was added or removed."""
         bodies, things = self._disc_i[:, k.BODY], self._disc_i[:, k.THING]
         touched = self._touch[:, k.OTHER :: k.TOUCH_COLUMNS]
         for array in (bodies, things, touched, self._group, self._tray_body, self.carried_by):
             array[array >= row] += by
-        # These are all of things that stand fast, whose numbers come after the robots'.
+        # Static things, whose numbers all come after the robots'.
         self._segment_things = [thing + by for thing in self._segment_things]
         self._pillar_things = [thing + by for thing in self._pillar_things]
         self._boxes = {name: thing + by for name, thing in self._boxes.items()}
         self._scene_things += by
 
     def _take_robots(self, robots: tuple[RobotPlacement, ...]) -> None:
-        """Take over which robots there are, whose rows are filled in."""
+        """Replace the scene's robots, whose rows are already filled in."""
         self._scene = replace(self._scene, robots=robots)
         self._lifts = len(self.carried_by) > 0 or any(robot.spec.lifter for robot in robots)
         self._starts = np.zeros(_room(len(self._disc_i)) + 1, dtype=np.int64)
@@ -401,7 +401,7 @@ class PlanarPhysics:
         self._place_all()
 
     def _stand_fast(self) -> None:
-        """Take over changed walls, and how wide the widest disc is."""
+        """Rebuild the grid of walls and obstacles, after changes of these or of the discs' radii."""
         self._widest = 2.0 * float(self._disc_f[:, k.DISC_RADIUS].max(initial=0.0))
         self._static_things = np.array(self._segment_things + self._pillar_things, dtype=np.int64)
         reach = 2.0 * self._widest + 0.25
@@ -410,7 +410,7 @@ class PlanarPhysics:
         self._counts[k.STALE] = 1
 
     def _place_all(self) -> None:
-        """Take over poses that a hand has changed."""
+        """Update all arrays after poses were set from outside."""
         k.tell_robots_k(self._state, self._group, self._relative, self.timestep, self.poses, self.twists)
         for d in range(len(self._xy)):
             k.place_disc_k(d, self._state, self._disc_i, self._disc_f, self._xy)
@@ -418,7 +418,7 @@ class PlanarPhysics:
         self._counts[k.STALE] = 1
 
     def _list_pairs(self) -> None:
-        """List the pairs that may touch in the next steps."""
+        """Rebuild the list of pairs that may touch in the next steps."""
         skin = self._numbers[k.NEED] + k.SPARE
         while True:
             count = k.list_pairs_k(
@@ -450,7 +450,7 @@ class PlanarPhysics:
         self._counts[k.STALE] = 0
 
     def _note(self) -> None:
-        """Take the events out of the kernels' buffer."""
+        """Move the events from the kernels' buffer to `_noted`."""
         count = int(self._counts[k.EVENTS])
         if count == 0:
             return
@@ -463,13 +463,13 @@ class PlanarPhysics:
         self._counts[k.EVENTS] = 0
 
     def _release(self, row: int) -> None:
-        """Let a robot hold nothing."""
+        """Put down what a robot lifts, if anything."""
         body = int(self._group[row])
         if body != row:
             self._put_down(body)
 
     def _put_down(self, body: int) -> None:
-        """Let a body stand on the floor, and whoever holds it go."""
+        """Put a body of carriers on the floor and release its lifters."""
         trays = self._tray_body == body
         for i in self.carried_by[trays].tolist():
             if i >= 0:
@@ -509,12 +509,12 @@ def _own_of(row: Sequence[float] | FloatArray) -> tuple[float, float]:
 
 
 def _room(discs: int) -> int:
-    """Return how many cells the grid of discs has, at most."""
+    """Return the largest number of cells of the grid of discs."""
     return 4 * discs + 64
 
 
 def _rim_of(placement: CarrierPlacement) -> FloatArray:
-    """Return where the discs are that stand for the edge of a tray between its legs."""
+    """Return the positions of the discs that form a tray's edge between its legs, in the tray's frame."""
     carrier = placement.carrier
     legs = legs_of(carrier)
     places = []
@@ -525,7 +525,7 @@ def _rim_of(placement: CarrierPlacement) -> FloatArray:
 
 
 def make(scene: Scene, seed: np.random.SeedSequence) -> TaskWorld:
-    """Return a planar world of a scene; a `CrowdWorld` if its robots are a crowd."""
+    """Return a scene as a planar world; a `CrowdWorld` if its robots are a crowd."""
     if scene.crowd:
         from swarmbed_sim.crowd import PlanarCrowdWorld
 

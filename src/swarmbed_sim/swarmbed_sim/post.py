@@ -1,8 +1,8 @@
-"""Messages from robot to robot in a crowd: channels, queues, reach and loss.
+"""Messages between the robots of a crowd: channels, queues, range and loss.
 
-What one sends arrives when the world has made its next step at all that are within reach and tuned to the
-sender's channel, but for what is lost. A receiver keeps a number of messages until its program takes them;
-then the oldest go. How large messages are and how often they come is the program's to heed.
+After the world's next step, a message reaches all robots within range that are tuned to its channel, except
+for losses. Each receiver queues messages until its program takes them; a full queue drops the oldest. The
+size and the rate of messages are not limited here.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from swarmbed_sim.physics import BoolArray
 
 QUEUE = 64
-"""What a receiver keeps: assumed."""
+"""Largest number of messages in a receiver's queue: assumed."""
 
 
 @kernel
 def within_k(poses: FloatArray, alive: BoolArray, reach: float, pairs: BoolArray) -> None:
-    """Write which robots are within reach of each other; none with a reach below 0, which is no radio."""
+    """Write which live robots are within `reach` of each other; none with a negative reach (no radio)."""
     for i in range(poses.shape[0]):
         for j in range(i):
             dx, dy = poses[i, 0] - poses[j, 0], poses[i, 1] - poses[j, 1]
@@ -38,12 +38,12 @@ class Post:
     """The messages of all robots of a crowd.
 
     Attributes:
-        counts: how many messages were `sent`, and receptions `heard` and `lost`; also those `dropped` from
-            queues that were full.
+        counts: numbers of messages `sent`, of receptions `heard` and `lost`, and of messages `dropped` from
+            full queues.
     """
 
     def __init__(self, count: int, queue: int = QUEUE) -> None:
-        """Give `count` robots empty queues, all tuned to channel 0."""
+        """Start with empty queues for `count` robots, all tuned to channel 0."""
         self.counts = {"sent": 0, "heard": 0, "lost": 0, "dropped": 0}
         self._queues: list[deque[Any]] = [deque(maxlen=queue) for _ in range(count)]
         self._channels: list[Hashable] = [0] * count
@@ -51,15 +51,15 @@ class Post:
         self._pairs = np.zeros((count, count), dtype=np.bool_)
 
     def tune(self, robot: int, channel: Hashable) -> None:
-        """Let a robot hear another channel than before; what it has not read yet is kept."""
+        """Tune a robot to a channel; messages in its queue are kept."""
         self._channels[robot] = channel
 
     def send(self, robot: int, message: Any, channel: Hashable) -> None:
-        """Send a message on a channel."""
+        """Send a message on a channel at the next `deliver`."""
         self._out.append((robot, channel, message))
 
     def take(self, robot: int) -> list[Any]:
-        """Return what a robot has heard and not taken yet, the oldest first."""
+        """Return and remove the messages in a robot's queue, oldest first."""
         queue = self._queues[robot]
         heard = list(queue)
         queue.clear()
@@ -68,7 +68,7 @@ class Post:
     def deliver(
         self, poses: FloatArray, alive: BoolArray, reach: float, loss: float, rng: np.random.Generator
     ) -> None:
-        """Let what was sent arrive."""
+        """Deliver all messages sent since the last call."""
         if not self._out:
             return
         within_k(poses, alive, reach, self._pairs)

@@ -1,7 +1,7 @@
-"""Renders what robots' cameras see as grey images with the lens' faults.
+"""Renders the images of robots' cameras in grey, with the imperfections of their lenses.
 
-A stage draws through a pinhole; a lens that bends rays is had by drawing a larger image and taking each pixel
-from where its ray comes. Blur, vignetting and noise follow (`swarmbed_core.imaging`).
+A stage renders a pinhole image. Lens distortion is applied by rendering a larger pinhole image and remapping
+its pixels. Blur, vignetting and noise follow (`swarmbed_core.imaging`).
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     ByteArray = NDArray[np.uint8]
 
 NEARLY = 0.8
-"""Share of that from which an image is drawn as large as can be: to clear a part of it is slower than all."""
+"""Share of the largest image from which on the full size is rendered: clearing a part of it is slower."""
 LENSES = 128
-"""Lenses that are kept, 3 MB each: those of more than thirty robots."""
+"""Size of the cache of lenses, 3 MB each: enough for more than thirty robots."""
 BLURRED = 5
-"""Moments of an exposure that takes time."""
+"""Images averaged for motion blur."""
 EDGE = 1.0
-"""Pixels by which the pinhole's image is larger than what the lens needs."""
+"""Margin of the pinhole image around what the lens needs, in pixels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lens:
-    """How one camera's image is drawn.
+    """How one camera's image is rendered.
 
     Attributes:
-        left: of the pinhole's image, in tangents of the angle off the axis; up is positive.
+        left: edge of the pinhole image, as the tangent of the angle to the axis; up is positive.
         right: likewise.
         bottom: likewise.
         top: likewise.
-        size: width and height of the pinhole's image, in pixels.
-        maps: from where in it each pixel comes; None if that is its own place.
-        shade: how bright each pixel is, of 255; None for no vignetting.
+        size: width and height of the pinhole image, in pixels.
+        maps: column and row in the pinhole image of each pixel; None without distortion.
+        shade: brightness of each pixel, of 255; None without vignetting.
     """
 
     left: float
@@ -61,14 +61,14 @@ class _Lens:
 
 
 class Renderer:
-    """Draws one scene for any camera."""
+    """Renders one scene for any camera."""
 
     def __init__(self, stage: Stage, imaging: Imaging, seed: np.random.SeedSequence) -> None:
-        """Begin.
+        """Start with an empty cache of lenses.
 
         Args:
-            stage: draws.
-            imaging: how the cameras take it.
+            stage: renders the pinhole images.
+            imaging: the cameras' blur, vignetting, noise and exposure.
             seed: of the noise.
         """
         self._stage = stage
@@ -84,13 +84,13 @@ class Renderer:
         twist: FloatArray | None = None,
         rng: np.random.Generator | None = None,
     ) -> ByteArray:
-        """Return what a camera of a robot sees of what the stage has where it is.
+        """Return the image of a robot's camera; the stage must already be placed.
 
         Args:
-            camera: with its true lens, at its height of now.
-            pose: x, y, yaw of the robot, in the middle of the exposure.
-            twist: vx, vy along its body and omega, by which the image is blurred if the exposure takes time.
-            rng: of its noise, if not the renderer's own.
+            camera: with its true lens and its current height.
+            pose: x, y, yaw of the robot in the middle of the exposure.
+            twist: vx, vy, omega in the robot's frame, for motion blur; ignored with an exposure time of 0.
+            rng: of the noise's position; the renderer's own by default.
         """
         rng = rng or self._rng
         lens = self._lens(camera.numbers)
@@ -104,7 +104,7 @@ class Renderer:
         return self._take(np.rint(np.mean(shots, axis=0)).astype(np.uint8), lens, rng)
 
     def _shoot(self, camera: CameraModel, pose: FloatArray, lens: _Lens) -> ByteArray:
-        """Return what is drawn at one moment, its first row at the bottom."""
+        """Return the pinhole image at one instant, its first row at the bottom."""
         numbers = camera.numbers
         x, y, yaw = pose[:3].tolist()
         c, s = math.cos(yaw), math.sin(yaw)
@@ -116,7 +116,7 @@ class Renderer:
         return self._stage.shoot(View(place, turn @ axes[2], -(turn @ axes[1]), *edges, lens.size))
 
     def _take(self, drawn: ByteArray, lens: _Lens, rng: np.random.Generator) -> ByteArray:
-        """Return the image that a camera makes of what was drawn, which is upside down."""
+        """Return the camera's image from a pinhole image, which is upside down."""
         if lens.maps is None:
             image = cv2.flip(drawn, 0)
         else:
@@ -129,7 +129,7 @@ class Renderer:
         return self._noisy(image, rng) if imaging.noise > 0 else _bytes(image)
 
     def _noisy(self, image: Any, rng: np.random.Generator) -> ByteArray:
-        """Add the noise of the exposure, from a larger sheet of it that was made before."""
+        """Add noise, a random crop of a larger noise image that is generated once."""
         height, width = image.shape
         if self._grain is None or self._grain.shape[0] < height + 256 or self._grain.shape[1] < width + 256:
             grain = self._rng.normal(0.0, self._imaging.noise, (height + 256, width + 256))
@@ -138,21 +138,21 @@ class Renderer:
         return _bytes(cv2.add(image, self._grain[top : top + height, left : left + width], dtype=cv2.CV_8U))
 
     def _lens(self, numbers: FloatArray) -> _Lens:
-        """Return how a camera with these intrinsics is drawn."""
+        """Return the lens for these intrinsics, from the cache if possible."""
         key = numbers[: K3 + 1].tobytes() + numbers[[WIDTH, HEIGHT]].tobytes()
         lens = self._lenses.pop(key, None) or self._grind(numbers)
-        # The one that was used last stands last.
+        # Least recently used lenses come first.
         self._lenses[key] = lens
         if len(self._lenses) > LENSES:
             del self._lenses[next(iter(self._lenses))]
         return lens
 
     def _grind(self, numbers: FloatArray) -> _Lens:
-        """Work out from where in a pinhole's image each pixel comes."""
+        """Compute where in a pinhole image each pixel of a lens comes from."""
         fx, fy, cx, cy = numbers[[FX, FY, CX, CY]].tolist()
         width, height = int(numbers[WIDTH]), int(numbers[HEIGHT])
         if width > MOST[0] or height > MOST[1]:
-            message = f"a camera of {width}x{height} pixels: up to {MOST[0]}x{MOST[1]} can be rendered"
+            message = f"a camera of {width}x{height} pixels: at most {MOST[0]}x{MOST[1]} can be rendered"
             raise SimError(message)
         shade = None
         if self._imaging.vignetting > 0:
@@ -175,18 +175,18 @@ class Renderer:
         high = min(math.ceil((top - bottom) * fy), MOST[1])
         if wide * high > NEARLY * MOST[0] * MOST[1]:
             wide, high = MOST
-        # What is drawn has its first row at the bottom.
+        # The pinhole image has its first row at the bottom.
         from_u = (x - left) / (right - left) * wide - 0.5
         from_v = (-y - bottom) / (top - bottom) * high - 0.5
         maps = from_u.astype(np.float32), from_v.astype(np.float32)
         return _Lens(left, right, bottom, top, (wide, high), maps, shade)
 
     def close(self) -> None:
-        """Give back what the stage holds; other renderers go on when theirs is placed."""
+        """Release the stage; other renderers continue after their stage's next `place`."""
         self._stage.close()
 
 
 def _bytes(image: Any) -> ByteArray:
-    """Return an image of OpenCV's as what it is."""
+    """Return an OpenCV image with its actual type."""
     made: ByteArray = image
     return made

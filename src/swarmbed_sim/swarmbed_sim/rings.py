@@ -1,4 +1,4 @@
-"""Rings of distance sensors of simulated robots: what their rays meet of walls, robots and carriers."""
+"""Rings of distance sensors of simulated robots: ray casting on walls, robots and carriers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 SWEEPS = 64
-"""Sweeps for which the noise of a ring is drawn at once."""
+"""Noise of a ring is drawn in batches of this many sweeps."""
 
 
 @kernel
@@ -36,9 +36,9 @@ def discs_k(
     things: Things,
     discs: FloatArray,
 ) -> int:
-    """Write what is round at a height: robots, carriers' legs, pillars; return how many.
+    """Write the discs at a height: round robots, carriers' legs, pillars; return their number.
 
-    The robots keep their rows: those that are lower, or not round, get radius 0 and are nowhere.
+    Robots keep their rows: lower or rectangular ones become a disc of radius 0 at infinity.
     """
     poses, sizes, carriers, pillars = things.poses, things.sizes, things.carriers, things.pillars
     carrier_poses, carrier_lifts = things.carrier_poses, things.carrier_lifts
@@ -72,9 +72,9 @@ def sides_k(
     things: Things,
     own: IntArray,
 ) -> FloatArray:
-    """Return the segments that stand fast and the sides of what is rectangular at a height: robots, trays.
+    """Return the segments at a height: fixed ones, and the sides of rectangular robots and trays.
 
-    `own` is filled with the first row of each robot's sides, -1 if it has none there.
+    `own` receives the first row of each robot's sides, -1 if it has none at this height.
     """
     poses, sizes, carriers, segments = things.poses, things.sizes, things.carriers, things.segments
     carrier_poses, carrier_lifts = things.carrier_poses, things.carrier_lifts
@@ -108,7 +108,7 @@ def sides_k(
 
 @kernel
 def _disc_on_ray_k(to_x: float, to_y: float, radius: float, dx: float, dy: float, limit: float) -> float:
-    """Return how far along a ray a disc is, inf if it is not within the limit; 0 inside."""
+    """Return the distance to a disc along a ray, 0 from inside, inf if beyond `limit`."""
     along = to_x * dx + to_y * dy
     if along + radius < 0.0 or along - radius > limit:
         return math.inf
@@ -126,12 +126,12 @@ def _disc_on_ray_k(to_x: float, to_y: float, radius: float, dx: float, dy: float
 def _wall_on_ray_k(
     to_x: float, to_y: float, wall_x: float, wall_y: float, dx: float, dy: float, limit: float
 ) -> float:
-    """Return how far along a ray a wall is, inf if it is not within the limit."""
+    """Return the distance to a wall along a ray, inf if beyond `limit`."""
     turn = dx * wall_y - dy * wall_x
     distance = (to_x * wall_y - to_y * wall_x) / turn
     if 0.0 <= distance <= limit:
         place = (to_x * dy - to_y * dx) / turn
-        # A ray through the joint of two walls must not slip between them.
+        # Tolerance: a ray must not pass between two joined walls.
         if -1e-9 <= place <= 1.0 + 1e-9:
             return distance
     return math.inf
@@ -154,26 +154,26 @@ def sweep_ring_k(
     beams: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write what the sensors of a ring would measure without errors, bit by bit as core's `cast_ring_k` does.
+    """Compute the error-free readings of a ring's sensors, bit for bit equal to core's `cast_ring_k`.
 
-    It is faster where there are many things, for it looks at each with only those sensors that can see it:
-    from the robot's centre all points of a sensor's rays are within half its field of view of its axis.
+    This is faster when there are many things, because each is tested only against sensors that can see it:
+    seen from the robot's centre, all of a sensor's rays are within half its field of view of its axis.
 
     Args:
         pose: of the robot.
         own: the row of its disc.
         own_sides: the first row of its own four sides among the segments, -1 if there are none.
         angles: of the sensors.
-        mount_radius: of their faces.
-        field_of_view: of each.
-        rays: of each.
-        range_max: of each.
-        segments: of walls, boxes and what else has sides.
-        discs: that stand around.
-        disc_count: how many of them.
-        axes: room for the direction and the place of each sensor.
-        beams: room for the direction of each ray of each sensor.
-        out: one distance for each sensor, filled.
+        mount_radius: distance of the sensors' faces from the robot's centre.
+        field_of_view: of each sensor.
+        rays: number of rays per sensor.
+        range_max: of each sensor.
+        segments: walls, and the sides of everything rectangular.
+        discs: everything round, rows of x, y, radius.
+        disc_count: number of discs.
+        axes: work array for the direction and the position of each sensor.
+        beams: work array for the direction of each ray of each sensor.
+        out: output, one distance per sensor.
     """
     x, y = pose[0], pose[1]
     sensors = angles.shape[0]
@@ -203,13 +203,13 @@ def sweep_ring_k(
             wall_x, wall_y = segments[m, 2] - at_x, segments[m, 3] - at_y
             to_x, to_y = at_x + 0.5 * wall_x - x, at_y + 0.5 * wall_y - y
             reach = 0.5 * math.sqrt(wall_x * wall_x + wall_y * wall_y)
-        # Some slack, so that rounding never takes away what a ray would meet.
+        # A little larger, so that rounding never excludes what a ray would hit.
         wide = reach * (1.0 + 1e-6) + 1e-9
         square = to_x * to_x + to_y * to_y
         if not square <= (farthest + wide) ** 2:
             continue
-        # Whether an axis is near enough to the direction of the thing is told by the cosine of the sum of
-        # the angle that the thing fills and the slack.
+        # An axis can see the thing if the cosine of its angle to the thing's direction is at least that of
+        # the thing's half angle plus the slack.
         least = -math.inf
         if square > wide * wide:
             least = math.sqrt(square - wide * wide) * cos_slack - wide * sin_slack
@@ -217,7 +217,7 @@ def sweep_ring_k(
             ax, ay = axes[i, 0], axes[i, 1]
             if out[i] == 0.0 or ax * to_x + ay * to_y < least:
                 continue
-            # A robot that leans into a wall has its face behind it, where its rays would see past the wall.
+            # If the robot penetrates a wall, the sensor's face is behind it: its rays would miss the wall.
             blocked = (
                 _disc_on_ray_k(at_x - x, at_y - y, reach, ax, ay, mount_radius)
                 if m < 0
@@ -248,16 +248,16 @@ def sweep_k(
     things: Things,
     out: FloatArray,
 ) -> None:
-    """Let all rings of a kind sweep, without errors.
+    """Compute the error-free readings of all rings of one kind.
 
     Args:
-        count: of the rings.
-        rows: of the robots that carry them.
+        count: number of rings.
+        rows: the robot of each ring.
         on: which robots have power.
-        geometry: height and radius at which the sensors sit, field of view, rays, range.
+        geometry: the sensors' mount height and radius, field of view, number of rays, range.
         angles: of the sensors.
-        things: that may be met.
-        out: by ring and sensor, filled; infinity where nothing is. Rings without power are left out.
+        things: that rays can hit.
+        out: output, by ring and sensor, inf where nothing is hit. Rings without power are not written.
     """
     sensors, rays = angles.shape[0], int(geometry[3])
     poses = things.poses
@@ -300,18 +300,18 @@ def err_k(
     at: int,
     out: FloatArray,
 ) -> None:
-    """Make of what is there what sensors measure: with errors, and inf where nothing came back.
+    """Apply the sensors' errors to true distances; dead sensors and rings without power measure inf.
 
     Args:
-        count: of the rings.
-        rows: of the robots that carry them.
+        count: number of rings.
+        rows: the robot of each ring.
         on: which robots have power.
-        numbers: of the errors, from `range_numbers`.
-        dead: which sensors of which ring are.
-        gaussians: by ring, sweep and sensor; of no sweeps for no noise.
-        uniforms: likewise.
-        at: which sweep.
-        out: by ring and sensor, changed.
+        numbers: the error model, from `range_numbers`.
+        dead: which sensors of each ring are dead.
+        gaussians: standard normal numbers by ring, sweep and sensor; zero sweeps switch noise off.
+        uniforms: likewise, from [0, 1).
+        at: the sweep's index in the noise arrays.
+        out: distances by ring and sensor; updated.
     """
     noisy = gaussians.shape[1] > 0
     for i in range(count):
@@ -326,7 +326,7 @@ class Rings:
     """All rings of one kind of distance sensors, on all robots that have devices."""
 
     def __init__(self, ring: RangeRing, *, noise: bool) -> None:
-        """Start without any."""
+        """Start without robots."""
         self.ring = ring
         self.beat = Beat(ring.rate)
         self.dead = np.empty((0, ring.count), dtype=np.bool_)
@@ -347,7 +347,7 @@ class Rings:
         self._at = 0
 
     def add(self, robot: Life, rng: np.random.Generator) -> Ranges:
-        """Add a robot's ring."""
+        """Add a robot's ring and return its part."""
         k = self._count
         self._count += 1
         self._rows = roomy(self._rows, k)
@@ -363,9 +363,9 @@ class Rings:
         return part
 
     def remove(self, row: int) -> None:
-        """Take out a robot's ring, if it has one; the rows after its own are one less."""
+        """Remove a robot's ring, if it has one, and decrement the rows after it."""
         for k in np.flatnonzero(self._rows[: self._count] == row).tolist():
-            # A slice may end beyond the last sweep, in which the newest rings were not.
+            # A slice, because `distances` has no rows yet for rings added after the last sweep.
             for name in ("_rows", "_gaussians", "_uniforms", "dead", "distances"):
                 setattr(self, name, np.delete(getattr(self, name), slice(k, k + 1), axis=0))
             del self._rngs[k], self._parts[k]
@@ -379,12 +379,12 @@ class Rings:
         self._rngs[k].random(out=self._uniforms[k])
 
     def sweep(self, physics: Physics, furniture: Furniture) -> None:
-        """Measure."""
+        """Take a measurement with every ring."""
         if self._noisy and self._at == SWEEPS:
             self._at = 0
             for k in range(self._count):
                 self._draw(k)
-        # The readings are handed out: a new array each time.
+        # A new array each time, because readings keep references to it.
         count, rows, on = self._count, self._rows, furniture.on
         cast = physics.cast(self.ring, rows[:count])
         if cast is None:
@@ -400,20 +400,20 @@ class Ranges:
     """One ring of distance sensors of one robot: a `RangesPart`.
 
     Attributes:
-        k: its place among the rings of its kind.
+        k: its index among the rings of its kind.
     """
 
     __slots__ = ("_rings", "_robot", "_seen", "k")
 
     def __init__(self, robot: Life, rings: Rings, k: int) -> None:
-        """Take the k-th of `rings`."""
+        """Bind to the ring with index `k` of `rings`."""
         self._robot = robot
         self._rings = rings
         self.k = k
         self._seen = rings.beat.count
 
     def read(self) -> RangeReading | None:
-        """Return a sweep that was not handed out yet."""
+        """Return the latest sweep, or None if it was already returned."""
         rings = self._rings
         beat = rings.beat
         fresh = self._seen != beat.count and self._robot.on
@@ -423,5 +423,5 @@ class Ranges:
         return RangeReading(beat.stamp, rings.distances[self.k])
 
     def kill(self, sensor: int) -> None:
-        """Let a sensor return nothing from now on."""
+        """Disable a sensor for good: it measures inf."""
         self._rings.dead[self.k, sensor] = True

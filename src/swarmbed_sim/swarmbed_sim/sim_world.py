@@ -1,14 +1,14 @@
-"""`SimWorld`: robots with all their devices on top of any physics; what both worlds of this package share.
+"""`SimWorld`: robots with all their devices on top of any `Physics`, shared by all simulated worlds.
 
-A `Physics` moves the bodies. Here are the robots' parts (`bodies`, `rings`, `fiducials`, `parts`), the things
-that an experiment may do to a run, and the truth. A robot's parts are made when somebody asks for its device,
-so that a crowd that nobody asks for costs nothing but its bodies.
+A `Physics` moves the bodies. `SimWorld` adds the robots' parts (`bodies`, `rings`, `fiducials`, `parts`),
+the interventions of experiments, and ground truth. A robot's parts are created when its device is first
+requested, so that a crowd without devices costs no more than its bodies.
 
-All chance comes from one seed: each part of each robot has a generator of its own, so that what one robot
-does to its noise changes no other's.
+All randomness comes from one seed. Each part of each robot has its own generator, so that one robot's noise
+does not depend on another's.
 
-Without noise nothing errs: wheels, inertial sensors, rings, cameras, signal strengths, measured distances.
-Radios lose packets as the scenario has it, and images are as late as they are on average.
+With noise off, wheels, inertial sensors, rings, cameras, signal strengths and measured distances are exact.
+Radios still lose packets as the scenario says, and images have their mean latency.
 """
 
 from __future__ import annotations
@@ -75,27 +75,27 @@ if TYPE_CHECKING:
 Pose = tuple[float, float, float]
 
 FARTHEST = 1000.0
-"""Metres from the origin within which a hand can put things."""
+"""Largest coordinate, in metres, at which things can be placed."""
 
-# Which of the streams of a crowd's senses' number is the studio's; no sense has it.
+# The studio's random stream among those of a crowd's senses, beyond any that a sense uses.
 _STUDIO = 1000
 
-# What a `SimWorld` has a row of for each robot.
+# Arrays of `SimWorld` with one row per robot.
 _ROWS = ("v_body", "driven", "platforms", "_power_numbers", "_metered", "_energy", "_watts")
 MOST_STRETCH = 10.0
-"""How much farther than its wheels say a robot can get."""
+"""Largest `stretch` of `set_drift`."""
 
 
 class SimWorld:
     """A `TaskWorld` over a `Physics`.
 
     Attributes:
-        scene: what the world was made from, with the robots that it has now.
+        scene: the scene the world was made from, with its current robots.
         physics: its bodies.
-        v_body: what the drives try to do, rows vx, vy, omega. The rows of robots that have devices are
-            written at every step, from their wheels; the others are whoever's who drives a crowd.
-        driven: which drives hold and push, likewise.
-        platforms: set-points of the lifting platforms.
+        v_body: the drives' target velocities, rows vx, vy, omega. The rows of robots with devices are
+            overwritten from their wheels at every step; a crowd's driver writes the others.
+        driven: which drives are on; written like `v_body`.
+        platforms: set-points of the lifting platforms in metres above the floor.
     """
 
     def __init__(
@@ -105,13 +105,13 @@ class SimWorld:
         seed: np.random.SeedSequence,
         stage_of: Callable[[Scene], Stage] = MujocoStage,
     ) -> None:
-        """Furnish a physics.
+        """Create the world.
 
         Args:
             scene: robots, carriers, arena.
-            physics: that was made from the same scene.
+            physics: made from the same scene.
             seed: of all noise.
-            stage_of: makes what draws images.
+            stage_of: creates the `Stage` that renders images, when one is needed.
         """
         self._stage_of = stage_of
         self.scene = scene
@@ -124,7 +124,7 @@ class SimWorld:
         robots = scene.robots
         self._names = tuple(robot.name for robot in robots)
         self._rows = {name: row for row, name in enumerate(self._names)}
-        # The number after the robots' is of the radios' generators, the one after that of a crowd's senses.
+        # The random streams after the robots' are the radios' and then those of a crowd's senses.
         self._radio_number = len(robots)
         self._numbers = dict(self._rows)
         self._next_number = len(robots) + 2
@@ -134,7 +134,7 @@ class SimWorld:
         self.driven = np.ones(len(robots), dtype=np.bool_)
         self.platforms = np.array([_lowered(robot.spec) for robot in robots])
         sides = scene.markers.sides
-        # The tray is as thick as the codes on its sides need.
+        # The tray is thick enough for the codes on its sides.
         thickness = sides.rise + sides.size / 2
         self._loads = [item.carrier.mass + item.payload for item in scene.carriers]
         self._furniture = Furniture(
@@ -151,7 +151,7 @@ class SimWorld:
         )
         kinds: dict[int, RobotSpec] = {id(robot.spec): robot.spec for robot in robots}
         wheels = max((Kinematics.of(spec).count for spec in kinds.values()), default=0)
-        # More than one only if a robot comes that has more wheels than all before.
+        # A second one is added only for a robot with more wheels than any before.
         self._bodies = [Bodies(self.timestep, wheels, noise=self._noise)]
         self._lives: dict[str, Life] = {}
         self._devices: dict[str, Device] = {}
@@ -191,7 +191,7 @@ class SimWorld:
         return self._names
 
     def step(self) -> None:
-        """Let one time step pass."""
+        """Advance by one time step."""
         self._ticks += 1
         now = self.time = self._ticks * self.timestep
         physics, furniture = self.physics, self._furniture
@@ -222,7 +222,7 @@ class SimWorld:
             self._contacts.put(Contact(now, *touch) for touch in touched)
 
     def _load_of(self, row: int) -> float:
-        """Return the kg of what a robot has lifted."""
+        """Return the mass of what a robot has lifted, in kg."""
         return sum(
             load for load, by in zip(self._loads, self.physics.carried_by.tolist(), strict=True) if by == row
         )
@@ -236,16 +236,16 @@ class SimWorld:
         for row, power in self._powers:
             self._energy[row] += power.draw(float(watts[row]), BATTERY_PERIOD)
 
-    # What is true
+    # Ground truth
 
     def truth(self) -> FloatArray:
-        """Return a row for each robot: x, y, yaw in `map`, vx, vy along its body, omega."""
+        """Return a row per robot: x, y, yaw in `map`, vx, vy in the robot's frame, omega."""
         truth = np.empty((len(self._names), 6))
         truth[:, :3], truth[:, 3:] = self.physics.poses, self.physics.twists
         return truth
 
     def carriers(self) -> CarrierTruth:
-        """Return where the carriers are."""
+        """Return the carriers' poses, lifts and lifters."""
         physics = self.physics
         if not self._carrier_rows:
             return self._no_carriers
@@ -258,15 +258,15 @@ class SimWorld:
         )
 
     def watch_contacts(self) -> Reader[Contact]:
-        """Return a reader of the contacts that begin from now on; there may be any number of readers."""
+        """Return a reader of the contacts that begin from now on; any number of readers is possible."""
         return self._contacts.reader()
 
     def energy_wh(self) -> FloatArray:
-        """Return what each robot has drawn from its battery, in Wh."""
+        """Return the energy that each robot has drawn from its battery, in Wh."""
         return self._energy.copy()
 
     def messages(self) -> Mapping[str, int]:
-        """Return how many packets with a payload were `sent`, `heard` and `lost`."""
+        """Return the numbers of packets with a payload that were `sent`, `heard` and `lost`."""
         models = [air.model for air in self._airs.values()]
         return {
             "sent": sum(model.sent for model in models),
@@ -274,15 +274,15 @@ class SimWorld:
             "lost": sum(model.lost for model in models),
         }
 
-    # What an experiment does
+    # Interventions of experiments
 
     def teleport(self, name: str, pose: Pose) -> None:
-        """Put a robot or a carrier somewhere else, as a hand would: a robot's senses do not notice the way.
+        """Move a robot or a carrier to a pose; encoders and inertial sensors do not measure the jump.
 
-        A carrier may be put over robots that fit between its legs, and such robots below carriers.
+        A carrier may be placed over robots that fit between its legs, and such robots under carriers.
 
         Raises:
-            SimError: there is none of this name, or the pose is none, or something else is there.
+            SimError: unknown name, invalid pose, or the place is not free.
         """
         what = f"teleport {name} to {pose}"
         _check_pose(what, pose)
@@ -300,19 +300,19 @@ class SimWorld:
             motors.bodies.forget(motors.slot)
 
     def add_robot(self, placement: RobotPlacement) -> None:
-        """Put one more robot on the floor, where there is room, standing; it is the last of `names`.
+        """Add a robot at rest in a free place; it becomes the last of `names`.
 
-        What it is made of has noise of its own: also if a robot of this name was here before.
+        Its parts get new random streams, even if a robot of this name was removed before.
 
         Raises:
-            SimError: its name is taken, its pose is none, something else is there, the physics takes no such
-                body, or the world drives a crowd.
+            SimError: the name is taken, the pose is invalid, the place is not free, the physics rejects the
+                body, or the robots are a crowd.
         """
         name, spec, pose = placement.name, placement.spec, placement.pose
         what = f"add robot {name} at {pose}"
         self._check_no_crowd(what)
         if name in {*self._names, *self._carrier_rows, "wall", *self._boxes}:
-            message = f"{what}: there is something called {name} already; another name is right"
+            message = f"{what}: the name '{name}' is taken; choose another name"
             raise SimError(message)
         _check_pose(what, pose)
         size, lowered = _size_of(spec.body), _lowered(spec)
@@ -335,12 +335,12 @@ class SimWorld:
                 self._airs[radio].join(name, row)
 
     def remove_robot(self, name: str) -> None:
-        """Take a robot out of the world, body and all: what it has lifted falls.
+        """Remove a robot and its body from the world; a carrier that it has lifted falls.
 
-        Its parts return nothing new from now on, and do nothing.
+        Its parts stay valid, but return no new readings and have no effect.
 
         Raises:
-            SimError: there is none of this name, or the world drives a crowd.
+            SimError: unknown name, or the robots are a crowd.
         """
         row = self._row(name)
         self._check_no_crowd(f"remove robot {name}")
@@ -364,36 +364,36 @@ class SimWorld:
         self._dead.remove(name)
 
     def _set_robots(self, robots: tuple[RobotPlacement, ...]) -> None:
-        """Take over which robots there are."""
+        """Replace the scene's robots, and update names, rows and images."""
         self.scene = replace(self.scene, robots=robots)
         self._show()
         self._names = tuple(robot.name for robot in robots)
         self._rows = {name: row for row, name in enumerate(self._names)}
 
     def _show(self) -> None:
-        """Let images show what is there now."""
+        """Update the scene that images show."""
         if self._studio is not None:
             self._studio.show(self._seen())
 
     def _seen(self) -> Scene:
-        """Return the scene with the boxes that were put there since."""
+        """Return the scene with the boxes that were added since."""
         return replace(self.scene, obstacles=self.obstacles)
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """Return what stands fast on the floor now: the scene's obstacles and boxes that were added."""
+        """Return the current obstacles: the scene's and the boxes that were added."""
         return (*self.scene.obstacles, *self._added.values())
 
     def _check_no_crowd(self, what: str) -> None:
         if self.scene.crowd:
-            message = f"{what}: a crowd's robots neither come nor go; a scene without a crowd is right"
+            message = f"{what}: robots cannot be added to or removed from a crowd; use a scene without one"
             raise SimError(message)
 
     def kill(self, name: str) -> None:
-        """Let a robot die: no drive, no lifter, no sensor, no radio from now on. Its body stays.
+        """Disable a robot's drives, lifter, sensors and radios for good; its body stays.
 
         Raises:
-            SimError: there is none of this name.
+            SimError: unknown name.
         """
         row = self._row(name)
         if name in self._dead:
@@ -408,7 +408,7 @@ class SimWorld:
             self._switch(life)
 
     def _switch(self, life: Life) -> None:
-        """Stop the parts of a robot that is dead or without power, or let them go on."""
+        """Stop a robot's parts if it is dead or without power; otherwise resume them."""
         if life.row < 0:
             return
         device = self._devices[life.name]
@@ -423,42 +423,42 @@ class SimWorld:
             device.leds.go_out()
 
     def kill_sensor(self, name: str, ring: str, sensor: int) -> None:
-        """Let one distance sensor return nothing from now on.
+        """Disable one distance sensor for good: it measures inf.
 
         Raises:
-            SimError: there is no such robot, ring or sensor.
+            SimError: unknown robot, ring or sensor.
         """
         self._row(name)
         rings = self.device(name).ranges
         part = rings.get(ring)
         if not isinstance(part, Ranges):
-            message = f"{name} has no ring '{ring}': there are {', '.join(rings) or 'none'}"
+            message = f"{name} has no ring '{ring}'; available: {', '.join(rings) or 'none'}"
             raise SimError(message)
         count = next(item.count for item in self.device(name).spec.ranges if item.name == ring)
         if not 0 <= sensor < count:
-            message = f"sensor {sensor} of ring '{ring}' of {name}: 0 to {count - 1} are right"
+            message = f"{name}: ring '{ring}' has no sensor {sensor}; valid: 0 to {count - 1}"
             raise SimError(message)
         part.kill(sensor)
 
     def set_slip(self, name: str, share: float) -> None:
-        """Let a share of a robot's wheels' way slip away from now on, over what its spec says.
+        """Set the share of the wheels' motion that is lost, from 0 to below 1, on top of the spec's slip.
 
         Raises:
-            SimError: there is no such robot, or it could not drive like that.
+            SimError: unknown robot, or a share out of range.
         """
         self._row(name)
         if not 0 <= share < 1:
-            message = f"slip {share} of {name}: 0 is none, and below 1 is right"
+            message = f"{name}: slip {share} is out of range; valid: 0 (none) to below 1"
             raise SimError(message)
         self.device(name)
         motors = self._motors[name]
         motors.bodies.lost[motors.slot] = share
 
     def set_drift(self, name: str, stretch: float, veer: float) -> None:
-        """Let a robot go `stretch` times as far as its wheels say, and turn `veer` rad a metre, from now on.
+        """Make a robot move `stretch` times as far as its wheels roll and turn `veer` rad per metre.
 
         Raises:
-            SimError: there is no such robot, or it could not drive like that.
+            SimError: unknown robot, values out of range, or a veer that its drive cannot have.
         """
         self._row(name)
         check_drift(name, stretch, veer)
@@ -466,7 +466,7 @@ class SimWorld:
         motors = self._motors[name]
         bodies, slot = motors.bodies, motors.slot
         if veer and drive.kind != "differential":
-            message = f"drift of {name}: only robots with two wheels veer"
+            message = f"{name}: drift with veer {veer} needs a differential drive; set veer to 0"
             raise SimError(message)
         bodies.drift[slot] = stretch
         if veer:
@@ -474,39 +474,38 @@ class SimWorld:
             bodies.drift[slot, :2] *= 1.0 + veer * wheels[:, 2] / wheels[:, 0]
             if (bodies.drift[slot] <= 0).any():
                 bodies.drift[slot] = 1.0
-                message = f"veer {veer} rad/m of {name}: a wheel would roll backwards"
+                message = f"{name}: with veer {veer} rad/m a wheel would roll backwards; use a smaller veer"
                 raise SimError(message)
 
     def set_radio_loss(self, share: float) -> None:
-        """Lose this share of all receptions from now on.
+        """Set the share of receptions that are lost, from 0 to 1.
 
         Raises:
-            SimError: it is no share.
+            SimError: a share out of range.
         """
         if not 0 <= share <= 1:
-            message = f"radio loss {share}: a share within 0..1 is right"
+            message = f"radio loss {share} is out of range; valid: 0 to 1"
             raise SimError(message)
         self._loss = share
         for air in self._airs.values():
             air.model.loss = share
 
     def add_obstacle(self, name: str, pose: Pose, size: tuple[float, float]) -> None:
-        """Put a box on the floor; `pose` is of its middle.
+        """Add a box; `pose` is that of its centre.
 
         Raises:
-            SimError: there is one of this name, or it has no place or size, or would stand on a robot or a
-                carrier.
+            SimError: the name is taken, pose or size is invalid, or the place is not free.
         """
         if not (_within_reach(pose) and all(0 < side <= FARTHEST for side in size)):
             message = (
                 f"obstacle {name}: pose {pose}, size {size}: "
-                f"finite numbers up to {FARTHEST}, and sizes above 0, are right"
+                f"all numbers must be within ±{FARTHEST:g}, sizes above 0"
             )
             raise SimError(message)
         box = box_print(pose, *size)
         there = self._first_robot(box) or _first(box, self._tray_prints())
         if there is not None:
-            message = f"obstacle {name}: pose {pose}, size {size}: {there} is there; a free place is right"
+            message = f"obstacle {name}: pose {pose}, size {size}: {there} is there; choose a free place"
             raise SimError(message)
         self.physics.add_box(name, pose, size)
         self._boxes[name] = box
@@ -514,25 +513,25 @@ class SimWorld:
         self._show()
 
     def remove_obstacle(self, name: str) -> None:
-        """Take a box away again.
+        """Remove a box that `add_obstacle` added.
 
         Raises:
-            SimError: there is none of this name.
+            SimError: unknown name.
         """
         self.physics.remove_box(name)
         del self._boxes[name], self._added[name]
         self._show()
 
     def close(self) -> None:
-        """Give back what the physics and the cameras hold."""
+        """Release the resources of the physics and the renderer."""
         self.physics.close()
         if self._studio is not None:
             self._studio.close()
 
-    # What is where
+    # Occupancy
 
     def _first_robot(self, thing: Footprint, *, without: int = -1, above: float = 0.0) -> str | None:
-        """Return a robot that a thing would overlap and that is higher than `above`, platform and all."""
+        """Return a robot that overlaps a thing and whose top, or platform, is higher than `above`."""
         sizes, poses = self._furniture.sizes, self.physics.poses
         near = np.hypot(*(poses[:, :2] - thing.middle).T) < thing.reach + sizes[:, 0]
         rows = np.flatnonzero(near & (np.maximum(sizes[:, 1], self.physics.heights) > above)).tolist()
@@ -544,7 +543,7 @@ class SimWorld:
         return _first(thing, prints)
 
     def _tray_prints(self, without: Sequence[int] = ()) -> Iterable[tuple[str, Footprint]]:
-        """Return what the carriers cover."""
+        """Return the names and footprints of the carriers' trays."""
         for row, (name, pose) in enumerate(
             zip(self._carrier_rows, self.physics.carrier_poses.tolist(), strict=True)
         ):
@@ -553,14 +552,14 @@ class SimWorld:
                 yield name, box_print(pose, carrier.length, carrier.width)
 
     def _leg_prints(self, row: int, pose: Sequence[float]) -> Iterable[Footprint]:
-        """Return what the legs of a carrier at a pose cover."""
+        """Return the footprints of a carrier's legs at a pose."""
         carrier = self.scene.carriers[row].carrier
         for leg in legs_of(carrier).tolist():
             x, y, _ = compose(pose, (*leg, 0.0)).tolist()
             yield disc_print(x, y, carrier.leg_radius)
 
     def _fixed_prints(self, thing: Footprint) -> str | None:
-        """Return what stands fast that a thing would overlap, if anything."""
+        """Return the wall or obstacle that a thing overlaps, if any."""
         size = self.scene.arena.size
         x, y = thing.middle
         if size is not None and (abs(x) > size[0] / 2 or abs(y) > size[1] / 2):
@@ -570,7 +569,7 @@ class SimWorld:
     def _at_robot(
         self, size: Sequence[float], platform: float, pose: Sequence[float], *, without: int = -1
     ) -> str | None:
-        """Return what is in the way of a robot of a size and a platform's height at a pose, if anything."""
+        """Return what a robot of this size and platform height would collide with at a pose, if anything."""
         thing, physics = _robot_print(size, pose), self.physics
         there = self._fixed_prints(thing) or self._first_robot(thing, without=without)
         top = max(size[1], platform)
@@ -582,7 +581,7 @@ class SimWorld:
         return there
 
     def _at_carrier(self, row: int, pose: Sequence[float]) -> str | None:
-        """Return what is in the way of a carrier, with those joined to it, at a pose, if anything."""
+        """Return what a carrier, with those joined to it, would collide with at a pose, if anything."""
         body = self.scene.carriers[row].body
         joined = [i for i, item in enumerate(self.scene.carriers) if item.body == body]
         poses = self.physics.carrier_poses
@@ -609,10 +608,10 @@ class SimWorld:
     # Devices
 
     def device(self, name: str) -> Device:
-        """Return the parts of the robot called `name`; they are made when first asked for.
+        """Return the parts of a robot; the first call creates them.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: unknown name.
         """
         device = self._devices.get(name)
         if device is None:
@@ -625,11 +624,11 @@ class SimWorld:
         return device
 
     def _rng(self, number: int, part: int) -> np.random.Generator:
-        """Return the generator of one part of one robot, the same whoever else has devices."""
+        """Return the generator of one part of one robot, independent of which other robots have devices."""
         return np.random.default_rng(within(self._seed, number, part))
 
     def _make(self, name: str, row: int) -> Device:
-        """Make one robot's parts."""
+        """Create one robot's parts."""
         spec, physics, zones = self.scene.robots[row].spec, self.physics, self.scene.zones
         life = self._lives[name] = Life(name, row)
         number = self._numbers[name]
@@ -689,7 +688,7 @@ class SimWorld:
     def _cameras(
         self, life: Life, spec: RobotSpec, number: int
     ) -> tuple[Late[CornerReading] | None, Images | None, dict[str, CameraCalibration]]:
-        """Make a robot's cameras; return their markers, their images, and the lenses that are not ideal."""
+        """Create a robot's cameras; return their markers, images, and calibrations of non-ideal lenses."""
         if not spec.cameras:
             return None, None, {}
         latency = latency_of(spec.camera_latency, spec.cameras[0].rate, len(spec.cameras))
@@ -722,31 +721,31 @@ class SimWorld:
         return part, images, {}
 
     def _open_studio(self) -> Studio:
-        """Return what renders images."""
+        """Return the renderer of images; the first call creates it."""
         if self._studio is None:
             seed = within(self._seed, self._radio_number + 1, _STUDIO)
             self._studio = Studio(self._seen(), seed, self._stage_of, noise=self._noise)
         return self._studio
 
     def _pixel_eyes(self, rate: float) -> PixelEyes:
-        """Return the cameras of a rate whose images are rendered."""
+        """Return the rendered cameras of a rate; the first call creates them."""
         eyes = self._eyes.get((rate, True))
         if not isinstance(eyes, PixelEyes):
             eyes = PixelEyes(rate, self.scene, self._open_studio(), noise=self._noise)
             corners = self._eyes.get((rate, False))
             if corners is not None:
-                # The same light: images are taken when corners are.
+                # Images and corners must show the same instant.
                 eyes.beat = deepcopy(corners.beat)
             self._eyes[rate, True] = eyes
         return eyes
 
     def _count_radios(self, spec: RobotSpec) -> None:
-        """Give each kind of radio that there was not before a number, for its generator."""
+        """Assign a random stream to each kind of radio that is new."""
         for radio in spec.radios:
             self._radios.setdefault(radio, len(self._radios))
 
     def _radio(self, radio: Radio, life: Life) -> RadioPort:
-        """Return one robot's access to the medium of a kind of radio."""
+        """Return one robot's port on the medium of a kind of radio."""
         air = self._airs.get(radio)
         if air is None:
             members = [row for row, robot in enumerate(self.scene.robots) if radio in robot.spec.radios]
@@ -759,20 +758,21 @@ class SimWorld:
 
 
 def check_drift(name: str, stretch: float, veer: float) -> None:
-    """Accept a drift that a robot could have.
+    """Check the values of `set_drift`.
 
     Raises:
-        SimError: it could not.
+        SimError: a value is out of range.
     """
     if not (0 < stretch <= MOST_STRETCH and math.isfinite(veer)):
         message = (
-            f"drift {stretch}, {veer} of {name}: above 0 and up to {MOST_STRETCH:g}, and any veer, are right"
+            f"{name}: drift {stretch}, {veer}: "
+            f"stretch must be above 0 and at most {MOST_STRETCH:g}, veer finite"
         )
         raise SimError(message)
 
 
 def _size_of(body: Body) -> tuple[float, float, float, float]:
-    """Return radius and height of a body, and the length and the width that it has, else 0."""
+    """Return radius, height, length and width of a body; length and width are 0 for round ones."""
     sides = (body.length, body.width) if isinstance(body, BoxBody) else (0.0, 0.0)
     return body.bounding_radius, body.height, *sides
 
@@ -783,31 +783,31 @@ def _lowered(spec: RobotSpec) -> float:
 
 
 def _robot_print(size: Sequence[float], pose: Sequence[float]) -> Footprint:
-    """Return what a robot of a size at a pose covers."""
+    """Return the footprint of a robot of this size at a pose."""
     radius, _, length, width = size
     x, y, yaw = pose
     return box_print((x, y, yaw), length, width) if length else disc_print(x, y, radius)
 
 
 def _check_pose(what: str, pose: Sequence[float]) -> None:
-    """Refuse what is no pose."""
+    """Reject an invalid pose."""
     if len(pose) != 3 or not _within_reach(pose):
-        message = f"{what}: three finite numbers x, y, yaw, up to {FARTHEST}, are right"
+        message = f"{what}: the pose must be x, y, yaw, all within ±{FARTHEST:g}"
         raise SimError(message)
 
 
 def _check_free(what: str, there: str | None) -> None:
-    """Refuse a place at which something is."""
+    """Reject a place that is not free."""
     if there is not None:
-        message = f"{what}: {there} is there; a free place is right"
+        message = f"{what}: {there} is there; choose a free place"
         raise SimError(message)
 
 
 def _within_reach(pose: Sequence[float]) -> bool:
-    """Return whether all numbers of a pose are finite and such that a hand gets there."""
+    """Return whether all numbers of a pose are finite and within `FARTHEST`."""
     return all(abs(value) <= FARTHEST for value in pose)
 
 
 def _first(thing: Footprint, others: Iterable[tuple[str, Footprint]]) -> str | None:
-    """Return the name of the first of others that a thing overlaps, if any."""
+    """Return the name of the first footprint that a thing overlaps, if any."""
     return next((name for name, other in others if overlap(thing, other)), None)

@@ -1,7 +1,7 @@
-"""What bodies in three dimensions have in common, whatever engine moves them: masses, grips, lifting.
+"""What all 3-D physics engines share: masses, friction, lifting.
 
-What is assumed here of robots and carriers is the same in every world, so that they differ in nothing but how
-they solve it.
+The assumptions here about robots and carriers hold in every world, so that worlds differ only in their
+solvers.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ if TYPE_CHECKING:
     from swarmbed_sim.physics import IntArray
 
 WALL: Final = 0.2
-"""Thickness in metres of the outer walls, outwards."""
+"""Thickness of the outer walls in metres, outwards from the arena's edge."""
 INNER_WALL: Final = 0.01
-"""Thickness in metres of the arena's other walls, about the line that is given."""
+"""Thickness of the arena's inner walls in metres, centred on their lines."""
 PLATFORM_MASS: Final = 0.2
-"""Kilograms of a robot's mass that its lifting platform has: assumed."""
+"""Mass of a lifting platform in kg, a part of the robot's mass: assumed."""
 LEG_SHARE: Final = 0.1
-"""Share of a carrier's mass that one leg has: assumed."""
+"""One leg's share of a carrier's mass: assumed."""
 PAYLOAD_HEIGHT: Final = 0.1
-"""Height in metres of what lies on a tray: assumed."""
+"""Height of a payload on a tray in metres: assumed."""
 GRIP_FLOOR: Final = 0.5
 GRIP_PLATFORM: Final = 1.0
 GRIP_BODY: Final = 0.2
-"""Friction of feet on the floor, of a platform under a tray, of robots' bodies on all they touch: assumed."""
+"""Friction of feet on the floor, of platforms under trays, and of robots' bodies on everything: assumed."""
 DRIVE_TIME: Final = 0.02
-"""Seconds in which a robot's velocity comes within 37% of what is asked: assumed of its motors' control."""
+"""Time constant in seconds with which a robot's velocity follows its command: assumed for its controllers."""
 SIDE_GRIP: Final = 8.0
-"""m/s² at which the wheels of a differential robot slip sideways: rubber's 0.8 g, assumed."""
+"""Lateral acceleration in m/s² at which a differential robot's wheels slip: 0.8 g for rubber, assumed."""
 QUIET: Final = 0.5
-"""Seconds without touching after which a contact begins anew."""
+"""Seconds without touching after which a contact counts as new."""
 APART: Final = 0.05
-"""Seconds without touching after which a contact that comes in faster than what was told is told again."""
+"""Seconds without touching after which a contact counts as new if it closes faster than last reported."""
 LIFTED: Final = 0.002
-"""Metres of all feet above the floor that make a carrier lifted."""
+"""A carrier counts as lifted when all feet are this far above the floor, in metres."""
 NEAR: Final = 0.004
-"""Metres between a platform and the tray that it carries, at most: both tilt and give a little."""
+"""Largest gap in metres between a platform and the tray it carries: both tilt and deform a little."""
 FLAT: Final = 0.7
-"""A platform touches a tray from below if the contact's normal is this steep, else it hits its side."""
+"""Least vertical part of the normal of a contact between a platform and the underside of a tray."""
 
 # Columns of the robots' constants.
 MASS, INERTIA, ACCELERATION, YAW_ACCELERATION, LOWERED, RAISED, HOLONOMIC = range(7)
 
 
 def yaw_inertia(robot: RobotSpec) -> float:
-    """Return the moment of inertia of a kind of robot about its middle, all of it of one density."""
+    """Return a robot's moment of inertia about its vertical axis, assuming uniform density."""
     body = robot.body
     if isinstance(body, DiscBody):
         return 0.5 * body.mass * body.radius**2
@@ -72,7 +72,7 @@ def yaw_inertia(robot: RobotSpec) -> float:
 
 
 def constants_of(spec: RobotSpec) -> tuple[float, ...]:
-    """Return the row of a robot of a kind."""
+    """Return a robot's row of constants."""
     return (
         spec.body.mass,
         yaw_inertia(spec),
@@ -85,12 +85,12 @@ def constants_of(spec: RobotSpec) -> tuple[float, ...]:
 
 
 def lift_force(lifter: Lifter) -> float:
-    """Return the N that a lifter's motor has."""
+    """Return the largest force of a lifter's motor in N: twice the weight of its maximum load."""
     return 2 * lifter.max_load * GRAVITY
 
 
 def walls_of(arena: Arena) -> Iterator[tuple[str, tuple[float, float, float], tuple[float, float]]]:
-    """Return the walls as boxes on the floor: names, poses of their middles, lengths and widths."""
+    """Return the walls as boxes on the floor: name, pose of the centre, length and width."""
     if arena.size is not None:
         length, width = arena.size
         out_x, out_y = (length + WALL) / 2, (width + WALL) / 2
@@ -103,13 +103,13 @@ def walls_of(arena: Arena) -> Iterator[tuple[str, tuple[float, float, float], tu
 
 
 def middle(carriers: Sequence[CarrierPlacement]) -> tuple[float, float, float]:
-    """Return the middle of joined carriers, and which way they look."""
+    """Return the centre of joined carriers and their yaw."""
     x, y = np.mean([placement.pose[:2] for placement in carriers], axis=0).tolist()
     return x, y, carriers[0].pose[2]
 
 
 def joined(carriers: Sequence[CarrierPlacement]) -> tuple[IntArray, FloatArray]:
-    """Return for each carrier the body that it is of, with those joined to it, and its x, y in that."""
+    """Return for each carrier the number of its body, which joined carriers share, and its x, y in it."""
     groups: dict[int, list[int]] = {}
     for row, placement in enumerate(carriers):
         groups.setdefault(placement.body, []).append(row)
@@ -126,7 +126,7 @@ def joined(carriers: Sequence[CarrierPlacement]) -> tuple[IntArray, FloatArray]:
 
 
 def carrier_numbers(carriers: Sequence[CarrierPlacement], offsets: FloatArray) -> FloatArray:
-    """Return the rows that `read_k` takes of carriers with their places in their bodies."""
+    """Return the rows of carriers for `read_k`; `offsets` are their x, y in their bodies."""
     return np.array(
         [
             (
@@ -158,10 +158,10 @@ def read_k(
     carried_by: IntArray,
     lifting: IntArray,
 ) -> bool:
-    """Write what the physics tells of robots and carriers, and return whether all of it is finite.
+    """Write the state of robots and carriers from the engine's, and return whether all of it is finite.
 
-    A row of `carriers` is a carrier's x, y in its body, its half length and width, how far its feet are from
-    its middle along both, and its clearance. `lifting` is the body that each robot lifts, -1 for none.
+    A row of `carriers` holds a carrier's x, y in its body, its half length and width, its feet's distances
+    from its centre along both, and its clearance. `lifting` is the body that each robot lifts, -1 for none.
     """
     for i in range(robots.shape[0]):
         at = robots[i]
@@ -200,7 +200,7 @@ def read_k(
                     carried_by[j] = i
     for j in range(carriers.shape[0]):
         if carrier_lifts[j] >= LIFTED and carried_by[j] < 0:
-            # It is joined to carriers that others lift.
+            # It is lifted by robots under carriers that are joined to it.
             for i in range(robots.shape[0]):
                 if lifting[i] == body_of[j]:
                     carried_by[j] = i
@@ -213,13 +213,13 @@ def read_k(
 
 @kernel
 def begins_k(since: float, closing: float, told: float) -> bool:
-    """Return whether a contact is a new one, after so many seconds without and what was told of the last."""
+    """Return whether a contact counts as new; `told` is the closing speed reported last."""
     return since > QUIET or (since > APART and closing > told)
 
 
 @dataclass(frozen=True, slots=True)
 class StandingBox:
-    """A box that was put into a scene while it runs."""
+    """A box added to a running scene."""
 
     name: str
     pose: tuple[float, float, float]
@@ -232,10 +232,10 @@ class Solids:
     ENGINE: ClassVar[str]
     ERROR: ClassVar[type[SimError]] = SimError
     ROWS: ClassVar[tuple[str, ...]] = ("poses", "twists", "pushes", "heights", "_lifting", "_constants")
-    """What there is a row of for each robot."""
+    """Arrays with one row per robot."""
 
     def __init__(self, scene: Scene, timestep: float) -> None:
-        """Make room for what the engine will tell."""
+        """Create the arrays that the engine's state is copied to."""
         count, carriers = len(scene.robots), scene.carriers
         self.timestep = timestep
         self.poses = np.zeros((count, 3))
@@ -257,39 +257,39 @@ class Solids:
         self._carriers = carrier_numbers(carriers, self._offsets)
 
     def contacts(self) -> Sequence[tuple[str, str, float]]:
-        """Return what began to touch since the last call: two names and the speed of closing in, m/s."""
+        """Return the contacts that began since the last call: two names and the closing speed in m/s."""
         found, self._found = self._found, []
         return found
 
     def cast(self, ring: RangeRing, rows: IntArray) -> FloatArray | None:  # noqa: ARG002
-        """Return nothing: the engine's own rays are not asked."""
+        """Return None: the engine's own ray casting is not used."""
         return None
 
     def light(self, row: int, colours: Sequence[int]) -> None:
-        """Do nothing: nobody looks on."""
+        """Do nothing: there is no display."""
 
     def add_box(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
-        """Put a box that stands fast on the floor.
+        """Add a fixed box.
 
         Raises:
-            SimError: there is one of this name.
+            SimError: the name is taken.
         """
         if name in self._taken():
-            message = f"box {name!r}: there is already something of this name"
+            message = f"box {name!r}: this name is taken; choose another name"
             raise self.ERROR(message)
         box = self._boxes[name] = StandingBox(name, pose, size)
         self._put(box)
         self._wall_up()
 
     def remove_box(self, name: str) -> None:
-        """Take away a box that `add_box` put there.
+        """Remove a box that `add_box` added.
 
         Raises:
-            SimError: there is none.
+            SimError: unknown name.
         """
         if name not in self._boxes:
             there = ", ".join(self._boxes) or "none"
-            message = f"box {name!r}: not there; there are: {there}"
+            message = f"no box {name!r}: there are {there}"
             raise self.ERROR(message)
         del self._boxes[name]
         self._drop(name)
@@ -304,15 +304,15 @@ class Solids:
         raise NotImplementedError
 
     def _put(self, box: StandingBox) -> None:
-        """Let the engine have a box."""
+        """Add a box to the engine."""
         raise NotImplementedError
 
     def _drop(self, name: str) -> None:
-        """Take a box away from the engine."""
+        """Remove a box from the engine."""
         raise NotImplementedError
 
     def _add_row(self, placement: RobotPlacement) -> int:
-        """Make room for one more robot; return its row."""
+        """Append a row for a robot; return it."""
         row = len(self.poses)
         for name in self.ROWS:
             setattr(self, name, np.insert(getattr(self, name), row, 0, axis=0))
@@ -324,16 +324,16 @@ class Solids:
             setattr(self, name, np.delete(getattr(self, name), row, axis=0))
 
     def _body_pose(self, row: int, pose: tuple[float, float, float]) -> tuple[float, float, float]:
-        """Return where the body of a carrier is when the carrier is at a pose."""
+        """Return the pose of a carrier's body for a pose of the carrier."""
         (x, y), yaw = self._offsets[row].tolist(), pose[2]
         c, s = math.cos(yaw), math.sin(yaw)
         return pose[0] - c * x + s * y, pose[1] - s * x - c * y, yaw
 
     def _take_over(self, qpos: FloatArray, qvel: FloatArray, robots: IntArray, bodies: IntArray) -> None:
-        """Write an engine's state into the arrays; see `read_k`.
+        """Copy an engine's state to the arrays; see `read_k`.
 
         Raises:
-            SimError: it is not finite.
+            SimError: the state is not finite.
         """
         finite = read_k(
             qpos,
@@ -352,5 +352,5 @@ class Solids:
             self._lifting,
         )
         if not finite:
-            message = f"{self.ENGINE}: the bodies' state is not finite after {self._time:.2f} s"
+            message = f"{self.ENGINE}: the state of the bodies is not finite after {self._time:.2f} s"
             raise self.ERROR(message)

@@ -1,6 +1,7 @@
-"""What draws a scene: the one part of images that an engine does, through an ideal pinhole and without noise.
+"""The interface to rendering engines, which draw a scene through an ideal pinhole and without noise.
 
-MuJoCo's is `mujoco_stage`. Lenses, blur, vignetting, noise and exposure are `render`'s, whoever draws.
+`mujoco_stage` implements it with MuJoCo. Lenses, blur, vignetting, noise and exposure are added by `render`,
+for any engine.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ if TYPE_CHECKING:
 
 NEAR: Final = 0.004
 FAR: Final = 60.0
-"""Metres before and behind which nothing is drawn: a tray is 30 mm above the camera below it."""
+"""Distances of the near and far clipping planes in metres: a tray is 30 mm above the camera below it."""
 MOST: Final = (704, 528)
-"""Pixels of the largest image that can be drawn."""
+"""Width and height of the largest image that can be rendered, in pixels."""
 
 
 class Places(Protocol):
-    """Where things are; a `Physics` says it of what it moves.
+    """Poses of everything that moves; every `Physics` has them.
 
     Attributes:
         poses: of the robots, rows x, y, yaw.
-        heights: of their platforms.
-        carrier_poses: of the carriers.
-        carrier_lifts: of their feet.
+        heights: of their platforms above the floor.
+        carrier_poses: of the carriers, rows x, y, yaw.
+        carrier_lifts: of their feet above the floor.
     """
 
     poses: FloatArray
@@ -40,19 +41,19 @@ class Places(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """What is to be drawn.
+    """A pinhole camera.
 
     Attributes:
-        place: of the pinhole, in `map`.
-        forward: where it looks, of length 1.
-        up: the image's up, of length 1 and square to that.
-        left: of the image, in tangents of the angle off the axis; up is positive.
+        place: position of the pinhole in `map`.
+        forward: unit vector of the optical axis.
+        up: unit vector of the image's up direction, perpendicular to `forward`.
+        left: edge of the image, as the tangent of the angle to the axis; up is positive.
         right: likewise.
         bottom: likewise.
         top: likewise.
         size: width and height in pixels.
-        near: metres ahead before which nothing is drawn.
-        far: metres ahead behind which nothing is.
+        near: distance of the near clipping plane in metres.
+        far: distance of the far clipping plane in metres.
     """
 
     place: tuple[float, float, float]
@@ -68,10 +69,10 @@ class View:
 
 
 class Stage(Protocol):
-    """A scene that can be drawn."""
+    """A scene that can be rendered."""
 
     def place(self, physics: Places) -> None:
-        """Put everything where it is; until another stage does so, this one draws."""
+        """Move everything to its current pose; the stage placed last is the one that can `shoot`."""
         ...
 
     def shoot(self, view: View) -> ByteArray:
@@ -79,5 +80,5 @@ class Stage(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release the engine's resources."""
         ...

@@ -622,7 +622,7 @@ def test_a_body_that_the_engine_takes_not_is_refused_and_changes_nothing():
     bodies = physics([(0.0, 0.0, 0.0)])
     light = DOTS.model_copy(update={"body": DOTS.body.model_copy(update={"mass": 0.1})})
     for placement in (RobotPlacement("light", light, (1, 1, 0)), RobotPlacement("world", DOTS, (1, 1, 0))):
-        with pytest.raises(SimError, match=f"robot '{placement.name}': a name and a body that it takes"):
+        with pytest.raises(SimError, match=f"robot '{placement.name}': MuJoCo rejects its name or body"):
             bodies.add_robot(placement)
     run = Run(bodies)
     run.go(0.5, (0.5, 0, 0))

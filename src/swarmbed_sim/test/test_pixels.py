@@ -363,7 +363,7 @@ def test_many_lenses_are_not_kept_for_ever(studio, scene, monkeypatch):
 def test_an_image_too_large_to_be_drawn_is_refused(studio, scene):
     wide = scene.robots[0].spec.cameras[0].model_copy(update={"width": 1280, "height": 960})
     spec = scene.robots[0].spec.model_copy(update={"cameras": (wide,)})
-    with pytest.raises(SimError, match="1280x960 pixels: up to 704x528"):
+    with pytest.raises(SimError, match="1280x960 pixels: at most 704x528"):
         studio.draw(cameras_of(spec)["cam0"], np.zeros(3))
 
 

@@ -359,13 +359,13 @@ def test_obstacles_come_and_go(world):
     ("what", "message"),
     [
         (lambda w: w.teleport("nobody", (0.0, 0.0, 0.0)), "no robot 'nobody'.*dots1.*carrier1"),
-        (lambda w: w.teleport("dots1", (0.0, math.nan, 0.0)), "teleport dots1 to .*three finite numbers"),
-        (lambda w: w.teleport("dots1", (1e9, 0.0, 0.0)), "teleport dots1 to .*up to 1000"),
-        (lambda w: w.add_obstacle("b", (1e9, 0.0, 0.0), (1.0, 1.0)), "obstacle b: .*up to 1000"),
+        (lambda w: w.teleport("dots1", (0.0, math.nan, 0.0)), "teleport dots1 .*must be x, y, yaw"),
+        (lambda w: w.teleport("dots1", (1e9, 0.0, 0.0)), "teleport dots1 to .*within ±1000"),
+        (lambda w: w.add_obstacle("b", (1e9, 0.0, 0.0), (1.0, 1.0)), "obstacle b: .*within ±1000"),
         (lambda w: w.kill("carrier1"), "no robot 'carrier1'"),
-        (lambda w: w.kill_sensor("dots1", "sonar", 0), "dots1 has no ring 'sonar': there are tof"),
-        (lambda w: w.kill_sensor("dots1", "tof", 16), "sensor 16 of ring 'tof' of dots1: 0 to 15"),
-        (lambda w: w.set_slip("dots1", 1.0), "slip 1.0 of dots1"),
+        (lambda w: w.kill_sensor("dots1", "sonar", 0), "dots1 has no ring 'sonar'; available: tof"),
+        (lambda w: w.kill_sensor("dots1", "tof", 16), "dots1: ring 'tof' has no sensor 16; valid: 0 to 15"),
+        (lambda w: w.set_slip("dots1", 1.0), "dots1: slip 1.0"),
         (lambda w: w.set_slip("nobody", 0.1), "no robot 'nobody'"),
         (lambda w: w.set_radio_loss(1.1), "radio loss 1.1"),
         (lambda w: w.add_obstacle("b", (0.0, 0.0, 0.0), (0.0, 1.0)), "obstacle b: .*size"),
@@ -817,10 +817,10 @@ TAKEN = [
 @pytest.mark.parametrize(
     ("who", "message"),
     [
-        *(((name, (0.0, 0.0, 0.0)), f"something called {name} already; another name") for name, _ in TAKEN),
-        (("guest", (0.0, math.nan, 0.0)), "three finite numbers x, y, yaw, up to 1000"),
-        (("guest", (0.0, 0.0)), "three finite numbers"),
-        (("guest", (1.5, 0.2, 0.0)), "dots2 is there; a free place is right"),
+        *(((name, (0.0, 0.0, 0.0)), f"the name '{name}' is taken; choose another name") for name, _ in TAKEN),
+        (("guest", (0.0, math.nan, 0.0)), "the pose must be x, y, yaw, all within ±1000"),
+        (("guest", (0.0, 0.0)), "the pose must be x, y, yaw"),
+        (("guest", (1.5, 0.2, 0.0)), "dots2 is there; choose a free place"),
         (("guest", (0.8 + HALF, -1.0 + HALF, 0.0)), "carrier1 is there"),
         (("guest", (2.4, 0.0, 0.0)), "wall is there"),
         (("guest", (2.7, 0.0, 0.0)), "the outside of the walls is there"),
@@ -873,7 +873,7 @@ def test_places_and_names_are_free_again(world, engine):
         w.teleport("dots1", (1.5, 0.1, 0.0))
         w.teleport("dots1", STARTS[0])
         w.add_obstacle("dots2", (0.0, 0.0, 0.0), (0.1, 0.1))
-        with pytest.raises(SimError, match="something called dots2"):
+        with pytest.raises(SimError, match="the name 'dots2' is taken"):
             w.add_robot(guest(STARTS[1], "dots2"))
         w.remove_obstacle("dots2")
         w.add_robot(guest(STARTS[1], "dots2"))
