@@ -242,7 +242,7 @@ def test_what_it_does_is_told_to_all_and_with_its_commands(bench, ros):
 def test_what_it_does_is_a_text(bench):
     here = bench(controller="fake_programs:Mumbles")
     here.begin()
-    with pytest.raises(RobotError, match="its `doing` is 1; a controller says there in a word or two"):
+    with pytest.raises(RobotError, match="the controller.s `doing` is 1: expected a string"):
         here.tick()
 
 
@@ -325,7 +325,7 @@ def test_a_program_that_raises_stops_its_robot_and_is_a_failure(live, capfd, wro
         assert "dots1: the load is lost" in said
         assert "Traceback" not in said
     else:
-        assert "dots1: its program failed and the robot is stopped" in said
+        assert "dots1: the program failed; the robot is stopped" in said
         assert "ZeroDivisionError" in said
 
 

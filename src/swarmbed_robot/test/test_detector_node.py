@@ -281,7 +281,7 @@ def test_a_camera_that_sends_too_much_loses_its_older_images(make):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"cameras": ["cam7"]}, "dots has no camera 'cam7': there are cam0, cam1, cam2, cam3, cam4"),
+        ({"cameras": ["cam7"]}, "dots has no camera 'cam7'; available: cam0, cam1, cam2, cam3, cam4"),
         ({"kind": "convoy_car", "cameras": []}, "no cameras"),
         ({"kind": "no_such_kind"}, "no_such_kind"),
         ({"arena": "nowhere"}, "nowhere"),

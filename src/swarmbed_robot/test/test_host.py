@@ -454,7 +454,7 @@ def test_who_sent_a_goal_hears_of_a_reset_whatever_else_comes_in(rig, ros):
     here.loops(3)
     assert here.host.apis["dots1"].run == 1
     ros.spin_until(result.done, "the goal's end")
-    assert "left this world" in result.result().result.message
+    assert "removed from the world" in result.result().result.message
 
 
 def test_a_world_waits_for_its_recorder(rig, ros, tmp_path):
