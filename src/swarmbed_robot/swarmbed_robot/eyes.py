@@ -41,9 +41,9 @@ UNDERSIDE = 200
 NO_TAGS = bytes((0, 1, 0, 0, 0, 0, 0, 0))
 """An empty TagArray, serialised."""
 MOST_PENDING = 100
-"""Maximum number of images whose tags wait for the next cycle; far more than arrive in one."""
+"""Maximum number of images with unpublished tags: more than arrive in one cycle, or before the first."""
 WALLS_RATE = 10.0
-"""Rate of wall markers' frames per camera, in Hz: a pose from four corners is costly, and walls do not move."""
+"""Rate of wall markers' frames, in Hz: poses from four corners are costly, and walls do not move."""
 TAG_STAMP = Option(
     "tag_stamp",
     "arrival",
@@ -132,7 +132,7 @@ class Eyes:
             output.send(TagArray(data=tags))
 
     def _listeners(self, camera: str, now: float) -> list[Output]:
-        """Return the outputs for the frames of one image; if it is only `/tf`, no more often than its rate."""
+        """Return the outputs for the frames of one image; `/tf` alone gets them at its own rate at most."""
         listeners = [output for output in self._frames_to if output.wanted]
         if listeners and listeners[0] is self._api.global_tf:
             if now < self._next_frames.get(camera, 0.0) - 1e-9:
@@ -251,7 +251,7 @@ class Sights:
     def _seen_above(
         self, reading: CornerReading, height: float | None
     ) -> tuple[list[Tag], list[TransformStamped]]:
-        """Return the marker map under a carrier as one tag, and its frame."""
+        """Return the marker map under a carrier as one tag, a box around all its codes, and its frame."""
         solver = self._solver
         if solver is None or height is None or not len(reading.ids):
             return [], []

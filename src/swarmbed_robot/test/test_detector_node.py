@@ -219,7 +219,7 @@ def test_a_tag_upside_down_and_one_twice(make):
     for tag in rig.tags[0].data:
         assert tag.points[0].y > tag.points[3].y
     assert rig.refused == {"marker.upside_down": 2, "marker.twice": 1}
-    assert rig.watcher.health.latest["marker.twice"].startswith("cam0: marker 7 of a wall")
+    assert rig.watcher.health.latest["marker.twice"].startswith("cam0: wall marker 7")
 
 
 def test_a_tag_of_a_wall_that_is_there_twice_has_no_frame(make):
