@@ -2,9 +2,9 @@
 
 A LaserScan has evenly spaced beams that all start at one point. The sensors are on a circle around the
 robot's centre and point outwards, so ranges are measured from the centre: the sensor's reading plus
-`mount_radius`. An unevenly spaced ring uses the coarsest even grid that contains all its sensors; beams without
-a sensor are NaN. If that takes more than `MOST` beams, the ring gets `MOST` beams around the robot, with each
-sensor in the nearest one.
+`mount_radius`. An unevenly spaced ring uses the coarsest even grid that contains all its sensors; beams
+without a sensor are NaN. If that takes more than `MOST` beams, the ring gets `MOST` beams around the robot,
+with each sensor in the nearest one.
 
 Ranges follow REP 117: +inf for no return, -inf for an object nearer than `range_min`, NaN for no measurement.
 A ring that has gone silent publishes nothing.

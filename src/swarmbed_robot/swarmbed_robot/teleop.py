@@ -155,7 +155,7 @@ class _Driver:
             self._velocity = node.create_publisher(Twist, f"/{self.robot}/cmd_vel", qos.OUTPUT)
             self._lifter = node.create_publisher(Bool, f"/{self.robot}/lifter", qos.OUTPUT)
         except InvalidTopicNameException:
-            problem = f"'{robot}' is no robot's name: letters, digits and _ are right, such as dots1"
+            problem = f"'{robot}' is not a valid robot name: expected letters, digits and _, such as dots1"
             raise RobotError(problem) from None
 
     @property

@@ -476,7 +476,7 @@ class Relay:
             self._node.create_subscription(TFMessage, topics[0], robot.moving, qos.TF, raw=True)
             self._node.create_subscription(TFMessage, topics[1], robot.fixed, fixed, raw=True)
         except InvalidTopicNameException:
-            problem = f"'{name}' is no robot's name: letters, digits and _ are right, such as dots1"
+            problem = f"'{name}' is not a valid robot name: expected letters, digits and _, such as dots1"
             raise RobotError(problem) from None
         self._robots[namespace] = robot
 

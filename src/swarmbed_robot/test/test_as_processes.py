@@ -108,7 +108,7 @@ def test_robots_join_and_leave(swarm, processes, ros):
     for fields, said in (
         ({"name": "dots1"}, "dots1"),
         ({"kind": "tank"}, "no kind of robot 'tank'"),
-        ({"name": "Bad Name"}, "small letters"),
+        ({"name": "Bad Name"}, "lower-case letters"),
         ({"x": math.nan}, "nan"),
         ({"x": 0.0, "y": 0.0}, "dots1 is there"),
         ({"x": 99.0}, "wall"),
@@ -208,7 +208,7 @@ def test_the_onboard_node_is_a_robot(processes, ros, domain):
     [
         (("world", "nonsense"), "'nonsense' is not in config/scenarios"),
         (("world", "--speed", "fast"), "speed is 'fast': max, or a number above 0"),
-        (("world", "--robots", "-3"), "robots: from 0 to 1000 is right"),
+        (("world", "--robots", "-3"), "robots: expected 0 to 1000"),
         (("world", "--no-such-option"), "unrecognized arguments: --no-such-option"),
         (
             ("world", "--ros-args", "-p", "patience:=lots"),

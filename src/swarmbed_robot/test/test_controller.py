@@ -179,7 +179,7 @@ def test_no_parameters_are_the_defaults(bench, text):
         ({"controller": "no_such_module:X"}, ConfigError, "cannot be imported"),
         ({"controller": "fake_programs:Nobody"}, ConfigError, "cannot be imported"),
         ({"controller": "fake_programs:Idles"}, ConfigError, "is no controller: a class with Parameters"),
-        ({"robot": "bad name"}, RobotError, "'bad name' is no robot's name"),
+        ({"robot": "bad name"}, RobotError, "'bad name' is not a valid robot name"),
     ],
 )
 def test_what_makes_no_sense_is_told_before_the_robot_is_there(ros, options, error, said):

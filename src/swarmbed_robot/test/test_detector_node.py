@@ -286,7 +286,7 @@ def test_a_camera_that_sends_too_much_loses_its_older_images(make):
         ({"kind": "no_such_kind"}, "no_such_kind"),
         ({"arena": "nowhere"}, "nowhere"),
         ({"carriers": "nothing"}, "nothing"),
-        ({"robot": "1 2"}, "no robot's name"),
+        ({"robot": "1 2"}, "is not a valid robot name"),
     ],
 )
 def test_wrong_options_are_told(ros, options, said):

@@ -146,7 +146,7 @@ def test_keys_are_played_and_the_robot_is_stopped(ros):
     [
         ((), "standard input is no terminal"),
         (("--keys", "wxw"), "keys has 'x'"),
-        (("a b", "--keys", "w"), "'a b' is no robot's name"),
+        (("a b", "--keys", "w"), "'a b' is not a valid robot name"),
         (("--speed", "3"), "speed"),
     ],
 )
