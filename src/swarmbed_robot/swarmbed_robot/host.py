@@ -53,13 +53,9 @@ if TYPE_CHECKING:
 OPTIONS = (
     Option("speed", "1", "multiple of real time, or max: as fast as the programs answer", loose=True),
     Option("wait", False, "wait at the start until every robot has a program"),
-    Option(
-        "recorder", False, "wait at the start until the node `recorder` records all robots, at most 30 s"
-    ),
+    Option("recorder", False, "wait at the start until the node `recorder` records all robots, at most 30 s"),
     Option("paused", False, "start paused; use the services ~/pause and ~/step"),
-    Option(
-        "patience", 5.0, "wall-clock seconds that a tick waits for a program at --speed max", 0.01, 60.0
-    ),
+    Option("patience", 5.0, "wall-clock seconds that a tick waits for a program at --speed max", 0.01, 60.0),
     Option("truth", True, "publish the true pose on /tf for robots without a pose estimate in map"),
     Option("global_tf_rate", 20.0, "messages per second on /tf, with the frames of all robots", 0.1, 100.0),
     RESOLUTION,

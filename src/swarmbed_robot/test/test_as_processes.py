@@ -207,7 +207,7 @@ def test_the_onboard_node_is_a_robot(processes, ros, domain):
     ("command", "said"),
     [
         (("world", "nonsense"), "'nonsense' is not in config/scenarios"),
-        (("world", "--speed", "fast"), "speed is 'fast': max, or a number above 0"),
+        (("world", "--speed", "fast"), "speed is 'fast': expected max, or a number above 0"),
         (("world", "--robots", "-3"), "robots: expected 0 to 1000"),
         (("world", "--no-such-option"), "unrecognized arguments: --no-such-option"),
         (

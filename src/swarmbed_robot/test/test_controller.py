@@ -242,7 +242,7 @@ def test_what_it_does_is_told_to_all_and_with_its_commands(bench, ros):
 def test_what_it_does_is_a_text(bench):
     here = bench(controller="fake_programs:Mumbles")
     here.begin()
-    with pytest.raises(RobotError, match="the controller.s `doing` is 1: expected a string"):
+    with pytest.raises(RobotError, match="`doing` is 1: expected a string"):
         here.tick()
 
 

@@ -161,7 +161,7 @@ def test_speeds(text, speed):
 
 @pytest.mark.parametrize("text", ["fast", "", "0", "-1", "nan", "inf", "MAX"])
 def test_what_is_no_speed_is_told(text):
-    with pytest.raises(RobotError, match=f"speed is '{text}': max, or a number above 0"):
+    with pytest.raises(RobotError, match=f"speed is '{text}': expected max, or a number above 0"):
         speed_of(text)
 
 

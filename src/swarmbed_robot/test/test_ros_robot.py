@@ -152,7 +152,7 @@ def test_a_timeout_shorter_than_a_tick_is_refused(ros):
 
 
 def test_nobody_is_told(domain):
-    with pytest.raises(RobotError, match=rf"no robot 'nobody' for 0.3 s in ROS domain {domain}: is"):
+    with pytest.raises(RobotError, match=rf"no robot 'nobody' for 0.3 s in ROS domain {domain}: check that"):
         RosRobot.connect("nobody", patience=0.3, domain=domain)
 
 
