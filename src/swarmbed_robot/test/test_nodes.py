@@ -219,5 +219,5 @@ def test_without_a_place_for_its_logs_it_says_what_to_set():
     )
     assert done.returncode == 2
     assert "/proc/nowhere" in done.stderr
-    assert "set ROS_LOG_DIR to a directory that you can write" in done.stderr
+    assert "set ROS_LOG_DIR to a writable directory" in done.stderr
     assert "Traceback" not in done.stderr
