@@ -211,7 +211,7 @@ class RobotApi:
         self._make_inputs()
         self._eyes = Eyes(self, walls, options["tag_stamp"]) if self._spec.cameras else None
 
-    # What goes out
+    # Outputs
 
     def output(self, topic: str, kind: Any, profile: Any, rate: float) -> Output:
         """Create an output topic of the robot."""
@@ -444,7 +444,7 @@ class RobotApi:
         """Return whether a program has answered senses of this time or later."""
         return self.answered >= time
 
-    # What comes in
+    # Inputs
 
     def _make_inputs(self) -> None:
         inputs: list[tuple[str, Any, Callable[[Any], None], Any]] = [
