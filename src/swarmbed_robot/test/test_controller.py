@@ -171,8 +171,8 @@ def test_no_parameters_are_the_defaults(bench, text):
     ("options", "error", "said"),
     [
         ({"parameters": "[1"}, ConfigError, "parameters: not valid YAML"),
-        ({"parameters": "[1, 2]"}, RobotError, "YAML such as"),
-        ({"parameters": "fast"}, RobotError, "YAML such as"),
+        ({"parameters": "[1, 2]"}, RobotError, "expected a YAML mapping, such as"),
+        ({"parameters": "fast"}, RobotError, "expected a YAML mapping, such as"),
         ({"parameters": "{sped: 1.0}"}, ConfigError, "sped"),
         ({"parameters": "{speed: fast}"}, ConfigError, "speed"),
         ({"controller": "nobodys"}, ConfigError, "no controller 'nobodys': there are"),
