@@ -263,7 +263,7 @@ class WorldHost:
         taken = {one.spinner.context.get_domain_id() for one in (*self._outside.values(), *self._leaving)}
         domain = next(number for number in itertools.count(first) if number not in taken)
         if domain > MOST_DOMAINS:
-            message = f"{name} needs ROS domain {domain}: at most {MOST_DOMAINS} exists; lower robot_domains"
+            message = f"{name} needs ROS domain {domain}: the highest is {MOST_DOMAINS}; lower robot_domains"
             raise RobotError(message)
         lock = hold(domain)
         spinner = Spinner(domain=domain)
