@@ -1,4 +1,4 @@
-"""What the launch files share: the process plan of swarmbed_experiments as actions of launch_ros."""
+"""Code shared by the launch files: turns a process plan of swarmbed_experiments into launch_ros actions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WITH_LAUNCH = "setpriv --pdeathsig TERM" if shutil.which("setpriv") else None
 
 
 def declared(arguments: Iterable[Argument]) -> list[LaunchDescriptionEntity]:
-    """Return launch arguments, each from name, default, choices and one line of text."""
+    """Return launch arguments made from tuples of name, default, choices and description."""
     return [
         DeclareLaunchArgument(name, default_value=default, choices=choices, description=text)
         for name, default, choices, text in arguments
@@ -35,10 +35,11 @@ def declared(arguments: Iterable[Argument]) -> list[LaunchDescriptionEntity]:
 
 
 def actions_of(processes: Sequence[Process]) -> list[LaunchDescriptionEntity]:
-    """Return what starts the processes of a plan; all end when one does that is needed.
+    """Return actions that start the processes of a plan; when a needed process ends, all end.
 
     Raises:
-        RunError: a program is not here; launch would find out when others run already, and leave them.
+        RunError: a program is not installed. Launch itself would notice only after starting others, and leave
+            them running.
     """
     for process in processes:
         program_of(process)
@@ -46,7 +47,7 @@ def actions_of(processes: Sequence[Process]) -> list[LaunchDescriptionEntity]:
 
 
 def action_of(process: Process) -> Node:
-    """Return what starts one process."""
+    """Return the action that starts one process."""
     over = [
         LogInfo(msg=f"{process.name} has ended"),
         EmitEvent(event=Shutdown(reason=f"{process.name} ended")),
@@ -54,46 +55,46 @@ def action_of(process: Process) -> Node:
     return Node(
         package=process.package,
         executable=process.executable,
-        # What it prints begins with it.
+        # Prefix of the process's lines in launch's output.
         exec_name=process.name,
         arguments=list(process.arguments),
         ros_arguments=list(process.told_ros()),
         additional_env={"ROS_DOMAIN_ID": str(domain_of(process))} if process.domain else None,
         output="screen",
         on_exit=over if process.needed else None,
-        # Where launch itself is killed, nobody else would end it.
+        # The process must end if launch itself is killed.
         prefix=WITH_LAUNCH,
         sigterm_timeout="10",
-        # The world writes pictures at the end, whatever else it is sent.
+        # At its end the world writes pictures, which takes time; further signals do not hurry it.
         sigkill_timeout="120" if process.needed else "5",
     )
 
 
-# The values of arguments. What is wrong with them is told before anything starts, in one line.
+# Argument values. Errors are reported in one line, before anything starts.
 
 
 def whole(argument: Mapping[str, str], name: str) -> int | None:
-    """Return an argument's whole number, None if it was not given."""
+    """Return an argument as a whole number; None if it is empty."""
     text = argument[name]
     try:
         return int(text) if text else None
     except ValueError:
-        message = f"{name} is '{text}': a whole number such as 3 is right"
+        message = f"{name} is '{text}': expected a whole number, such as 3"
         raise ConfigError(message) from None
 
 
 def seconds(argument: Mapping[str, str], name: str) -> float | None:
-    """Return an argument's seconds, None if it was not given."""
+    """Return an argument in seconds; None if it is empty."""
     text = argument[name]
     try:
         return float(text) if text else None
     except ValueError:
-        message = f"{name} is '{text}': seconds such as 60 are right"
+        message = f"{name} is '{text}': expected seconds, such as 60"
         raise ConfigError(message) from None
 
 
 def speed(argument: Mapping[str, str]) -> str | None:
-    """Return how fast the world shall be, None if it was not given."""
+    """Return the checked argument `speed`; None if it is empty."""
     if not argument["speed"]:
         return None
     speed_of(argument["speed"])
@@ -101,18 +102,18 @@ def speed(argument: Mapping[str, str]) -> str | None:
 
 
 def file(argument: Mapping[str, str], name: str) -> Path | None:
-    """Return the file that an argument names, None if it was not given."""
+    """Return the absolute path of the file that an argument names; None if it is empty."""
     if not argument[name]:
         return None
     path = Path(argument[name]).expanduser()
     if not path.is_file():
-        message = f"{name} is '{path}': there is no such file"
+        message = f"{name} is '{path}': file not found"
         raise ConfigError(message)
     return path.resolve()
 
 
 def out_directory(text: str) -> Path:
-    """Return the directory that runs go to: from where `ros2 launch` was called."""
+    """Return the directory for runs, relative to the directory in which `ros2 launch` was called."""
     return Path(text).expanduser()
 
 

@@ -1,6 +1,6 @@
-"""The same in Gazebo: `ros2 launch swarmbed_bringup gazebo.launch.py`.
+"""Run intralogistics.launch.py in Gazebo: `ros2 launch swarmbed_bringup gazebo.launch.py`.
 
-All arguments are those of intralogistics.launch.py, as are the programs that run.
+It takes the same arguments and starts the same programs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return what `ros2 launch` runs."""
+    """Return the launch description."""
     from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
     from launch.launch_description_sources import PythonLaunchDescriptionSource
 
@@ -25,7 +25,7 @@ def generate_launch_description() -> LaunchDescription:
                 "world",
                 default_value="gazebo",
                 choices=["gazebo", "gazebo11", "harmonic"],
-                description="the Gazebo that is installed, or one of the two",
+                description="gazebo: the installed version; gazebo11 or harmonic: this version",
             ),
             IncludeLaunchDescription(
                 PythonLaunchDescriptionSource(

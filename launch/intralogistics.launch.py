@@ -1,7 +1,7 @@
-"""Five robots fetch five carriers: `ros2 launch swarmbed_bringup intralogistics.launch.py`.
+"""Run a scenario on ROS 2: `ros2 launch swarmbed_bringup intralogistics.launch.py`.
 
-A world, a controller for each robot and the experimental frame that judges them: what `swarmbed up` runs. Any
-other scenario does too: `scenario:=path_following`.
+Like `swarmbed up`, it starts a world, a controller for each robot and the experimental frame that judges the
+run. By default five robots fetch five carriers; `scenario:=path_following` selects another scenario.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return what `ros2 launch` runs."""
+    """Return the launch description."""
     from _swarmbed import YES_NO, declared
     from launch.actions import OpaqueFunction
 
     from launch import LaunchDescription
 
     arguments = [
-        ("scenario", "intralogistics", None, "a name from config/scenarios, or a .yaml file"),
-        ("world", "", None, "instead of the scenario's world: mujoco, planar, gazebo"),
-        ("robots", "", None, "how many, instead of the scenario's"),
-        ("controller", "", None, "instead of the scenario's: a name, or module:Class of your own"),
-        ("seed", "", None, "of everything random, instead of the scenario's"),
-        ("speed", "", None, "times real time (1, if not given), or max: as fast as the programs answer"),
-        ("duration", "", None, "seconds of the world's time, instead of the scenario's"),
-        ("programs", "true", YES_NO, "start the robots' programs; false: robots take goals from rviz2"),
-        ("rviz", "false", YES_NO, "show it in rviz2"),
+        ("scenario", "intralogistics", None, "name from config/scenarios, or a .yaml file"),
+        ("world", "", None, "mujoco, planar or gazebo; empty: the scenario's world"),
+        ("robots", "", None, "number of robots; empty: the scenario's"),
+        ("controller", "", None, "name of a controller, or your own module:Class; empty: the scenario's"),
+        ("seed", "", None, "seed of all random numbers; empty: the scenario's"),
+        ("speed", "", None, "multiple of real time, or max: as fast as the programs answer; empty: 1"),
+        ("duration", "", None, "time limit, in seconds of the world's clock; empty: the scenario's"),
+        ("programs", "true", YES_NO, "start the robots' programs; false: the robots take goals from rviz2"),
+        ("rviz", "false", YES_NO, "show the run in rviz2"),
         ("record", "false", YES_NO, "record all topics to rosbag.mcap"),
-        ("params", "", None, "a YAML file of ROS parameters, such as config/ros/nodes.yaml"),
-        ("out", "runs", None, "directory that gets a directory for the run"),
+        ("params", "", None, "YAML file of ROS parameters, such as config/ros/nodes.yaml"),
+        ("out", "runs", None, "directory in which the run's directory is created"),
     ]
     return LaunchDescription([*declared(arguments), OpaqueFunction(function=_start)])
 

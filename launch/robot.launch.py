@@ -1,7 +1,7 @@
 """Run one robot: `ros2 launch swarmbed_bringup robot.launch.py robot:=dots1 device:=virtual`.
 
-Its on-board software and API, the relay of its frames to /tf and, if asked for, a controller. On a robot, set
-ROS_DOMAIN_ID to the robot's own domain.
+It starts the on-board software with its API, the relay of the frames to /tf and, if given, a controller. On a
+real robot, set ROS_DOMAIN_ID to the robot's own domain.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return what `ros2 launch` runs."""
+    """Return the launch description."""
     from _swarmbed import YES_NO, declared
     from launch.actions import OpaqueFunction
 
     from launch import LaunchDescription
 
     arguments = [
-        ("robot", "dots1", None, "its name: the namespace, and the prefix of its frames"),
-        ("kind", "dots", None, "a kind of config/robots, or the path of such a file"),
-        ("device", "virtual", None, "where its parts come from: a name, or module:function"),
-        ("arena", "dots_arena", None, "where it is"),
-        ("localise", "false", YES_NO, "find its pose by the markers on the arena's walls"),
-        ("controller", "", None, "a program for it, such as random_walk; none, if not given"),
-        ("relay", "true", YES_NO, "republish its frames on /tf"),
-        ("params", "", None, "a YAML file of ROS parameters"),
+        ("robot", "dots1", None, "name of the robot: its namespace and the prefix of its frames"),
+        ("kind", "dots", None, "kind of robot, from config/robots, or the path of such a file"),
+        ("device", "virtual", None, "source of the robot's parts: a name, or your own module:function"),
+        ("arena", "dots_arena", None, "name of the arena that the robot is in"),
+        ("localise", "false", YES_NO, "localise by the markers on the arena's walls"),
+        ("controller", "", None, "controller to start, such as random_walk; empty: none"),
+        ("relay", "true", YES_NO, "republish the robot's frames on /tf"),
+        ("params", "", None, "YAML file of ROS parameters"),
     ]
     return LaunchDescription([*declared(arguments), OpaqueFunction(function=_start)])
 

@@ -1,7 +1,7 @@
-"""Look at a robot: `ros2 launch swarmbed_bringup view_robot.launch.py robot:=dots`.
+"""Show a robot's model: `ros2 launch swarmbed_bringup view_robot.launch.py robot:=dots`.
 
-Makes the robot's URDF from its file in config/robots and shows it in rviz2, its wheels and lifter on sliders.
-It needs a full ROS 2; only `describe`, which makes the URDF, does without.
+It makes the robot's URDF from its file in config/robots and shows it in rviz2, with sliders for wheels and
+lifter. It needs a full ROS 2 installation; `describe`, which makes the URDF, does not.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return what `ros2 launch` runs."""
+    """Return the launch description."""
     from launch.actions import DeclareLaunchArgument, OpaqueFunction
 
     from launch import LaunchDescription
 
     yes_no = ["true", "false"]
     arguments = [
-        ("robot", "dots", None, "a kind of config/robots, or the path of such a file"),
-        ("prefix", "", None, "put before the name of every frame, such as dots1_"),
-        ("rviz", "true", yes_no, "show it in rviz2"),
-        ("gui", "true", yes_no, "put wheels and lifter on sliders"),
+        ("robot", "dots", None, "kind of robot, from config/robots, or the path of such a file"),
+        ("prefix", "", None, "prefix of all frame names, such as dots1_"),
+        ("rviz", "true", yes_no, "show the robot in rviz2"),
+        ("gui", "true", yes_no, "show sliders for wheels and lifter"),
     ]
     declared = [
         DeclareLaunchArgument(name, default_value=default, choices=choices, description=text)
@@ -38,7 +38,7 @@ def generate_launch_description() -> LaunchDescription:
 
 
 def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
-    """Return the nodes that the arguments ask for; closing rviz2 ends them all."""
+    """Return the nodes selected by the arguments; closing rviz2 ends all of them."""
     from launch.actions import LogInfo, Shutdown
     from launch_ros.actions import Node
     from launch_ros.parameter_descriptions import ParameterValue
@@ -69,7 +69,7 @@ def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
 
 
 def _installed(package: str) -> bool:
-    """Return whether ROS knows a package."""
+    """Return whether a ROS package is installed."""
     from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 
     try:

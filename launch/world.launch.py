@@ -1,6 +1,6 @@
-"""Host a world: `ros2 launch swarmbed_bringup world.launch.py scenario:=intralogistics`.
+"""Run a world without controllers: `ros2 launch swarmbed_bringup world.launch.py scenario:=intralogistics`.
 
-Its clock, the API of all its robots and its services (reset, pause, step, spawn, remove); no controllers.
+It has the clock, the API of all robots and the world's services (reset, pause, step, spawn, remove).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Return what `ros2 launch` runs."""
+    """Return the launch description."""
     from _swarmbed import YES_NO, declared
     from launch.actions import OpaqueFunction
 
     from launch import LaunchDescription
 
     arguments = [
-        ("scenario", "intralogistics", None, "a name from config/scenarios, or a .yaml file"),
-        ("world", "", None, "instead of the scenario's world: mujoco, planar, gazebo"),
-        ("robots", "", None, "how many, instead of the scenario's"),
-        ("speed", "", None, "times real time (1, if not given), or max"),
-        ("paused", "false", YES_NO, "start standing still"),
-        ("navigate", "false", YES_NO, "let the robots take goals, such as from rviz2"),
-        ("rviz", "false", YES_NO, "show it in rviz2"),
-        ("params", "", None, "a YAML file of ROS parameters"),
+        ("scenario", "intralogistics", None, "name from config/scenarios, or a .yaml file"),
+        ("world", "", None, "mujoco, planar or gazebo; empty: the scenario's world"),
+        ("robots", "", None, "number of robots; empty: the scenario's"),
+        ("speed", "", None, "multiple of real time, or max: as fast as the programs answer; empty: 1"),
+        ("paused", "false", YES_NO, "start paused"),
+        ("navigate", "false", YES_NO, "start a navigator, so that the robots take goals, such as from rviz2"),
+        ("rviz", "false", YES_NO, "show the world in rviz2"),
+        ("params", "", None, "YAML file of ROS parameters"),
     ]
     return LaunchDescription([*declared(arguments), OpaqueFunction(function=_start)])
 

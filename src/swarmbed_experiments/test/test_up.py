@@ -287,7 +287,7 @@ def test_every_node_reads_the_parameters(up, tmp_path):
     arguments = ("--record", "--restart", "--params", str(file), "--set", "robots.0.count=1")
     one = up(*arguments)
     assert one.wait() == 2
-    assert "silence: from 0.1 to 600 is right" in one.said
+    assert "silence: expected 0.1 to 600" in one.said
     assert one.logs("dots1_controller").count("silence") == 1
     file.write_text(file.read_text().replace("silence: -1.0", "silence: 5.0"), encoding="utf-8")
     two = up(*arguments)

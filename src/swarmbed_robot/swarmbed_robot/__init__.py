@@ -1,1 +1,1 @@
-"""The robot API on ROS 2, from both sides: nodes that offer it, and a `Robot` that uses it."""
+"""The robot API on ROS 2: nodes that provide it, and a `Robot` for programs that use it."""

@@ -1,11 +1,11 @@
-"""An action on ROS 2 made of what it is on the wire: three services and two topics.
+"""A ROS 2 action server built from the action's wire interface: three services and two topics.
 
-`rclpy.action.ActionServer` is not used. It is a waitable, and the events executor of rclpy 7.1 runs Python
-without the GIL when it drops a queued event of a waitable that is gone: the process dies of SIGSEGV. It also
-keeps every goal and its request for 15 minutes, and polls for results.
+It replaces `rclpy.action.ActionServer`, which is a waitable: when the events executor of rclpy 7.1 drops a
+queued event of a destroyed waitable, it runs Python code without the GIL and the process dies of SIGSEGV.
+rclpy's server also keeps every goal and its request for 15 minutes, and polls for results.
 
-A server outlives the robot behind it: a reset takes the handler away and gives it another, so that clients
-neither lose results nor find two servers of one name.
+A server outlives the robot behind it: a reset replaces its handler, so that clients neither lose results nor
+find two servers with one name.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
     from rclpy.service import Service
 
 KEPT = 10
-"""Goals that have ended whose results are kept for who asks later."""
+"""Number of ended goals whose results are kept for later requests."""
 ASKING_MAX = 100
-"""Requests for the result of one goal that wait for it."""
+"""Maximum number of pending requests for the result of one goal."""
 FAREWELL = 1.0
-"""Seconds, from the last result on, that a server without a robot stays for clients to read it."""
+"""Seconds for which a server without a robot stays after its last result, so that clients can read it."""
 NO_ID = bytes(16)
 
 
 class Handler(Protocol):
-    """What does the work of an action."""
+    """Executes the goals of an action."""
 
     def accepted(self, goal: Goal) -> None:
-        """Begin with a goal, which its client knows to be accepted."""
+        """Start a goal; its client has already been sent the acceptance."""
         ...
 
     def cancel(self, goal: Goal) -> bool:
-        """Return whether a goal that is worked on may be cancelled; it ends later."""
+        """Return whether an active goal may be cancelled; the handler ends it later."""
         ...
 
 
 class Goal:
-    """A goal that was accepted.
+    """An accepted goal.
 
     Attributes:
-        id: unique, of 16 bytes.
-        request: what is asked for; None once it has ended.
+        id: unique id of 16 bytes.
+        request: the goal message; None once the goal has ended.
         status: a constant of GoalStatus.
     """
 
@@ -69,40 +69,40 @@ class Goal:
 
     @property
     def active(self) -> bool:
-        """Return whether it has not ended."""
+        """Return whether the goal has not ended yet."""
         return self.response is None
 
     @property
     def is_cancel_requested(self) -> bool:
-        """Return whether it is to be cancelled."""
+        """Return whether the goal is being cancelled."""
         return bool(self.status == GoalStatus.STATUS_CANCELING)
 
     def publish_feedback(self, feedback: Any) -> None:
-        """Publish how it goes."""
+        """Publish feedback for this goal."""
         self._server.publish_feedback(self, feedback)
 
     def succeed(self, result: Any) -> None:
-        """End it: it was reached."""
+        """End the goal as succeeded."""
         self._server.finish(self, GoalStatus.STATUS_SUCCEEDED, result)
 
     def canceled(self, result: Any) -> None:
-        """End it: it was cancelled."""
+        """End the goal as cancelled."""
         self._server.finish(self, GoalStatus.STATUS_CANCELED, result)
 
     def abort(self, result: Any) -> None:
-        """End it: it was not reached."""
+        """End the goal as aborted."""
         self._server.finish(self, GoalStatus.STATUS_ABORTED, result)
 
 
 class ActionServer:
-    """One action.
+    """The server of one action.
 
     Attributes:
-        told: when the last result went out, on this machine's clock; minus infinity before the first.
+        told: when the last result was sent, in seconds of `time.monotonic()`; -inf before the first.
     """
 
     def __init__(self, node: Node, kind: Any, name: str) -> None:
-        """Offer it; until it has a handler, it rejects all goals."""
+        """Create the action's services and topics; without a handler, the server rejects all goals."""
         self._node = node
         self._kind = kind
         self._handler: Handler | None = None
@@ -123,15 +123,15 @@ class ActionServer:
         )
 
     def serve(self, handler: Handler | None) -> None:
-        """Let somebody do the work from now on, or nobody."""
+        """Set the handler of new goals; with None, goals are rejected."""
         self._handler = handler
 
     def serves(self, handler: Handler) -> bool:
-        """Return whether it is this one who does the work."""
+        """Return whether this is the current handler."""
         return self._handler is handler
 
     def close(self) -> None:
-        """Take the action away."""
+        """Destroy the action's services and publishers."""
         self._handler = None
         for service in self._services:
             self._node.destroy_service(service)
@@ -144,7 +144,7 @@ class ActionServer:
     def _service(
         self, kind: Any, name: str, callback: Callable[[Any, Any], Any]
     ) -> Callable[[Any, Any], None]:
-        """Offer a service; return what answers those whose request its callback answered with None."""
+        """Create a service; return the function that sends a late response if the callback returned None."""
 
         def guarded(request: Any, response: Any) -> Any:
             try:
@@ -161,10 +161,10 @@ class ActionServer:
                 if response is not None:
                     send(response, header)
                 self._answered(header, later=response is None)
-            except Exception as error:  # noqa: BLE001 - likewise: a client that has gone, for one
+            except Exception as error:  # noqa: BLE001 - likewise, for example if the client is gone
                 self._complain(name, error)
 
-        # What the executor calls with what the callback has returned.
+        # The executor calls this with the callback's return value.
         vars(service)["send_response"] = answer
         self._services.append(service)
         return send
@@ -183,7 +183,7 @@ class ActionServer:
         return response
 
     def _answered(self, header: Any, *, later: bool) -> None:
-        """Begin with a goal that was accepted, or take note of who waits for its result."""
+        """Start an accepted goal, or queue a request for the result of an active one."""
         goal, self._new = self._new, None
         if goal is None:
             return
@@ -229,18 +229,18 @@ class ActionServer:
     # Goals
 
     def publish_feedback(self, goal: Goal, feedback: Any) -> None:
-        """Publish how a goal goes."""
+        """Publish feedback for a goal."""
         self._feedback.publish(self._kind.Impl.FeedbackMessage(goal_id=goal.info.goal_id, feedback=feedback))
 
     def finish(self, goal: Goal, status: int, result: Any) -> None:
-        """End a goal, and answer who has asked how."""
+        """End a goal and answer the pending requests for its result."""
         goal.status = status
         goal.response = self._kind.Impl.GetResultService.Response(status=status, result=result)
         goal.request = None
         for header in goal.asking:
             try:
                 self._tell(goal.response, header)
-            except Exception as error:  # noqa: BLE001 - who asked may have gone
+            except Exception as error:  # noqa: BLE001 - the client may be gone
                 self._complain("get_result", error)
         goal.asking.clear()
         self.told = time.monotonic()
@@ -257,14 +257,14 @@ class ActionServer:
 
 
 class ActionServers:
-    """The actions of all robots of a process: they stay when a robot goes and comes back."""
+    """The action servers of all robots in a process; they survive the removal and return of a robot."""
 
     def __init__(self) -> None:
         self._servers: dict[tuple[Node, str], ActionServer] = {}
         self._free: dict[tuple[Node, str], ActionServer] = {}
 
     def offer(self, node: Node, kind: Any, name: str, handler: Handler) -> ActionServer:
-        """Return an action that a handler serves: the one that is there of this name, or a new one."""
+        """Return the action server of this name, a new one if needed, and set its handler."""
         key = (node, name)
         server = self._servers.get(key)
         if server is None:
@@ -274,14 +274,18 @@ class ActionServers:
         return server
 
     def release(self, handler: Handler) -> None:
-        """Take the work from a handler; the action goes soon, if nobody else takes it."""
+        """Detach a handler from its servers; `tidy` closes them unless they get a new one."""
         for key, server in self._servers.items():
             if server.serves(handler):
                 server.serve(None)
                 self._free[key] = server
 
     def tidy(self, now: float) -> None:
-        """Take actions away that nobody serves and whose results have been told long enough."""
+        """Close the servers without a handler whose last result is at least `FAREWELL` old.
+
+        Args:
+            now: `time.monotonic()`, or infinity to close all of them.
+        """
         if not self._free:
             return
         for key, server in list(self._free.items()):
@@ -290,14 +294,14 @@ class ActionServers:
                 del self._servers[key], self._free[key]
 
     def due(self, node: Node | None = None) -> float:
-        """Return when the last action that nobody serves, of a node or of all, may go."""
+        """Return when all servers without a handler, of one node or of all nodes, may be closed."""
         return max(
             (server.told + FAREWELL for (of, _), server in self._free.items() if node in {None, of}),
             default=-math.inf,
         )
 
     def drop(self, node: Node) -> None:
-        """Forget the actions of a node that goes with all that it has."""
+        """Forget the servers of a node that is about to be destroyed; they are destroyed with it."""
         for servers in (self._servers, self._free):
             for key in [key for key in servers if key[0] is node]:
                 del servers[key]

@@ -1,7 +1,6 @@
-"""A robot's actions: a path to follow and the lifter to move, each with feedback, replacement and cancel.
+"""A robot's actions `follow_path` and `lift`, with feedback, replacement and cancellation.
 
-A goal ends when the robot does: whatever else takes the robot over, another goal, `cmd_vel` or a program,
-ends it with an outcome that says so.
+A goal also ends when another goal, `cmd_vel` or a program takes over the robot; its outcome names the cause.
 """
 
 from __future__ import annotations
@@ -30,17 +29,18 @@ if TYPE_CHECKING:
     from swarmbed_robot.api import RobotApi
 
 FEEDBACK_RATE = 10.0
-"""How often a goal's progress is told, in Hz."""
+"""Rate of feedback, in Hz."""
 LIFT_PATIENCE = 2.0
-"""A lifter that has not arrived after this many times its travel time is stuck."""
+"""Multiple of the lifter's travel time after which an unfinished move counts as stuck."""
 TURN = 0.01
+"""Longest wait in one call of the executor while APIs shut down, in seconds."""
 RESTING = 0.01
-"""Metres or radians a second below which a cancelled robot has come to rest."""
+"""Speed below which a cancelled robot counts as at rest, in m/s or rad/s."""
 
 
 @dataclass
 class _Work:
-    """A goal that is being worked on."""
+    """An active goal."""
 
     handle: Goal
     number: int
@@ -49,7 +49,7 @@ class _Work:
 
 
 class _Server:
-    """What both actions share: one goal at a time, a newer one replaces it."""
+    """Base of both actions: one goal at a time, replaced by a newer one."""
 
     def __init__(self, api: RobotApi, kind: Any, topic: str) -> None:
         self._api = api
@@ -64,11 +64,11 @@ class _Server:
         return float(self._api.onboard.device.clock.time)
 
     def accepted(self, goal: Goal) -> None:
-        """Begin with a goal."""
+        """Start a goal."""
         raise NotImplementedError
 
     def cancel(self, goal: Goal) -> bool:
-        """Return whether that is the goal that is being worked on; it ends at rest."""
+        """Mark a goal as cancelled and return whether it is the active one; it ends once the robot rests."""
         if self._goal is None or self._goal.handle is not goal:
             return False
         self._goal.cancelled = True
@@ -76,19 +76,18 @@ class _Server:
 
     @property
     def told(self) -> float:
-        """Return when a goal's result went out last, on this machine's clock."""
+        """Return when the last result was sent, in seconds of `time.monotonic()`."""
         return self._offered.told
 
 
 class PathServer(_Server):
-    """`follow_path`."""
+    """The action `follow_path`."""
 
     def __init__(self, api: RobotApi) -> None:
-        """Offer it."""
         super().__init__(api, FollowPath, "follow_path")
 
     def accepted(self, goal: Goal) -> None:
-        """Follow a path from now on; one that cannot be followed changes nothing."""
+        """Follow a path from now on; a path that cannot be followed has no effect."""
         api, request = self._api, goal.request
         motion = api.onboard.motion
         frame = request.header.frame_id.removeprefix(f"{api.name}_")
@@ -102,12 +101,12 @@ class PathServer(_Server):
             self._finish(self._begin(goal, -1), FollowPath.Result.REFUSED, str(error))
             return
         if before is not None:
-            self._finish(before, FollowPath.Result.REPLACED, "another path took its place")
+            self._finish(before, FollowPath.Result.REPLACED, "replaced by another path")
         api.taken_over()
         self._goal = self._begin(goal, motion.paths)
 
     def cancel(self, goal: Goal) -> bool:
-        """Brake, if that is the goal that the robot follows."""
+        """Brake if the robot is following this goal's path."""
         work, accepted = self._goal, super().cancel(goal)
         motion = self._api.onboard.motion
         drives = work is not None and motion.paths == work.number and motion.outcome is Outcome.RUNNING
@@ -116,33 +115,33 @@ class PathServer(_Server):
         return accepted
 
     def leave(self) -> None:
-        """End what is being worked on: the robot is taken away."""
+        """End the active goal because the robot is being removed."""
         if self._goal is not None:
-            self._end(self._goal, FollowPath.Result.FAILED, "the robot has left this world")
+            self._end(self._goal, FollowPath.Result.FAILED, "the robot was removed from the world")
 
     def cycle(self, now: float) -> None:
-        """Tell how the goal goes, and end it when the robot does."""
+        """Publish the goal's feedback, and end the goal when the motion ends."""
         goal = self._goal
         if goal is None:
             return
         motion = self._api.onboard.motion
         kind = FollowPath.Result
         if motion.paths != goal.number:
-            self._end(goal, kind.REPLACED, "another path took its place")
+            self._end(goal, kind.REPLACED, "replaced by another path")
         elif goal.cancelled or motion.outcome is Outcome.CANCELLED:
             if goal.cancelled and self._moves():
                 return
-            said = "cancelled" if goal.cancelled else f"something else drives: {motion.mode.value}"
+            said = "cancelled" if goal.cancelled else f"another input took over: {motion.mode.value}"
             self._end(goal, kind.CANCELLED, said)
         elif motion.outcome is Outcome.SUCCEEDED:
             self._end(goal, kind.SUCCEEDED, "")
         elif motion.outcome is Outcome.FAILED:
-            self._end(goal, kind.FAILED, "the robot did not come to the end of the path")
+            self._end(goal, kind.FAILED, "the robot did not reach the end of the path")
         elif self._feedback.due(now):
             goal.handle.publish_feedback(self._progress())
 
     def _moves(self) -> bool:
-        """Return whether a robot that was told to brake still does."""
+        """Return whether a cancelled robot is still braking."""
         motion = self._api.onboard.motion
         _, _, _, *twist = self._api.onboard.filter.odometry.numbers()
         return motion.mode is Mode.PATH or (motion.mode is Mode.IDLE and max(map(abs, twist)) > RESTING)
@@ -170,7 +169,7 @@ class PathServer(_Server):
         self._finish(goal, outcome, said)
 
     def _finish(self, goal: _Work, outcome: int, said: str) -> None:
-        """Give a goal its result."""
+        """Send a goal's result."""
         onboard = self._api.onboard
         x, y, yaw, *_ = onboard.filter.odometry.numbers()
         off, turned = math.nan, math.nan
@@ -188,10 +187,9 @@ class PathServer(_Server):
 
 
 class LiftServer(_Server):
-    """`lift`: the lifter as an action, which says when the platform is there."""
+    """The action `lift`, which succeeds when the platform has arrived."""
 
     def __init__(self, api: RobotApi) -> None:
-        """Offer it."""
         super().__init__(api, Lift, "lift")
 
     def accepted(self, goal: Goal) -> None:
@@ -204,32 +202,32 @@ class LiftServer(_Server):
             return
         before, self._goal = self._goal, None
         if before is not None:
-            self._finish(before, "another goal took its place")
+            self._finish(before, "replaced by another goal")
         self._api.onboard.act(Command(lift=bool(goal.request.raised)))
         self._goal = self._begin(goal, 0)
 
     def cycle(self, now: float) -> None:
-        """Tell how high the platform is, and end the goal when it is there."""
+        """Publish the platform's height, and end the goal when the platform has arrived."""
         goal, lifter = self._goal, self._api.onboard.lifter
         if goal is None or lifter is None:
             return
         if goal.cancelled:
-            # The platform stays where it is: nobody knows what is on it.
+            # The platform stays where it is: its load is unknown.
             lifter.hold()
             self._end(goal, "cancelled")
         elif lifter.target == (lifter.lifter.lowered if goal.handle.request.raised else lifter.lifter.raised):
-            self._end(goal, "something else moves the platform")
+            self._end(goal, "another input moves the platform")
         elif lifter.at_top if goal.handle.request.raised else lifter.at_bottom:
             self._end(goal, "")
         elif now - goal.since > LIFT_PATIENCE * lifter.lifter.travel_time:
-            self._end(goal, "the platform does not get there: is the load too heavy, or power off?")
+            self._end(goal, "the platform does not arrive: check for a heavy load and that power is on")
         elif self._feedback.due(now):
             goal.handle.publish_feedback(Lift.Feedback(height=self._height()))
 
     def leave(self) -> None:
-        """End what is being worked on: the robot is taken away."""
+        """End the active goal because the robot is being removed."""
         if self._goal is not None:
-            self._end(self._goal, "the robot has left this world")
+            self._end(self._goal, "the robot was removed from the world")
 
     def _height(self) -> float:
         height = self._api.onboard.lifter_height
@@ -250,11 +248,11 @@ class LiftServer(_Server):
 
 
 def see_off(apis: Sequence[RobotApi], once: Callable[[float], object]) -> None:
-    """Take APIs away whose process ends, when clients have had time to read how their goals ended.
+    """Close the APIs of an ending process, after giving clients time to read the results of their goals.
 
     Args:
-        apis: of the robots.
-        once: waits for something to do for so many seconds at most, and does it.
+        apis: the robots' APIs.
+        once: spins the executor once, for at most the given number of seconds.
     """
     for api in apis:
         api.leave()

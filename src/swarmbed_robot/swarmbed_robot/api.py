@@ -1,10 +1,11 @@
-"""One robot's API on ROS 2: its Onboard's senses as topics, and topics and actions as its commands.
+"""One robot's API on ROS 2: topics with its Onboard's senses, topics and actions for its commands.
 
 The names, types and units are those of the DOTS robots, so that controllers written for them run unchanged;
-docs/robot_api.md is the whole list. What goes out is written into ready-made bytes (`templates`), and only
-what somebody subscribes to is made at all.
+docs/robot_api.md lists all of them. Outputs are written into preformatted bytes (`templates`), and computed
+only while they have subscribers.
 
-Bad input never stops the robot: it is refused and counted in its Onboard's health; the diagnostics show it.
+Invalid input never stops the robot: it is rejected, counted in the Onboard's health, and shown in the
+diagnostics.
 """
 
 from __future__ import annotations
@@ -60,47 +61,47 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import Battery, RobotSpec
 
 OPTIONS = (
-    Option("senses_rate", 10.0, "messages of a program's senses a second, on `senses`", 0.1, 100.0),
-    Option("scan_rate", 50.0, "most messages a second on sensor/scan and sensor/laser/<ring>", 0.1, 100.0),
-    Option("imu_rate", 100.0, "messages a second on sensor/imu", 0.1, 100.0),
-    Option("compass_rate", 50.0, "messages a second on sensor/compass", 0.1, 100.0),
-    Option("zone_rate", 10.0, "messages a second on sensor/zone and sensor/dropzone", 0.1, 100.0),
-    Option("odom_rate", 50.0, "messages a second on odom and odometry/filtered", 0.1, 100.0),
-    Option("tf_rate", 50.0, "messages a second on the robot's own tf", 0.1, 100.0),
-    Option("lifter_rate", 10.0, "messages a second on lifter_height", 0.1, 100.0),
-    Option("battery_rate", 1.0, "messages a second on battery_state", 0.1, 10.0),
-    Option("map_rate", 5.0, "messages a second on collision_map", 0.1, 50.0),
-    Option("map_cell", 0.03, "edge of a cell of collision_map, in metres", 0.01, 0.5),
+    Option("senses_rate", 10.0, "messages per second on senses; each ticks the robot's program", 0.1, 100.0),
+    Option("scan_rate", 50.0, "highest message rate of sensor/scan and sensor/laser/<ring>, Hz", 0.1, 100.0),
+    Option("imu_rate", 100.0, "messages per second on sensor/imu", 0.1, 100.0),
+    Option("compass_rate", 50.0, "messages per second on sensor/compass", 0.1, 100.0),
+    Option("zone_rate", 10.0, "messages per second on sensor/zone and sensor/dropzone", 0.1, 100.0),
+    Option("odom_rate", 50.0, "messages per second on odom and odometry/filtered", 0.1, 100.0),
+    Option("tf_rate", 50.0, "messages per second on the robot's own tf", 0.1, 100.0),
+    Option("lifter_rate", 10.0, "messages per second on lifter_height", 0.1, 100.0),
+    Option("battery_rate", 1.0, "messages per second on battery_state", 0.1, 10.0),
+    Option("map_rate", 5.0, "messages per second on collision_map", 0.1, 50.0),
+    Option("map_cell", 0.03, "cell size of collision_map, in metres", 0.01, 0.5),
     TAG_STAMP,
     IMAGE_ENCODING,
     Option(
         "program_timeout",
         0.2,
-        "seconds after which a robot stops whose program on `command` is silent",
+        "seconds without a command after which a robot driven by a program stops",
         0.1,
         10.0,
     ),
-    Option("program_owns", True, "reject inputs of others while a program on `command` drives the robot"),
+    Option("program_owns", True, "reject other inputs while a program drives the robot through `command`"),
 )
 
 OWNED = frozenset({"cmd_vel", "power_en", "motor_en", "lifter", "carrying", "led", "radio/send"})
-"""Inputs that belong to a robot's program while it has one."""
+"""Inputs that only the robot's program may use while it has one."""
 OWNED_SECONDS = 5.0
-"""Seconds of its clock that a robot stays its program's after a command: a busy machine must not end that."""
+"""Seconds of the robot's clock for which a program owns its robot after a command: load must not end that."""
 COMMAND_BYTES_MAX = 1_000_000
-"""Longer commands are refused before anything is made of them; a path of 1000 waypoints has 50,000 bytes."""
+"""Longer commands are rejected before they are deserialised; a path of 1000 waypoints has 50,000 bytes."""
 DOING_MAX = 1000
-"""Characters of what a program says it does."""
+"""Maximum length of `doing` in a command, in characters."""
 ANSWERABLE = 50
-"""Senses, the latest, that a command may answer; a program that is slower than that has lost its robot."""
+"""Number of latest senses that a command may answer; a slower program loses control of its robot."""
 REFUSED_SECONDS = 10.0
-"""Seconds, from the last refused input on, for which the diagnostics warn."""
+"""Seconds for which the diagnostics warn after the last rejected input."""
 PHASES = 20
-"""Cycles over which the robots of a world spread what they publish."""
+"""Number of cycles over which the robots of a world spread their output."""
 
 
 class Output(Pace):
-    """One topic that goes out: whether somebody listens, and how often it is due."""
+    """One output topic: its publisher, its rate, and whether it has subscribers."""
 
     __slots__ = ("count", "publisher", "rate", "wanted")
 
@@ -112,16 +113,16 @@ class Output(Pace):
         self.count = 0
 
     def due(self, now: float) -> bool:
-        """Return whether it is wanted and its time has come."""
-        # Asked hundreds of times a second of each robot, mostly in vain.
+        """Return whether the topic has subscribers and a message is due."""
+        # Called hundreds of times a second for each robot, mostly with the result False.
         return self.wanted and not self._from <= now < self._until and super().due(now)
 
     def look(self) -> None:
-        """Find out whether somebody listens."""
+        """Update `wanted` from the number of subscribers."""
         self.wanted = self.publisher.get_subscription_count() > 0
 
     def send(self, made: Any) -> None:
-        """Publish a message, or its bytes."""
+        """Publish a message, or a serialised one."""
         self.count += 1
         self.publisher.publish(made)
 
@@ -130,12 +131,12 @@ class RobotApi:
     """The topics and actions of one robot.
 
     Attributes:
-        answered: the time of the senses that its program answered last; NaN before the first.
-        doing: what its program says it does.
-        commands: how many commands of a program came.
-        inputs: how many messages came in, by topic.
-        outputs: what goes out, by topic.
-        place: where it believes to be.
+        answered: time of the senses that the program answered last; NaN before the first.
+        doing: the program's `doing`.
+        commands: number of commands received from a program.
+        inputs: number of messages received, by topic.
+        outputs: the output topics, by name.
+        place: publishes the robot's pose estimate.
     """
 
     def __init__(
@@ -152,19 +153,19 @@ class RobotApi:
         walls: MarkerMap | None = None,
         actions: ActionServers | None = None,
     ) -> None:
-        """Offer a robot's API.
+        """Create a robot's topics and actions.
 
         Args:
-            node: that has the topics; they are below `/<robot>/`, whatever its own namespace.
-            robot: whose Onboard somebody else steps.
+            node: node of the topics; they are below `/<robot>/`, whatever the node's namespace.
+            robot: the robot; its Onboard is stepped by the caller.
             options: values of `OPTIONS`.
-            index: of the robot among all.
-            seed: of the run, for the program's chance.
-            run: how often the world was reset.
-            epoch: what the ROS clock shows when the robot's own shows 0.
-            global_tf: the topic `/tf`, if the frames of markers are to be there too.
-            walls: the markers on the walls around, if neither the robot nor its cameras know them.
-            actions: of the process, which stay over resets; its own, if none are given.
+            index: index of the robot among all robots.
+            seed: seed of the run, for the program's random numbers.
+            run: number of resets of the world.
+            epoch: ROS time at which the robot's clock shows 0, in seconds.
+            global_tf: the topic `/tf`, if marker frames are published there too.
+            walls: markers on the walls, if neither the robot nor its cameras know them.
+            actions: action servers of the process, which survive resets; by default the robot has its own.
         """
         self.node = node
         self.actions = ActionServers() if actions is None else actions
@@ -182,8 +183,8 @@ class RobotApi:
         rate, timeout = options["senses_rate"], options["program_timeout"]
         if timeout < 1.5 / rate:
             message = (
-                f"program_timeout is {timeout:g} s, but a program is ticked each {1 / rate:g} s "
-                f"(senses_rate): at least {1.5 / rate:g} s is right"
+                f"program_timeout is {timeout:g} s: expected at least {1.5 / rate:g} s, "
+                f"as a program is ticked every {1 / rate:g} s (senses_rate)"
             )
             raise RobotError(message)
         self._program = Watchdog(options["program_timeout"], "program", onboard.health)
@@ -197,7 +198,7 @@ class RobotApi:
         self._reported = (time.monotonic(), 0, Counter[str](), Counter[str]())
         self._cycles = 0
         self._left = False
-        # Robots of one world begin to publish one cycle after the other, or all would publish in the same.
+        # Robots of one world start to publish in different cycles, to spread the load.
         self._phase = index % PHASES
         self._sent: bytes | None = None
         self._sweeps: dict[str, float] = {}
@@ -210,12 +211,12 @@ class RobotApi:
         self._make_inputs()
         self._eyes = Eyes(self, walls, options["tag_stamp"]) if self._spec.cameras else None
 
-    # What goes out
+    # Outputs
 
     def output(self, topic: str, kind: Any, profile: Any, rate: float) -> Output:
-        """Offer a topic of the robot."""
-        # No callbacks for events: they are waitables, which must not go while something of theirs is queued
-        # (`action_server`). A subscriber with another QoS says so itself.
+        """Create an output topic of the robot."""
+        # No event callbacks: they are waitables, which must not be destroyed while one of their events is
+        # queued (see `action_server`). A subscriber with an incompatible QoS reports that itself.
         quiet = PublisherEventCallbacks(use_default_callbacks=False)
         publisher = self.node.create_publisher(kind, f"/{self.name}/{topic}", profile, event_callbacks=quiet)
         output = self.outputs[topic] = Output(publisher, rate)
@@ -230,7 +231,7 @@ class RobotApi:
             self._clouds = [Template(cloud(base, n)) for n in range(sum(r.count for r in spec.ranges) + 1)]
             self._scan_height = spec.ranges[0].mount_height
             self._returns = np.empty((len(self._clouds) - 1, 3), np.float32)
-            # For nothing, as below: what compiles this, or loads it, must not hold up the robot's loop.
+            # Compile or load the kernel now, so that it does not delay the robot's loop.
             returns_k(np.full((1, 2), math.nan), 0.0, self._returns)
             self._map = self.output("collision_map", OccupancyGrid, qos.OUTPUT, options["map_rate"])
             self._grid: Template | None = None
@@ -255,7 +256,7 @@ class RobotApi:
         if spec.radios:
             self.output("radio", msg.RadioScan, qos.OUTPUT, options["senses_rate"])
         self._reflect = self.output("reflect_out", Float64, qos.OUTPUT, 1.0)
-        # Latched: a program that starts while the world waits for it needs the senses of now.
+        # Latched: a program that starts while the world waits for it needs the current senses.
         self._senses = self.output("senses", msg.Senses, qos.LATCHED, options["senses_rate"])
         info = self.output("info", msg.RobotInfo, qos.LATCHED, 1.0)
         description = self.output("robot_description", String, qos.LATCHED, 1.0)
@@ -272,7 +273,7 @@ class RobotApi:
         description.send(String(data=describe(model_of(spec), f"{name}_")))
 
     def cycle(self, now: float) -> None:
-        """Publish what is due; the Onboard has just been stepped."""
+        """Publish the messages that are due; call it after each step of the Onboard."""
         self._cycles += 1
         self.clock.set(now)
         self._look_at_one()
@@ -283,14 +284,13 @@ class RobotApi:
         if self._cycles > self._phase:
             try:
                 self._publish(now)
-            except Exception as error:  # noqa: BLE001 - whatever a part says, the robot's loop goes on
+            except Exception as error:  # noqa: BLE001 - no error of a part may end the robot's loop
                 self.refuse("api", f"{type(error).__name__}: {error}")
         for server in self._servers:
             server.cycle(now)
         self.place.show_path()
 
     def _publish(self, now: float) -> None:
-        """Publish what is due."""
         self._publish_senses_of(now)
         self.place.publish(now)
         if self._eyes is not None:
@@ -299,7 +299,7 @@ class RobotApi:
             self._images.cycle(now)
 
     def _publish_senses_of(self, now: float) -> None:
-        """Publish what single parts sense."""
+        """Publish the topics of the individual sensors."""
         onboard, spec = self.onboard, self._spec
         if spec.ranges:
             if self._scan.wanted:
@@ -324,7 +324,7 @@ class RobotApi:
             self._publish_battery()
 
     def _publish_scan(self, now: float) -> None:
-        """Publish the returns of the rings, when there is a sweep that was not published yet."""
+        """Publish the returns of all rings if at least one ring has a new sweep."""
         onboard, news = self.onboard, False
         for ring in self._spec.ranges:
             stamp, _ = onboard.sweep(ring.name)
@@ -337,7 +337,7 @@ class RobotApi:
         points = sweeps[0] if len(sweeps) == 1 else np.concatenate(sweeps)
         count = returns_k(points, self._scan_height, self._returns)
         template = self._clouds[count]
-        # Behind the points comes only the flag that they are all finite.
+        # The points are followed only by the flag `is_dense`.
         template.data[-1 - 12 * count : -1] = self._returns[:count].data.cast("B")
         template.stamp(*self.clock.now)
         self._scan.send(bytes(template.data))
@@ -394,11 +394,11 @@ class RobotApi:
         self._battery.send(made)
 
     def sense(self, now: float, *, anyway: bool = False) -> None:
-        """Publish what a program senses, if one listens; whoever steps the robot calls this once a tick.
+        """Publish a program's senses if they have subscribers; call it once per tick.
 
         Args:
-            now: the robot's clock.
-            anyway: also if nobody listens as yet: who comes later gets it.
+            now: the robot's clock, in seconds.
+            anyway: publish even without subscribers; the topic is latched, so later ones get the message.
         """
         radio = self.outputs.get("radio")
         heard = radio is not None and radio.wanted
@@ -416,35 +416,35 @@ class RobotApi:
         self._senses.send(self._sent)
 
     def beat(self) -> None:
-        """Publish the latest senses again: a sign of life while the clock stands still."""
+        """Publish the latest senses again, as a sign of life while the clock is stopped."""
         if self._sent is not None:
             self._senses.send(self._sent)
 
     def _look_at_one(self) -> None:
-        """Find out whether somebody listens to one topic, another in each cycle: asking takes its time."""
+        """Look for subscribers of one topic per cycle, in turn, because the query is slow."""
         turn = (self._cycles + self._phase) % len(self._turns)
         self._turns[turn].look()
         if turn == 0:
             self._watch()
 
     def look(self) -> None:
-        """Find out which topics somebody listens to."""
+        """Look for subscribers of all topics."""
         for output in self.outputs.values():
             output.look()
         self._watch()
 
     def _watch(self) -> None:
-        """Let cameras see and take images only for who listens."""
+        """Enable detection and images only for cameras with subscribers."""
         if self._eyes is not None:
             self._eyes.watch()
         if self._images is not None:
             self._images.watch()
 
     def answered_since(self, time: float) -> bool:
-        """Return whether a program has answered senses of this time or later ones."""
+        """Return whether a program has answered senses of this time or later."""
         return self.answered >= time
 
-    # What comes in
+    # Inputs
 
     def _make_inputs(self) -> None:
         inputs: list[tuple[str, Any, Callable[[Any], None], Any]] = [
@@ -473,9 +473,9 @@ class RobotApi:
         self._servers: tuple[PathServer | LiftServer, ...] = tuple(kind(self) for kind in kinds)
 
     def _guarded(self, topic: str, kind: Any, callback: Callable[[Any], None]) -> Callable[[bytes], None]:
-        """Return a callback that counts what comes, and refuses what cannot be used.
+        """Return a callback that counts messages and rejects invalid ones.
 
-        It gets bytes: what is not used costs little, and what no message can be made of ends nothing.
+        It takes serialised messages, so that rejected ones cost little and malformed bytes are caught here.
         """
 
         def called(sent: bytes) -> None:
@@ -484,30 +484,30 @@ class RobotApi:
                 if topic in OWNED:
                     self.check_free(topic)
                 if kind is msg.Command and len(sent) > COMMAND_BYTES_MAX:
-                    self.refuse(topic, f"{len(sent)} bytes: at most {COMMAND_BYTES_MAX} are taken")
+                    self.refuse(topic, f"{len(sent)} bytes: at most {COMMAND_BYTES_MAX} fit")
                     return
                 callback(deserialize_message(sent, kind))
             except RobotError as error:
                 self.refuse(topic, str(error))
-            except Exception as error:  # noqa: BLE001 - whatever comes, the robot's loop goes on
+            except Exception as error:  # noqa: BLE001 - no input may end the robot's loop
                 self.refuse(topic, f"{type(error).__name__}: {error}")
 
         return called
 
     def refuse(self, topic: str, explanation: str) -> None:
-        """Count an input that was not used."""
+        """Count a rejected input, with the reason."""
         self.onboard.health.refuse(f"input.{topic}", explanation)
 
     @property
     def owned(self) -> bool:
-        """Return whether a program has the robot: others' inputs are rejected."""
+        """Return whether a program owns the robot, so that other inputs are rejected."""
         return self._owns and self.onboard.device.clock.time <= self._owned_until
 
     def check_free(self, what: str) -> None:
-        """Accept an input of somebody who is not the robot's program.
+        """Check that an input may be used that does not come from the robot's program.
 
         Raises:
-            RobotError: the robot has a program.
+            RobotError: a program owns the robot.
         """
         if self.owned:
             message = (
@@ -521,7 +521,7 @@ class RobotApi:
         before = self.onboard.health.total
         self.onboard.act(Command(velocity_body=velocity))
         if self.onboard.health.total == before:
-            # Taken: whoever sent it drives now.
+            # The command was accepted, so its sender drives now.
             self._program_drives = False
 
     def _on_power(self, sent: Bool) -> None:
@@ -549,28 +549,28 @@ class RobotApi:
 
     def _on_command(self, sent: msg.Command) -> None:
         if sent.run != self.run:
-            self.refuse("command", f"it answers run {sent.run}, this is run {self.run}")
+            self.refuse("command", f"it answers run {sent.run}: expected the current run {self.run}")
             return
         now = self.onboard.device.clock.time
         if sent.time in self._answerable:
             if sent.time < self.answered:
-                self.refuse("command", f"it answers senses of {sent.time} s, later ones are answered already")
+                self.refuse("command", f"it answers senses of {sent.time} s: later ones are already answered")
                 return
             if len(sent.doing) > DOING_MAX:
-                self.refuse("command", f"`doing` has {len(sent.doing)} characters: {DOING_MAX} are taken")
+                self.refuse("command", f"`doing` has {len(sent.doing)} characters: at most {DOING_MAX} fit")
                 return
-            # Even of a command that makes no sense: the program is there.
+            # Even an invalid command shows that the program is alive.
             self.commands += 1
             self._senses.wanted = True
             self.answered = sent.time
             self.doing = sent.doing
             if self._switched and self._owns:
-                # It was not there for a while, and others have switched the drives.
+                # The program was away, and others have switched the drives meanwhile.
                 self.onboard.enable()
             self._switched = False
             self._owned_until = now + OWNED_SECONDS
         elif self.owned:
-            self.refuse("command", f"it answers senses of {sent.time} s, which the robot has not sent lately")
+            self.refuse("command", f"it answers senses of {sent.time} s, which were not sent recently")
             return
         else:
             self._switched = True
@@ -583,13 +583,13 @@ class RobotApi:
         self.onboard.act(command)
 
     def taken_over(self) -> None:
-        """Let whoever drives now not depend on a program's heartbeat."""
+        """Stop watching for the program's heartbeat: another input drives now."""
         self._program_drives = False
 
-    # What is told of it
+    # Diagnostics
 
     def diagnostics(self) -> list[DiagnosticStatus]:
-        """Return how the robot is: rates, refused inputs, watchdogs, battery."""
+        """Return the robot's diagnostics: rates, rejected inputs, watchdogs and battery."""
         before, cycles, sent, came = self._reported
         now = time.monotonic()
         past = max(now - before, 1e-3)
@@ -607,7 +607,7 @@ class RobotApi:
         statuses = [
             self._status("rates", {name: f"{rate:.1f} Hz" for name, rate in rates.items()}),
             self._status(
-                "refused", refused, warn=lately, said=f"{health.total} inputs refused since the start"
+                "refused", refused, warn=lately, said=f"{health.total} inputs rejected since the start"
             ),
             self._status("watchdogs", self._watchdogs(), warn=not self.onboard.drives_on),
         ]
@@ -647,12 +647,12 @@ class RobotApi:
         )
 
     def anchor(self, epoch: float) -> None:
-        """Take what the ROS clock shows when the robot's own shows 0: clocks of machines are set."""
+        """Set the ROS time at which the robot's clock shows 0, after the machine's clock was set."""
         self.epoch = epoch
         self.clock.epoch = epoch
 
     def leave(self) -> None:
-        """End the goals and take the topics away; the actions stay until their clients know the results."""
+        """End the goals and destroy the topics; the actions stay so that clients can read the results."""
         if self._left:
             return
         for server in self._servers:
@@ -671,17 +671,17 @@ class RobotApi:
 
     @property
     def told(self) -> float:
-        """Return when a goal's result went out last, on this machine's clock."""
+        """Return when the last result of a goal was sent, in seconds of `time.monotonic()`."""
         return max((server.told for server in self._servers), default=-math.inf)
 
     def close(self) -> None:
-        """Take the whole API away."""
+        """Destroy the topics and the actions."""
         self.leave()
         self.actions.tidy(math.inf)
 
 
 class _Stamp:
-    """The time of this cycle, as messages have it."""
+    """The time of the current cycle, as a stamp for messages."""
 
     __slots__ = ("epoch", "now", "time")
 
@@ -690,24 +690,24 @@ class _Stamp:
         self.set(0.0)
 
     def set(self, seconds: float) -> None:
-        """Take the robot's clock."""
+        """Set the time of the robot's clock, in seconds."""
         self.time = seconds
         self.now = self.at(seconds)
 
     def at(self, seconds: float) -> tuple[int, int]:
-        """Return another time of the robot's clock."""
+        """Return a time of the robot's clock as seconds and nanoseconds of the ROS clock."""
         return divmod(max(round((self.epoch + seconds) * 1e9), 0), 1_000_000_000)
 
 
 def capacity_ah(battery: Battery) -> float:
-    """Return what a full charge is in ampere hours: its energy by the mean voltage without load."""
+    """Return the full charge in ampere hours: the energy divided by the mean open-circuit voltage."""
     shares, volts = np.array(battery.state_of_charge), np.array(battery.open_circuit)
     mean = float(np.diff(shares) @ (volts[1:] + volts[:-1])) / 2
     return battery.capacity_wh / (battery.cells * mean)
 
 
 def _imu_message(frame: str, spec: RobotSpec) -> Any:
-    """Return an Imu with slots for rates and accelerations; it knows no orientation."""
+    """Return an Imu message with slots for rates and accelerations, and without orientation."""
     imu = spec.imu
     gyro, accel = (0.0, 0.0) if imu is None else (imu.gyro_sigma**2, imu.accel_sigma**2)
     unknown = np.zeros(9)

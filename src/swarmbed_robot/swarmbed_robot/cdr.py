@@ -1,7 +1,8 @@
-"""Messages of any size as bytes, field by field: to publish those costs a fraction of Python's messages.
+"""Writes messages of variable size as CDR bytes, field by field.
 
-What a message holds is for the caller to know: fields go in as its definition lists them; but for what radios
-hear, thousands a second, which are written in one go. Tests read what comes out by ROS's own means.
+Publishing bytes costs a fraction of publishing Python messages. The caller writes the fields in the order of
+the message's definition. Radio packets and contacts, thousands per second, are written in one call each.
+Tests read the bytes back with ROS's own deserialisation.
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 LITTLE_ENDIAN = bytes((0, 1, 0, 0))
-"""What CDR begins with; its alignment counts from behind that."""
-# What brings a length to the next multiple of 4 or 8, by its last bits.
+"""The CDR header; alignment counts from its end."""
+# Padding to the next multiple of 4 or 8, by the last bits of the length including the header.
 _TO_4 = tuple(bytes(-n % 4) for n in range(4))
 _TO_8 = tuple(bytes((4 - n) % 8) for n in range(8))
 _DOUBLE, _DOUBLES2 = struct.Struct("<d").pack, struct.Struct("<dd").pack
 _COUNT, _STAMP = struct.Struct("<I").pack, struct.Struct("<iI").pack
 _LARGE = struct.Struct("<Q").pack
 TEXTS = 4096
-"""Texts that are kept as they go into messages: names of robots, radios, reasons."""
+"""Size of the cache of serialised strings: names of robots and radios, reasons."""
 
 
 @lru_cache(TEXTS)
 def _text(value: str) -> bytes:
-    """Return a text with its length before it and a zero behind it."""
+    """Return a string in CDR: its length, the text and a terminating zero."""
     raw = value.encode() + b"\0"
     return _COUNT(len(raw)) + raw
 
 
 class Writer:
-    """Bytes of a message that grows.
+    """Serialises one message, field after field.
 
     Attributes:
-        data: the bytes.
+        data: the bytes written so far.
     """
 
     __slots__ = ("data",)
@@ -62,7 +63,7 @@ class Writer:
         data += _text(value)
 
     def texts(self, values: Sequence[str]) -> None:
-        """Write strings and how many they are."""
+        """Write a string[]."""
         self.count(len(values))
         for value in values:
             self.text(value)
@@ -94,7 +95,7 @@ class Writer:
         data += np.asarray(values, np.float64).tobytes()
 
     def numbers(self, values: ArrayLike | None) -> None:
-        """Write a float64[]; None is an empty one."""
+        """Write a float64[]; None is written as an empty one."""
         raw = b"" if values is None else np.asarray(values, np.float64).tobytes()
         data = self.data
         data += _TO_4[len(data) & 3]
@@ -112,7 +113,7 @@ class Writer:
             data += _LARGE(value)
 
     def packet(self, radio: str, stamp: float, sender: str, payload: bytes, rssi: float, far: float) -> None:
-        """Write a swarmbed_interfaces/RadioPacket: nothing comes in such numbers."""
+        """Write a swarmbed_interfaces/RadioPacket, the most frequent of all."""
         data = self.data
         data += _TO_4[len(data) & 3]
         data += _text(radio)

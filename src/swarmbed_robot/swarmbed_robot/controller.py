@@ -1,7 +1,7 @@
-"""Run a program for one robot over ROS 2: any controller that `swarmbed` knows, or module:Class of your own.
+"""Run the program of one robot over ROS 2: a controller of Swarmbed, or your own module:Class.
 
-It is ticked whenever the robot has sensed, ten times a second of the robot's own clock. Where py_trees_ros is
-installed, the tree of a controller that has one is a py_trees_ros tree, which its viewers show: node
+The program is ticked at each `senses` message, ten times a second of the robot's clock. With py_trees_ros
+installed, a controller's behaviour tree is a py_trees_ros tree, which its viewers can show: node
 `/<robot>/tree`.
 """
 
@@ -33,36 +33,33 @@ if TYPE_CHECKING:
     from swarmbed_core.controller import Controller
 
 OPTIONS = (
-    Option("robot", "dots1", "the robot's name", positional=True),
-    Option("controller", "cooperative", "a controller's name, or module:Class of your own"),
-    Option("parameters", "{}", "what the controller is told, as YAML: {search_speed: 0.5}"),
-    Option("seed", -1, "of its chance, instead of the world's", -1, 2**32 - 1),
+    Option("robot", "dots1", "name of the robot", positional=True),
+    Option("controller", "cooperative", "name of a controller, or your own module:Class"),
+    Option("parameters", "{}", "parameters of the controller, as YAML: {search_speed: 0.5}"),
+    Option("seed", -1, "seed of the program's random numbers; -1: the world's seed", -1, 2**32 - 1),
     Option("silence", 3.0, "seconds without senses after which the robot counts as gone", 0.1, 600.0),
-    Option(
-        "patience", 60.0, "seconds to wait for a robot that is not there or gone, before ending", 0.1, 1e6
-    ),
+    Option("patience", 60.0, "seconds to wait for a missing robot before the node exits", 0.1, 1e6),
 )
 
 FAILED = 1
 
 
 class Program:
-    """A controller, its robot, and what joins them to ROS."""
+    """A controller and its robot, connected through ROS."""
 
     def __init__(self, spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
-        """Find the controller; it is made when the robot is there.
+        """Look up the controller; it is created once the robot is available.
 
         Raises:
-            SwarmbedError: there is no such controller, or it takes no such parameters.
+            SwarmbedError: the controller or one of its parameters is unknown or invalid.
         """
         self._spinner = spinner
         self._node = node
         self._options = options
         parameters = parse(options["parameters"], "parameters") or {}
         if not isinstance(parameters, dict):
-            message = (
-                f"parameters '{short(options['parameters'])}': YAML such as {{search_speed: 0.5}} is right"
-            )
+            given = short(options["parameters"])
+            message = f"parameters '{given}': expected a YAML mapping, such as {{search_speed: 0.5}}"
             raise RobotError(message)
         self._found = find_controller(options["controller"], parameters, "controller")
         self.robot = RosRobot(node, options["robot"])
@@ -73,7 +70,7 @@ class Program:
         self._doing = node.create_publisher(String, f"/{options['robot']}/doing", qos.LATCHED)
 
     def step(self) -> None:
-        """Tick the program if its robot has sensed anew; begin anew if its world has."""
+        """Tick the program if there are new senses; restart it if its world was reset."""
         robot = self.robot
         if not robot.ready or not robot.listeners:
             return
@@ -83,7 +80,7 @@ class Program:
         if robot.time == self._ticked:
             return
         self._ticked = robot.time
-        # What it does goes with what it wants at the same tick: a run's frame sees both at once.
+        # `doing` is sent with the commands of the same tick, so that a run's frame sees both at once.
         robot.hold()
         try:
             self._controller.tick()
@@ -98,7 +95,7 @@ class Program:
         self._begins = robot.begins
         seed = self._options["seed"]
         entropy = int(robot.info.seed) if seed < 0 else seed
-        # The stream that a run in one process gives to the robot of this number.
+        # The same stream as in a run in a single process, for the robot with this index.
         source = stream(entropy, Stream.PROGRAMS, int(robot.info.index))
         self._controller = made(robot, parameters, np.random.default_rng(source))
         self._ticked = robot.time
@@ -110,35 +107,35 @@ class Program:
 
     def _say(self, doing: str) -> None:
         if not isinstance(doing, str):
-            message = f"its `doing` is {doing!r}; a controller says there in a word or two what it does"
+            message = f"the controller's `doing` is {doing!r}: expected a string of a word or two"
             raise RobotError(message)
         if doing != self.robot.doing:
             self._doing.publish(String(data=doing))
         self.robot.doing = doing
 
     def _show_tree(self) -> None:
-        """Give the tree to py_trees_ros, if it is there."""
+        """Publish the controller's behaviour tree, if it has one and py_trees_ros is installed."""
         self._end_tree()
         root = getattr(self._controller, "root", None)
         trees = _py_trees_ros()
         if trees is None or root is None or not hasattr(self._controller, "tick_root"):
             return
         self._tree = trees.BehaviourTree(root=root, unicode_tree_debug=False)
-        # A node of its own: the tree destroys it when it ends, and each tree declares its parameters anew.
+        # The tree needs its own node: it destroys the node at its end, and declares its parameters on it.
         node = self._spinner.node("tree", namespace=f"/{self.robot.name}")
         self._tree.setup(node=node, timeout=15.0)
-        self._controller.tick_root = self._tree.tick  # type: ignore[union-attr] # it has one
+        self._controller.tick_root = self._tree.tick  # type: ignore[union-attr] # checked above
 
     def _end_tree(self) -> None:
         if self._tree is not None:
             self._spinner.drop(self._tree.node)
             self._tree.shutdown()
             self._tree = None
-            # Until then the executor holds the node, and its name.
+            # The executor holds the node, and so its name, until it spins once more.
             self._spinner.once(0.0)
 
     def close(self) -> None:
-        """Stop the robot, if it is there, and let go of it."""
+        """Stop the robot if it is available, and end the tree."""
         from swarmbed_core.robot import Command
 
         if self._controller is not None and self.robot.listeners:
@@ -147,7 +144,7 @@ class Program:
 
 
 def _py_trees_ros() -> Any:
-    """Return py_trees_ros' trees, None where it is not installed."""
+    """Return the module py_trees_ros.trees; None if it is not installed."""
     try:
         from py_trees_ros import trees
     except ImportError:
@@ -156,7 +153,7 @@ def _py_trees_ros() -> Any:
 
 
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
-    """Run the program until its robot is gone or the process shall end."""
+    """Run the program until its robot is gone or the process is asked to end."""
     program = Program(spinner, node, options)
     robot, log = program.robot, node.get_logger()
     gone: float | None = None
@@ -168,19 +165,19 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
         try:
             program.step()
         except WireError as error:
-            log.warning(f"{robot.name}: {error}; ignored", throttle_duration_sec=5.0)
+            log.warning(f"{robot.name}: ignored: {error}", throttle_duration_sec=5.0)
         except SwarmbedError as error:
-            log.error(f"{robot.name}: {error}")  # noqa: TRY400 - it says all there is to say
+            log.error(f"{robot.name}: {error}")  # noqa: TRY400 - the message needs no traceback
             program.close()
             return FAILED
         except Exception:  # noqa: BLE001 - a program of the user's may raise anything
-            said = f"{robot.name}: its program failed and the robot is stopped"
+            said = f"{robot.name}: the program failed; the robot is stopped"
             log.error(f"{said}\n{traceback.format_exc()}")  # noqa: TRY400 - ROS's logger is not Python's
             program.close()
             return FAILED
         now = time.monotonic()
         if now - before > LISTEN:
-            # While a program compiles or thinks it hears nothing; that is not the robot's silence.
+            # During a long tick the node receives nothing: do not count that as the robot's silence.
             listening = now
         if robot.ready and min(robot.age, now - listening) < options["silence"]:
             if gone is not None:
@@ -191,8 +188,8 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
         if gone is None and robot.ready:
             gone = robot.time
             log.error(
-                f"{robot.name} is gone: no senses for {options['silence']:g} s, the last of {gone:.1f} s; "
-                "stopped, and waiting for it"
+                f"{robot.name} is gone: no senses for {options['silence']:g} s, the last at {gone:.1f} s; "
+                "the program waits for it"
             )
         if wait.over():
             log.error(robot.silence(options["patience"]))
@@ -202,7 +199,7 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
 
 
 class _Waiting:
-    """How long has been waited."""
+    """A timeout on this machine's clock."""
 
     def __init__(self, patience: float, clock: Callable[[], float] | None = None) -> None:
         import time
@@ -212,11 +209,11 @@ class _Waiting:
         self.reset()
 
     def reset(self) -> None:
-        """Wait anew."""
+        """Restart the timeout."""
         self._since = self._clock()
 
     def over(self) -> bool:
-        """Return whether that was long enough."""
+        """Return whether the timeout has passed."""
         return self._clock() - self._since > self._patience
 
 

@@ -1,4 +1,4 @@
-"""A robot's URDF, made from its file in config/robots, and the frames that are fixed in it."""
+"""Makes a robot's URDF from its file in config/robots, and reads its frames from it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 
 MARK = "SWARMBED_PREFIX_"
-"""Stands for the prefix in a URDF that is made once for all robots of a kind."""
+"""Placeholder for the prefix in the URDF, which is made once for all robots of a kind."""
 
 
 class Joint(NamedTuple):
-    """Where one frame is in another; `axis` is along which it slides, zero for all that do not.
+    """The pose of a child frame in its parent.
 
-    Wheels count as if they never turned.
+    `axis` is the axis of a sliding joint, and zero for all others. Wheels are treated as fixed.
     """
 
     parent: str
@@ -45,13 +45,13 @@ def describe(robot: str, prefix: str = "") -> str:
 
     Args:
         robot: a kind of config/robots, such as `dots`, or the path of such a file.
-        prefix: put before the name of every link and joint, such as `dots1_`.
+        prefix: prefix of all names of links and joints, such as `dots1_`.
 
     Raises:
-        ConfigError: the file or the prefix is not what it should be.
+        ConfigError: the file or the prefix is invalid.
     """
     if not re.fullmatch(r"\w*", prefix, re.ASCII):
-        message = f"prefix '{prefix}': frames are named with letters, digits and underscores only"
+        message = f"prefix '{prefix}': expected only letters, digits and underscores, such as dots1_"
         raise ConfigError(message)
     return _process(find(robot, "config/robots").resolve()).replace(MARK, prefix)
 
@@ -69,10 +69,10 @@ def _process(spec_file: Path) -> str:
 
 @cache
 def joints_of(robot: str) -> tuple[Joint, ...]:
-    """Return the joints of a robot's URDF, its frames without a prefix.
+    """Return the joints of a robot's URDF, with frame names without a prefix.
 
     Raises:
-        ConfigError: there is no such robot.
+        ConfigError: the robot's file is missing or invalid.
     """
     made = []
     for joint in ET.fromstring(describe(robot)).iter("joint"):
@@ -96,7 +96,7 @@ def joints_of(robot: str) -> tuple[Joint, ...]:
 
 
 def quaternion(roll: float, pitch: float, yaw: float) -> Quaternion:
-    """Return a rotation about the fixed axes x, y, z, one after the other, as x, y, z, w."""
+    """Return the quaternion (x, y, z, w) of rotations about the fixed axes x, y and z, in this order."""
     cr, sr = math.cos(roll / 2), math.sin(roll / 2)
     cp, sp = math.cos(pitch / 2), math.sin(pitch / 2)
     cy, sy = math.cos(yaw / 2), math.sin(yaw / 2)
@@ -114,7 +114,7 @@ def _three(text: str) -> Vector:
 
 
 def model_of(spec: RobotSpec) -> str:
-    """Return what `description` knows this kind of robot by: its name, or a file of its own."""
+    """Return the argument of `describe` for a spec: its kind, or a temporary file that holds the spec."""
     return _model_file(spec_to_text(spec), spec.kind)
 
 
@@ -132,7 +132,7 @@ def _model_file(text: str, kind: str) -> str:
 
 @cache
 def _folder() -> Path:
-    """Return a directory that is gone when this process is."""
+    """Return a temporary directory that is removed when the process ends."""
     made = tempfile.mkdtemp(prefix="swarmbed-")
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return Path(made)

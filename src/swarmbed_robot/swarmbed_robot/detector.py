@@ -1,8 +1,8 @@
-"""Find the tags in a robot's images: `<camera>/image`, or JPEGs, become `<camera>_tags` and frames.
+"""Detect the tags in a robot's images: turns `<camera>/image`, or JPEGs, into `<camera>_tags` and frames.
 
-For robots whose cameras only send images, wherever there are cores to look at them: several images are looked
-at at a time, and a camera that sends more than can be looked at loses its older ones. Frames need to know the
-lens: they begin when `<camera>/camera_info` has come.
+It serves robots whose cameras only send images, on any machine with free cores. Images are processed in
+parallel; if a camera sends too many, the older ones are dropped. Frames need the camera's lens model: they
+start after `<camera>/camera_info` has been received.
 """
 
 from __future__ import annotations
@@ -46,32 +46,32 @@ if TYPE_CHECKING:
     from dots_interfaces.msg import Tag
 
 OPTIONS = (
-    Option("robot", "dots1", "the robot's name", positional=True),
-    Option("kind", "dots", "its kind of config/robots, which has the cameras, or the path of such a file"),
-    Option("cameras", [], "the cameras whose images are looked at; none: all of them"),
-    Option("compressed", False, "take the JPEGs of <camera>/image/compressed"),
-    Option("arena", "dots_arena", "whose markers on walls have frames"),
-    Option("carriers", "dots_carrier", "the markers on carriers, of config/markermaps, or such a file"),
-    Option("workers", 0, "images that are looked at at a time; 0: as many as there are cores", 0, 64),
+    Option("robot", "dots1", "name of the robot", positional=True),
+    Option("kind", "dots", "kind of robot, with its cameras, from config/robots, or such a file"),
+    Option("cameras", [], "cameras whose images are processed; none: all"),
+    Option("compressed", False, "read the JPEGs of <camera>/image/compressed"),
+    Option("arena", "dots_arena", "arena whose wall markers get frames"),
+    Option("carriers", "dots_carrier", "markers on carriers, from config/markermaps, or such a file"),
+    Option("workers", 0, "images processed in parallel; 0: one per core", 0, 64),
     TAG_STAMP,
 )
 
 TELL = 1.0
-"""Seconds between two diagnostics."""
+"""Seconds between diagnostics messages."""
 CHANNELS = {"mono8": 1, "8UC1": 1, "bgr8": 3, "8UC3": 3, "rgb8": 3, "bgra8": 4, "rgba8": 4}
 
 
 def pixels_of(sent: Image, size: tuple[int, int], health: Health, name: str) -> NDArray[np.uint8] | None:
-    """Return a message's image, grey or blue, green and red; None, and count it, if it is none of a size."""
+    """Return a message's pixels, as grey or BGR; None for another size or encoding, which is counted."""
     channels = CHANNELS.get(sent.encoding)
     if channels is None:
-        health.refuse("image.encoding", f"{name}: '{sent.encoding}'; one of {', '.join(CHANNELS)} is right")
+        health.refuse("image.encoding", f"{name}: '{sent.encoding}'; expected one of {', '.join(CHANNELS)}")
         return None
     data = np.frombuffer(sent.data, np.uint8)
     height, width, step = sent.height, sent.width, sent.step
     if (height, width) != size or step < width * channels or len(data) != height * step:
         what = f"{len(data)} bytes for {width}x{height} of {sent.encoding}"
-        health.refuse("image.size", f"{name}: {what}; {size[1]}x{size[0]} is right")
+        health.refuse("image.size", f"{name}: {what}; expected {size[1]}x{size[0]}")
         return None
     rows = data.reshape(height, step)[:, : width * channels]
     if channels == 1:
@@ -81,26 +81,26 @@ def pixels_of(sent: Image, size: tuple[int, int], health: Health, name: str) -> 
 
 
 class SharedHealth(Health):
-    """What several threads count in."""
+    """A `Health` that is safe to use from several threads."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lock = Lock()
 
     def refuse(self, reason: str, explanation: str) -> None:
-        """Count it."""
+        """Count a rejected input, under the lock."""
         with self.lock:
             super().refuse(reason, explanation)
 
 
 class Watcher:
-    """Looks at the images of one robot."""
+    """Detects tags in the images of one robot."""
 
     def __init__(self, node: Node, options: dict[str, Any]) -> None:
-        """Begin.
+        """Subscribe to the cameras.
 
         Raises:
-            SwarmbedError: there is no such kind, camera, arena or carrier.
+            SwarmbedError: the kind, a camera, the arena or the carrier is unknown.
         """
         check_name(options["robot"])
         self.node = node
@@ -111,7 +111,7 @@ class Watcher:
         strangers = [name for name in wanted if name not in there]
         if strangers or not wanted:
             problem = f"no camera '{strangers[0]}'" if strangers else "no cameras"
-            message = f"{self.spec.kind} has {problem}: there are {', '.join(there) or 'none'}"
+            message = f"{self.spec.kind} has {problem}; available: {', '.join(there) or 'none'}"
             raise RobotError(message)
         self._carriers = CarrierMarkers.load(options["carriers"]) if self.spec.carrier else None
         self._walls = Arena.load(options["arena"]).markers()
@@ -133,13 +133,13 @@ class Watcher:
         self.timer = node.create_timer(TELL, self._tell)
 
     def calibrated(self, camera: str, sent: CameraInfo) -> None:
-        """Take a camera's lens."""
+        """Set a camera's lens model; an unusable one is counted and ignored."""
         five = [*sent.d, 0.0, 0.0, 0.0, 0.0, 0.0][:5]
         problem = None
         if not (sent.k[0] > 0 and sent.k[4] > 0):
-            problem = f"focal lengths {sent.k[0]:g} and {sent.k[4]:g}: it is not calibrated"
+            problem = f"focal lengths {sent.k[0]:g} and {sent.k[4]:g}: the camera is not calibrated"
         elif sent.distortion_model not in {"", "plumb_bob"} or any(sent.d[5:]):
-            problem = f"lens model '{sent.distortion_model}'; plumb_bob of five numbers is right"
+            problem = f"lens model '{sent.distortion_model}'; expected plumb_bob with up to five numbers"
         if problem is not None:
             self.health.refuse("camera_info", f"{camera}: {problem}")
             return
@@ -163,10 +163,10 @@ class Watcher:
             return
         with self.lock:
             self._calibrations, self._sights = known, sights
-        self.node.get_logger().info(f"{camera}: its lens is known, frames begin")
+        self.node.get_logger().info(f"{camera}: lens model received, publishing frames")
 
     def seen(self, reading: CornerReading) -> tuple[list[Tag], list[TransformStamped]]:
-        """Return the tags of an image, and their frames if the camera's lens is known."""
+        """Return the tags in an image, and their frames if the camera's lens is known."""
         with self.lock:
             tags, frames = self._sights.seen(reading, self._height, None, alone=True)
             return tags, frames if reading.camera in self._calibrations else []
@@ -175,13 +175,13 @@ class Watcher:
         self._height = sent.data
 
     def _tell(self) -> None:
-        """Tell how many images were looked at, and what was wrong with others."""
+        """Publish the rates of processed images, the dropped images, and the rejected ones with reasons."""
         now = time.monotonic()
         past, self._told = max(now - self._told, 1e-3), now
         values = {}
         for camera in self._cameras:
             came, lost, camera.looked, camera.lost = camera.looked, camera.lost, 0, 0
-            values[camera.name] = f"{came / past:.1f} images/s, {lost} too many to look at"
+            values[camera.name] = f"{came / past:.1f} images/s, {lost} dropped"
         with self.health.lock:
             counts, latest = dict(self.health.counts), dict(self.health.latest)
         refused = {reason: f"{n} times; last: {latest[reason]}" for reason, n in counts.items()}
@@ -192,7 +192,7 @@ class Watcher:
                 DiagnosticStatus(
                     level=DiagnosticStatus.WARN if bad else DiagnosticStatus.OK,
                     name=f"{self.robot}: {what}",
-                    message=f"{sum(counts.values())} refused since the start",
+                    message=f"{sum(counts.values())} rejected since the start",
                     hardware_id=self.robot,
                     values=[KeyValue(key=key, value=value) for key, value in told.items()],
                 )
@@ -200,16 +200,16 @@ class Watcher:
         self._diagnostics.publish(made)
 
     def close(self) -> None:
-        """Let the images that are looked at be the last."""
+        """Finish the images in progress and drop the waiting ones."""
         self.pool.shutdown(cancel_futures=True)
 
 
 class _Camera:
-    """The images of one camera: one is looked at at a time, and the newest waits.
+    """The images of one camera: one is processed at a time, and the newest one waits.
 
     Attributes:
-        looked: images since the last diagnostics.
-        lost: likewise, those that newer ones took the place of.
+        looked: number of images processed since the last diagnostics.
+        lost: number of images replaced by newer ones since the last diagnostics.
     """
 
     def __init__(self, watcher: Watcher, camera: Camera, *, packed: bool) -> None:
@@ -230,7 +230,7 @@ class _Camera:
         )
 
     def _take(self, sent: Any) -> None:
-        """Have an image looked at, now or when the one before it was."""
+        """Process an image, now or after the current one."""
         with self._lock:
             if self._busy:
                 self.lost += self._waiting is not None
@@ -240,22 +240,22 @@ class _Camera:
         self._watcher.pool.submit(self._work, sent)
 
     def _work(self, sent: Any) -> None:
-        """Look at an image, and have the one that came meanwhile looked at after those of other cameras."""
+        """Process an image, and queue the one that arrived meanwhile behind those of other cameras."""
         try:
             self._look(sent)
-        except Exception as error:  # noqa: BLE001 - no image stops who looks at it
+        except Exception as error:  # noqa: BLE001 - no image may end the worker
             self._watcher.health.refuse("image", f"{self.name}: {type(error).__name__}: {error}")
         with self._lock:
             self.looked += 1
             sent, self._waiting = self._waiting, None
             self._busy = sent is not None
         if sent is not None:
-            # Not once the node ends.
+            # The pool rejects it once the node ends.
             with contextlib.suppress(RuntimeError):
                 self._watcher.pool.submit(self._work, sent)
 
     def _look(self, sent: Any) -> None:
-        """Publish what one image shows: frames first, for who is told of a tag looks for its frame."""
+        """Publish the content of one image: frames first, because subscribers of a tag look up its frame."""
         watcher, found = self._watcher, self._found(sent)
         if found is None:
             return
@@ -271,7 +271,7 @@ class _Camera:
         self._tags.publish(TagArray(data=tags))
 
     def _found(self, sent: Any) -> Detection | None:
-        """Return the codes in a message's image, None if it has none."""
+        """Return the codes in a message's image; None if the image is invalid."""
         if isinstance(sent, CompressedImage):
             image = self._detector.unpack(bytes(sent.data))
         else:
@@ -280,7 +280,7 @@ class _Camera:
 
 
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
-    """Look at images until the process shall end."""
+    """Process images until the process is asked to end."""
     watcher = Watcher(node, options)
     try:
         spinner.spin()

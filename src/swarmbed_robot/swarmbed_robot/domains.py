@@ -1,4 +1,4 @@
-"""ROS domains of one's own: a world holds its domain alone; tests and benchmarks take free ones."""
+"""Reserves ROS domains: a world holds its domain exclusively; tests and benchmarks take free ones."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from swarmbed_robot.nodes import Spinner
 
 PORT = 22000
-"""A bound port of the loopback, this and the domain's number, is the lock of a domain."""
+"""Base port: a domain is locked by binding the loopback port with this number plus the domain's."""
 FEWEST, MOST = 1, 99
-"""Domains that are given away: higher ones use ports that systems hand out to anybody."""
+"""Range of domains for `own_domain`: higher ones use ports that the system assigns dynamically."""
 DISCOVERY = 0.7
-"""Seconds in which another world is found."""
-WAY = "end it, or take another domain with ROS_DOMAIN_ID"
+"""Seconds in which another world is discovered."""
+WAY = "end it, or choose another domain with ROS_DOMAIN_ID"
 
 
 def hold(domain: int) -> socket.socket:
-    """Hold a domain for a world on this machine; to be closed in the end.
+    """Lock a domain for a world on this machine; closing the returned socket releases it.
 
     Raises:
-        RobotError: another world has it.
+        RobotError: another world holds the domain.
     """
-    # A name that the kernel takes back when the process ends.
+    # The kernel releases an abstract socket name when the process ends.
     lock = socket.socket(socket.AF_UNIX)
     try:
         lock.bind(f"\0swarmbed-world-{domain}")
@@ -43,24 +43,24 @@ def hold(domain: int) -> socket.socket:
 
 
 def check_free(domains: Iterable[int]) -> None:
-    """Accept domains that no world on this machine has: programs would drive its robots.
+    """Check that no world on this machine holds one of the domains, as programs would drive its robots.
 
     Raises:
-        RobotError: one is taken.
+        RobotError: a domain is taken.
     """
     for domain in sorted(set(domains)):
         hold(domain).close()
 
 
 def hold_for_world(spinner: Spinner, node: Node) -> socket.socket:
-    """Hold the domain of a node that will publish the clock; to be closed in the end.
+    """Lock the domain of a world's node; closing the returned socket releases it.
 
     Raises:
-        RobotError: another world has it.
+        RobotError: another world holds the domain, on this machine or another one.
     """
     domain = node.context.get_domain_id()
     lock = hold(domain)
-    # Those of other machines have to be discovered.
+    # Worlds on other machines have to be discovered.
     end = time.monotonic() + DISCOVERY
     while time.monotonic() < end:
         spinner.once(0.05)
@@ -74,10 +74,10 @@ def hold_for_world(spinner: Spinner, node: Node) -> socket.socket:
 
 @contextlib.contextmanager
 def own_domain(count: int = 1) -> Iterator[int]:
-    """Hold a domain, or the first of some in a row, that no other process holds.
+    """Lock a domain, or `count` consecutive ones, that no other process holds, and yield the first.
 
     Raises:
-        RobotError: all are taken.
+        RobotError: all domains are taken.
     """
     for first in range(FEWEST, MOST + 2 - count):
         with contextlib.ExitStack() as held:

@@ -1,4 +1,4 @@
-"""Errors of the nodes; each main prints them without a traceback."""
+"""Errors of the nodes; each `main` prints them without a traceback."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from swarmbed_core.errors import SwarmbedError
 
 
 class RobotError(SwarmbedError):
-    """A node that cannot start, or cannot go on."""
+    """A node cannot start, or an input is invalid."""

@@ -1,6 +1,6 @@
-"""What a robot's cameras detect, as tags and as frames.
+"""Publishes the markers that a robot's cameras detect, as tags and as frames.
 
-Frames of markers have z out of the marker and y up in it, as ArUco's.
+As in ArUco, a marker's frame has z pointing out of the marker and y pointing up in it.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ if TYPE_CHECKING:
     from swarmbed_robot.api import Output, RobotApi
 
 UNDERSIDE = 200
-"""The id by which the map under a carrier is told as one tag."""
+"""Tag id that stands for the whole marker map under a carrier."""
 NO_TAGS = bytes((0, 1, 0, 0, 0, 0, 0, 0))
-"""An empty TagArray."""
+"""An empty TagArray, serialised."""
 MOST_PENDING = 100
-"""Images whose tags are kept until they are told: more than come in a cycle, or in those before the first."""
+"""Maximum number of images with unpublished tags: more than arrive in one cycle, or before the first."""
 WALLS_RATE = 10.0
-"""Frames a second of what a camera sees of the walls: four corners alone take their time, and walls stand."""
+"""Rate of wall markers' frames, in Hz: poses from four corners are costly, and walls do not move."""
 TAG_STAMP = Option(
     "tag_stamp",
     "arrival",
-    "time of tags' frames: when they were found, as on the robots, or when the light came",
+    "stamp of tags' frames: arrival (detection, as on the real robots) or exposure (of the image)",
     choices=("arrival", "exposure"),
 )
 
 
 class Eyes:
-    """What the cameras of one robot detect."""
+    """Publishes the detections of one robot's cameras."""
 
     def __init__(self, api: RobotApi, walls: MarkerMap | None, tag_stamp: str) -> None:
-        """Begin.
+        """Prepare the detection; it starts with the first subscriber.
 
         Args:
-            api: the robot's.
-            walls: the markers on the walls around, if neither the robot nor its cameras know them.
+            api: the robot's API.
+            walls: markers on the walls, if neither the robot nor its cameras know them.
             tag_stamp: see `TAG_STAMP`.
         """
         onboard, spec = api.onboard, api.onboard.device.spec
@@ -80,18 +80,18 @@ class Eyes:
         elif self._cameras is not None:
             walls = self._cameras.walls()
         calibrations = onboard.device.calibrations
-        # What is wrong with markers the robot itself counts already, in the same images.
+        # The Health is discarded: the robot itself already counts faulty markers in the same images.
         self._sights = Sights(api.name, spec, calibrations, onboard.carrier_markers, walls, Health())
 
     def watch(self) -> None:
-        """Look at images only while somebody wants to know what is in them."""
+        """Start or stop the detection, depending on whether its topics have subscribers."""
         self._frames_to = [output for output in (self._api.outputs["tf"], self._api.global_tf) if output]
         wanted = any(output.wanted for output in (*self._frames_to, *self._outputs.values()))
         if wanted != self._watching:
             self._watch(wanted=wanted)
 
     def _watch(self, *, wanted: bool) -> None:
-        """Begin to look, or end it."""
+        """Start or stop the detection."""
         self._watching = wanted
         if self._cameras is not None:
             self._cameras.watch(wanted)
@@ -103,11 +103,11 @@ class Eyes:
                 lookers.remove(self._came.append)
 
     def leave(self) -> None:
-        """Let the detectors rest."""
+        """Stop the detection."""
         self._watch(wanted=False)
 
     def _look(self, reading: CornerReading, now: float) -> None:
-        """Publish what one image shows: the frames first, for who is told of a tag looks for its frame."""
+        """Publish the content of one image: frames first, because subscribers of a tag look up its frame."""
         api, output = self._api, self._outputs.get(reading.camera)
         if output is None:
             return
@@ -127,12 +127,12 @@ class Eyes:
             for listener in listeners:
                 listener.send(told)
         if output.wanted:
-            # Images are late by more or less: one that is a little later than its time is no empty one.
+            # The latency of images varies: do not report an image as empty because it is a little late.
             self._next[reading.camera] = now + 2.0 / output.rate
             output.send(TagArray(data=tags))
 
     def _listeners(self, camera: str, now: float) -> list[Output]:
-        """Return who gets the frames of one image: who listens on `/tf` alone, no more than its rate."""
+        """Return the outputs for the frames of one image; `/tf` alone gets them at its own rate at most."""
         listeners = [output for output in self._frames_to if output.wanted]
         if listeners and listeners[0] is self._api.global_tf:
             if now < self._next_frames.get(camera, 0.0) - 1e-9:
@@ -141,7 +141,7 @@ class Eyes:
         return listeners
 
     def cycle(self, now: float) -> None:
-        """Tell what was found; of cameras that saw nothing, at their rate, that they did: an answer too."""
+        """Publish the detections; for cameras that see nothing, publish empty arrays at the camera's rate."""
         if self._cameras is not None and self._watching:
             self._came.extend(self._cameras.sights())
         while self._came:
@@ -153,7 +153,7 @@ class Eyes:
 
 
 class Sights:
-    """What markers in images are to ROS: tags, and frames below those of the cameras."""
+    """Turns markers in images into tags and into frames below those of the cameras."""
 
     def __init__(
         self,
@@ -164,15 +164,15 @@ class Sights:
         walls: MarkerMap | None,
         health: Health,
     ) -> None:
-        """Begin.
+        """Prepare the frames of a robot's cameras.
 
         Args:
-            robot: the name by which its frames begin.
-            spec: where its cameras are.
-            calibrations: of those that are not ideal.
-            carriers: the markers on carriers, if they have frames.
-            walls: the markers on walls, likewise.
-            health: counts markers that contradict themselves.
+            robot: name of the robot, the prefix of its frames.
+            spec: the robot's kind, with its cameras.
+            calibrations: calibrations, by camera; a camera without one is ideal.
+            carriers: markers on carriers; None: they get no frames.
+            walls: markers on walls; None: they get no frames.
+            health: counts inconsistent markers.
         """
         self._robot = robot
         self._health = health
@@ -206,13 +206,13 @@ class Sights:
         """Return the tags and the frames of one image.
 
         Args:
-            reading: the markers in it.
-            height: of the lifting platform.
-            pose: of the robot in `map`, if it is known: then that is where walls are.
-            alone: of walls each marker's four corners alone say where it is, if the pose is not known.
-            tagged: whether tags are wanted.
-            framed: whether frames are wanted.
-            walls: whether those of walls are, too.
+            reading: the markers in the image.
+            height: height of the lifting platform, in metres; None if unknown.
+            pose: the robot's pose in `map`, from which wall markers are placed; None if unknown.
+            alone: without a pose, place each wall marker by its four corners.
+            tagged: whether to return tags.
+            framed: whether to return frames.
+            walls: whether to return frames of wall markers.
         """
         ids, corners = reading.ids.tolist(), reading.corners
         if reading.camera in self._lifted:
@@ -220,11 +220,11 @@ class Sights:
         tags = [_tag(number, corners[i]) for i, number in enumerate(ids)] if tagged else []
         heights = corners[:, :, 1]
         for i in np.flatnonzero(heights[:, :2].sum(axis=1) > heights[:, 2:].sum(axis=1)).tolist():
-            problem = f"{reading.camera}: marker {ids[i]} hangs upside down"
+            problem = f"{reading.camera}: marker {ids[i]} is upside down"
             self._health.refuse("marker.upside_down", problem)
         twice = {number for number in ids if number in self._walls and ids.count(number) > 1}
         for number in sorted(twice):
-            problem = f"{reading.camera}: marker {number} of a wall is in the image more than once"
+            problem = f"{reading.camera}: wall marker {number} is in the image more than once"
             self._health.refuse("marker.twice", problem)
         frames: list[TransformStamped] = []
         if not framed:
@@ -251,7 +251,7 @@ class Sights:
     def _seen_above(
         self, reading: CornerReading, height: float | None
     ) -> tuple[list[Tag], list[TransformStamped]]:
-        """Return the map under a carrier as one tag; it is told apart by none of its codes alone."""
+        """Return the marker map under a carrier as one tag, a box around all its codes, and its frame."""
         solver = self._solver
         if solver is None or height is None or not len(reading.ids):
             return [], []
@@ -269,20 +269,20 @@ class Sights:
     def _frame(
         self, camera: str, number: int, place: Sequence[float], turn: FloatArray, height: float | None
     ) -> TransformStamped:
-        """Return where a marker, whose place is in the robot's frame, is for a camera."""
+        """Return a marker's frame below a camera's, from its place and axes in the robot's frame."""
         origin, axes = self._cameras[camera]
         if camera in self._lifted and self._lifter is not None and height is not None:
             origin = origin + np.array((0.0, 0.0, height - self._lifter.lowered))
         return self._below(camera, number, axes.T @ (np.array(place) - origin), axes.T @ turn)
 
     def _below(self, camera: str, number: int, place: FloatArray, turn: FloatArray) -> TransformStamped:
-        """Return a marker's frame below that of a camera."""
+        """Return a marker's frame, from its place and axes in the camera's frame."""
         parent, child = f"{self._robot}_{camera}_link", f"{self._robot}_{camera}_fid{number:03d}"
         return transform_of(parent, child, place.tolist(), _quaternion_of(turn))
 
 
 def stamped_frames(frames: list[TransformStamped], stamp: Time) -> TFMessage:
-    """Return frames of one time of the ROS clock as a message."""
+    """Return a message with the frames, all with the same stamp."""
     for frame in frames:
         frame.header.stamp = stamp
     return TFMessage(transforms=frames)
@@ -297,7 +297,7 @@ def _tag(number: int, quad: FloatArray) -> Tag:
 
 
 def _facing(yaw: float) -> FloatArray:
-    """Return the axes of an upright marker that looks along a direction."""
+    """Return the axes of an upright marker that faces the direction `yaw`."""
     c, s = math.cos(yaw), math.sin(yaw)
     return np.array([[-s, 0.0, c], [c, 0.0, s], [0.0, 1.0, 0.0]])
 
@@ -314,7 +314,7 @@ def _matrix(rotation: Sequence[float]) -> FloatArray:
 
 
 def _quaternion_of(matrix: FloatArray) -> tuple[float, float, float, float]:
-    """Return a rotation as x, y, z, w."""
+    """Return a rotation matrix as a quaternion x, y, z, w."""
     m = matrix
     pitch = math.asin(min(max(-float(m[2, 0]), -1.0), 1.0))
     if abs(float(m[2, 0])) < 1.0 - 1e-9:
@@ -325,7 +325,14 @@ def _quaternion_of(matrix: FloatArray) -> tuple[float, float, float, float]:
 def transform_of(
     parent: str, child: str, translation: Sequence[float], rotation: Sequence[float]
 ) -> TransformStamped:
-    """Return a frame in another one."""
+    """Return the transform of a child frame in its parent.
+
+    Args:
+        parent: name of the parent frame.
+        child: name of the child frame.
+        translation: x, y, z, in metres.
+        rotation: quaternion x, y, z, w.
+    """
     made = TransformStamped(child_frame_id=child)
     made.header.frame_id = parent
     t, q = made.transform.translation, made.transform.rotation

@@ -1,8 +1,8 @@
-"""One process that hosts a world and the API of all its robots: the clock, the pace, the services.
+"""Hosts a world and the API of all its robots in one process: clock, pace and services.
 
-The world is stepped in the executor's own thread, a control cycle at a time, when its time has come. At
-`--speed max` it waits at every tick for the programs' answers instead: then a run over ROS is the same, bit
-by bit, as one in a single process.
+The world is stepped in the executor's thread, one control cycle at a time, whenever a cycle is due. At
+`--speed max`, it waits at every tick for the programs' answers instead: a run over ROS is then identical, bit
+by bit, to one in a single process.
 """
 
 from __future__ import annotations
@@ -51,20 +51,16 @@ if TYPE_CHECKING:
     from swarmbed_core.world import TaskWorld
 
 OPTIONS = (
-    Option("speed", "1", "times real time, such as 2, or max: as fast as the programs answer", loose=True),
-    Option("wait", False, "do not start before every robot has a program"),
-    Option(
-        "recorder", False, "do not start before a node `recorder` listens to all robots, for 30 s at most"
-    ),
-    Option("paused", False, "start standing still; the services ~/pause and ~/step go on"),
-    Option(
-        "patience", 5.0, "seconds of this machine that a tick waits for a program at --speed max", 0.01, 60.0
-    ),
-    Option("truth", True, "publish on /tf where robots truly are that do not know it themselves"),
-    Option("global_tf_rate", 20.0, "messages a second on /tf, with the frames of all robots", 0.1, 100.0),
+    Option("speed", "1", "multiple of real time, or max: as fast as the programs answer", loose=True),
+    Option("wait", False, "wait at the start until every robot has a program"),
+    Option("recorder", False, "wait at the start until the node `recorder` records all robots, at most 30 s"),
+    Option("paused", False, "start paused; use the services ~/pause and ~/step"),
+    Option("patience", 5.0, "wall-clock seconds that a tick waits for a program at --speed max", 0.01, 60.0),
+    Option("truth", True, "publish the true pose on /tf for robots without a pose estimate in map"),
+    Option("global_tf_rate", 20.0, "messages per second on /tf, with the frames of all robots", 0.1, 100.0),
     RESOLUTION,
     Option(
-        "robot_domains", -1, "ROS domain of the first robot, each next one more; -1: the world's", -1, 232
+        "robot_domains", -1, "ROS domain of the first robot, counting up from it; -1: the world's", -1, 232
     ),
     *API_OPTIONS,
 )
@@ -72,22 +68,23 @@ OPTIONS = (
 RECORDER = "recorder"
 STATUS_RATE = 2.0
 DIAGNOSTICS_RATE = 1.0
-"""How often the world tells how it and each robot is, in Hz of this machine's time."""
+"""Rate of diagnostics of the world and of each robot, in Hz of wall-clock time."""
 IDLE = 0.05
-"""Seconds that a world which stands still waits for something to do."""
+"""Longest wait for callbacks while the world stands still, in seconds."""
 PAUSES, PAUSES_SECONDS = 4, 20.0
-"""That many pauses in a row, then one in that many seconds: a flood of requests must not stop a world."""
+"""Pauses allowed in a row, and seconds per further pause: a flood of requests must not stop a world."""
 RECORDER_SECONDS = 30.0
-"""Seconds of this machine that a world waits for its recorder once all programs are there."""
+"""Wall-clock seconds that a world waits for its recorder once all programs are there."""
 MOST_DOMAINS = 232
+"""Highest ROS domain."""
 TURN = 0.002
-"""Seconds after which a world whose robots have domains of their own looks into the next of them."""
+"""Longest wait in one domain if the robots have their own domains, in seconds."""
 ENDING = 0.5
-"""Seconds that listeners are given to hear how the world ended."""
+"""Seconds for delivery of the final status."""
 
 
 class Outside(NamedTuple):
-    """What a robot with a ROS domain of its own has there."""
+    """The resources of a robot in its own ROS domain."""
 
     spinner: Spinner
     node: Node
@@ -95,14 +92,14 @@ class Outside(NamedTuple):
 
 
 class Stage(Protocol):
-    """What is hosted: a world with its robots, and what goes on around them.
+    """The hosted world with its robots and, for a run, its experimental frame.
 
     Attributes:
-        scene: the places at the start.
-        world: time, truth and bodies.
+        scene: the scene at the start.
+        world: owner of time, truth and bodies.
         swarm: the robots' Onboards.
-        seed: of all chance.
-        fixed: why robots can neither be added nor removed; empty if they can.
+        seed: seed of all random numbers.
+        fixed: reason why robots can be neither added nor removed; empty if they can.
     """
 
     scene: Scene
@@ -113,23 +110,23 @@ class Stage(Protocol):
 
     @property
     def silent(self) -> AbstractSet[str]:
-        """Return the robots that are dead: their API says nothing any more."""
+        """Return the names of dead robots, whose APIs no longer publish anything."""
         ...
 
     def step(self) -> None:
-        """Let one time step pass, with the Onboards that are due."""
+        """Advance by one time step, including the Onboards that are due."""
         ...
 
     def tick(self, doing: Mapping[str, str]) -> bool:
-        """Take note of a tick and of what the programs do; return whether it was the last."""
+        """Process a tick, with each program's `doing`; return whether it was the last."""
         ...
 
     def verdict(self) -> tuple[str, str]:
-        """Return what became of the run, empty while it goes on, and why or how it stands."""
+        """Return the verdict, empty while the run goes on, and its reason or the state so far."""
         ...
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
         ...
 
 
@@ -137,7 +134,7 @@ class WorldHost:
     """A world on ROS.
 
     Attributes:
-        apis: of the robots, by name.
+        apis: APIs of the robots, by name.
         over: whether the stage has ended.
     """
 
@@ -148,16 +145,16 @@ class WorldHost:
         make: Callable[[int | None], Stage],
         options: Mapping[str, Any],
     ) -> None:
-        """Make the world and offer it.
+        """Create the world, its topics and its services.
 
         Args:
-            spinner: of this process.
-            node: the world's.
-            make: makes the stage, from a seed if not from its own: for the start and for each reset.
+            spinner: spinner of this process.
+            node: the world's node.
+            make: creates the stage from a seed, at the start and at each reset; None: its own seed.
             options: values of `OPTIONS`.
 
         Raises:
-            RobotError: another world has this ROS domain, or an option makes no sense.
+            RobotError: another world holds this ROS domain, or an option is invalid.
         """
         self._spinner = spinner
         self._node = node
@@ -176,7 +173,6 @@ class WorldHost:
             raise
 
     def _begin(self) -> None:
-        """Make the world and offer it."""
         options = self._options
         self.stage = self._make(None)
         self._run = 0
@@ -220,7 +216,7 @@ class WorldHost:
             self._node.create_service(kind, f"~/{topic}", callback)
 
     def _open(self) -> None:
-        """Offer the stage's robots."""
+        """Create the APIs of the stage's robots, and start the clock."""
         stage = self.stage
         self._dt = stage.world.timestep
         self._every = max(round(1.0 / (TICK_RATE * self._dt)), 1)
@@ -233,15 +229,15 @@ class WorldHost:
             self._give_up(name)
         self._showing.begin(stage.scene, stage.world)
         self._showing.take(self.apis)
-        # What was made until now lives as long as the world: it need not be looked through again and again.
-        # What a world before this one left is looked through once more.
+        # Exempt the objects created so far from garbage collection, as they live as long as the world.
+        # Unfreeze first, to collect what an earlier world left behind.
         gc.unfreeze()
         gc.collect()
         gc.freeze()
         self._pacer.restart(time.monotonic(), self._dt)
 
     def _offer(self, robot: LocalRobot) -> RobotApi:
-        """Offer one robot's API, and its senses of now."""
+        """Create one robot's API, and publish its current senses."""
         api = RobotApi(
             self._node_of(robot.name),
             robot,
@@ -258,7 +254,7 @@ class WorldHost:
         return api
 
     def _node_of(self, name: str) -> Node:
-        """Return the node that a robot's topics are on: in a domain of its own, if robots have one."""
+        """Return the node of a robot's topics: in the robot's own domain, if robots have one."""
         first = int(self._options["robot_domains"])
         if first < 0:
             return self._node
@@ -267,7 +263,7 @@ class WorldHost:
         taken = {one.spinner.context.get_domain_id() for one in (*self._outside.values(), *self._leaving)}
         domain = next(number for number in itertools.count(first) if number not in taken)
         if domain > MOST_DOMAINS:
-            message = f"{name} would have ROS domain {domain}: {MOST_DOMAINS} is the last there is"
+            message = f"{name} needs ROS domain {domain}: the highest is {MOST_DOMAINS}; lower robot_domains"
             raise RobotError(message)
         lock = hold(domain)
         spinner = Spinner(domain=domain)
@@ -277,7 +273,7 @@ class WorldHost:
         return node
 
     def _give_up(self, name: str) -> None:
-        """Take a robot's API away; its actions, and a domain that it had for itself, go last."""
+        """Remove a robot's API; `_tidy` later removes its actions and, if it has one, its own domain."""
         api = self.apis.pop(name, None)
         if api is not None:
             api.leave()
@@ -285,7 +281,7 @@ class WorldHost:
             self._leaving.append(self._outside.pop(name))
 
     def _tidy(self) -> None:
-        """Take away what robots have left behind, when clients have had time to read their results."""
+        """Remove the actions and domains of removed robots, after clients had time to read the results."""
         now = time.monotonic()
         self._actions.tidy(now)
         for outside in [one for one in self._leaving if self._actions.due(one.node) < now]:
@@ -294,7 +290,7 @@ class WorldHost:
             outside.spinner.close()
 
     def _wait(self, seconds: float) -> None:
-        """Wait for something to do in any of the domains, and do it."""
+        """Spin once: wait for callbacks in any of the domains, and run them."""
         if not (self._outside or self._leaving):
             self._spinner.once(seconds)
             return
@@ -303,22 +299,22 @@ class WorldHost:
         self._spinner.once(min(seconds, TURN))
 
     def _drain(self) -> None:
-        """Handle what has come in, up to a limit: messages may arrive faster than they are handled."""
+        """Run pending callbacks, up to a limit, because messages may arrive faster than they are handled."""
         for _ in range(len(self.apis) + DRAINED):
             self._wait(0.0)
 
     # The loop
 
     def run(self) -> None:
-        """Run until the stage is over or the process shall end."""
+        """Run until the stage is over or the process is asked to end."""
         while not (self._spinner.stopping or self.over):
             self._once()
         self._tell(force=True)
-        # Another thread sends it; who listens shall have it before the topic goes.
+        # Another thread sends it: wait for its delivery before the topic is destroyed.
         self._status.wait_for_all_acked(Duration(seconds=ENDING))
 
     def _once(self) -> None:
-        """Do what is next: a cycle if its time has come, else whatever came in."""
+        """Run a cycle if one is due; otherwise wait for callbacks."""
         self._tidy()
         now = time.monotonic()
         self._tell()
@@ -329,18 +325,18 @@ class WorldHost:
             self._pacer.restart(time.monotonic())
             return
         if (left := self._pacer.left(now)) > 0:
-            # Once more after waking up: callbacks come one at a time.
+            # Check again after each callback, as `_wait` runs one at a time.
             self._wait(left)
             return
         if self._pacer.speed is None:
             self._wait(0.0)
         if self._pacer.begin(now):
-            # A world without time to wait must hear what comes in all the same.
+            # A world that is behind must still handle its input.
             self._drain()
         self._cycle()
 
     def _stands(self) -> bool:
-        """Return whether time stands still."""
+        """Return whether the clock is stopped, because the world is paused or waiting."""
         if self._waiting:
             self._waiting = bool(self._missing())
             if not self._waiting:
@@ -348,7 +344,7 @@ class WorldHost:
         return self._waiting or (self._paused and self._allowed == 0)
 
     def _missing(self) -> list[str]:
-        """Return the robots whose programs, and then the recorder, if that is what the world waits for."""
+        """Return what the world waits for: robots without a program or, after them, the recorder."""
         if self._options["wait"]:
             missing = [name for name, api in self.apis.items() if not api.commands]
             if missing:
@@ -356,7 +352,7 @@ class WorldHost:
         return [RECORDER] if self._options["recorder"] and not self._is_recorded() else []
 
     def _is_recorded(self) -> bool:
-        """Return whether the recorder listens to all that it should, or has not come for too long."""
+        """Return whether the recorder subscribes to all topics of the robots, or its time is up."""
         now = time.monotonic()
         asked, recorded = self._recorder_asked
         if now - asked < IDLE:
@@ -375,8 +371,8 @@ class WorldHost:
         if deaf and now > self._recorder_until:
             recorded = True
             self._node.get_logger().warning(
-                f"after {RECORDER_SECONDS:g} s the recorder does not listen to {len(deaf)} topics, such as "
-                f"{min(deaf)}: the world starts without"
+                f"after {RECORDER_SECONDS:g} s the recorder has not subscribed to {len(deaf)} topics, "
+                f"such as {min(deaf)}: the world starts anyway"
             )
         self._recorder_asked = (now, recorded)
         return recorded
@@ -391,7 +387,7 @@ class WorldHost:
             self._publish_clock()
 
     def _cycle(self) -> None:
-        """Let one time step pass."""
+        """Advance the world by one time step, and publish."""
         stage = self.stage
         stage.step()
         self._step_number += 1
@@ -417,10 +413,10 @@ class WorldHost:
             self._allowed -= 1
 
     def _sense(self, apis: Sequence[RobotApi], now: float) -> bool:
-        """Let programs sense: in step with the ticks if the world waits for them, else in turn.
+        """Publish the senses that are due: at ticks if the world waits for programs, otherwise spread out.
 
         Returns:
-            Whether all programs were told what their robots sense now.
+            Whether the world waits for programs and the senses of all robots were published.
         """
         number, every = self._step_number, self._sense_every
         for k, api in enumerate(apis):
@@ -429,7 +425,7 @@ class WorldHost:
         return self._pacer.speed is None and number % every == 0
 
     def _await_programs(self, now: float) -> None:
-        """Wait for the answers of all programs that answered lately."""
+        """Wait for the answers of all programs that have answered recently."""
         programs, silent, dead = self._programs, self._silent, self.stage.silent
         programs.update(
             name
@@ -439,21 +435,21 @@ class WorldHost:
         missing = {name for name in programs if name in self.apis and name not in dead}
         end = time.monotonic() + float(self._options["patience"])
         while not self._spinner.stopping:
-            # A robot may be taken away, or all of them with a reset, while this waits.
+            # Meanwhile a robot may be removed, or all of them by a reset.
             missing = {name for name in missing if name in self.apis and self.apis[name].answered < now}
             left = end - time.monotonic()
             if not missing or left <= 0:
                 break
-            # The others need not think that their robots are gone.
+            # Programs that have answered must not conclude that their robots are gone.
             self._sign_of_life(time.monotonic())
             self._wait(min(left, IDLE))
         if missing and not self._spinner.stopping:
             self._missed += 1
             said = f"no answer from the programs of {', '.join(sorted(missing))} for"
             self._node.get_logger().warning(
-                f"{said} {self._options['patience']:g} s: the world goes on without them (option patience)"
+                f"{said} {self._options['patience']:g} s: the world continues without them (option patience)"
             )
-        # Whoever is silent for that long is not waited for again before it has answered.
+        # Do not wait for these programs again until they have answered.
         programs -= missing
         silent.update((name, self.apis[name].answered) for name in missing if name in self.apis)
 
@@ -465,11 +461,11 @@ class WorldHost:
         for outside in self._outside.values():
             outside.clock.publish(sent)
 
-    # What is told of it
+    # Status and diagnostics
 
     @property
     def state(self) -> str:
-        """Return what the world does."""
+        """Return the state: waiting, running, paused or over."""
         if self.over:
             return "over"
         if self._waiting:
@@ -477,7 +473,7 @@ class WorldHost:
         return "paused" if self._paused else "running"
 
     def _tell(self, *, force: bool = False) -> None:
-        """Publish how the world is, now and then and when its state changes."""
+        """Publish the status, periodically and when the state changes."""
         now = time.monotonic()
         state = self.state
         if not (force or state != self._state or now - self._told > 1.0 / STATUS_RATE):
@@ -505,7 +501,7 @@ class WorldHost:
         )
 
     def _diagnose(self) -> None:
-        """Publish diagnostics: of the world and each robot one after the other, all of them once a second."""
+        """Publish the diagnostics of the world and of each robot in turn, each once per second."""
         now = time.monotonic()
         if now - self._diagnosed < 1.0 / (DIAGNOSTICS_RATE * (len(self.apis) + 1)):
             return
@@ -532,8 +528,8 @@ class WorldHost:
             now = time.monotonic()
             if request.paused and not self._may_pause(now):
                 response.message = (
-                    f"paused too often: after {PAUSES} pauses there is one more every {PAUSES_SECONDS:g} s; "
-                    "wait, or find out who else pauses it"
+                    f"paused too often: after {PAUSES} pauses, one is allowed every {PAUSES_SECONDS:g} s; "
+                    "wait, or find the other client that pauses the world"
                 )
                 return response
             self._paused = request.paused
@@ -543,7 +539,7 @@ class WorldHost:
         return response
 
     def _may_pause(self, now: float) -> bool:
-        """Count a pause, if there have not been too many lately."""
+        """Return whether another pause is allowed; if so, count it."""
         count, since = self._pauses
         count = max(count - (now - since) / PAUSES_SECONDS, 0.0)
         allowed = count <= PAUSES - 1
@@ -553,9 +549,9 @@ class WorldHost:
     def _on_step(self, request: Step.Request, response: Step.Response) -> Step.Response:
         response.time = wire.stamp_of(self.stage.world.time)
         if not self._paused:
-            response.message = "the world runs: pause it first (service ~/pause)"
+            response.message = "the world is running: pause it first (service ~/pause)"
         elif not 1 <= request.steps <= 1_000_000:
-            response.message = f"{request.steps} steps: from 1 to 1000000 are right"
+            response.message = f"{request.steps} steps: expected 1 to 1000000"
         else:
             self._allowed += request.steps
             response.success = True
@@ -572,13 +568,13 @@ class WorldHost:
         return response
 
     def reset(self, seed: int) -> None:
-        """Put the world back to the start of its scenario; programs start anew.
+        """Reset the world to the start of its scenario; programs restart.
 
         Raises:
-            SwarmbedError: the world cannot be made with this seed; then nothing changes.
+            SwarmbedError: the world cannot be created with this seed; the old one continues unchanged.
         """
         if not 0 <= seed < 2**32:
-            message = f"seed {seed}: from 0 to 4294967295 is right"
+            message = f"seed {seed}: expected 0 to 4294967295"
             raise RobotError(message)
         made = self._make(int(seed))
         for api in self.apis.values():
@@ -589,7 +585,7 @@ class WorldHost:
         try:
             self.stage.close()
         except SwarmbedError as error:
-            # What the old world could not leave does not keep the new one from beginning.
+            # A failure to close the old world must not keep the new one from starting.
             self._node.get_logger().error(str(error))
         self.stage = made
         self._run += 1
@@ -610,29 +606,29 @@ class WorldHost:
         return response
 
     def spawn(self, name: str, kind: str, pose: tuple[float, float, float]) -> str:
-        """Put a robot into the world and return its name.
+        """Add a robot to the world and return its name.
 
         Args:
-            name: of it; if empty, its kind and the next free number.
+            name: name of the robot; if empty, its kind and the next free number.
             kind: a name from config/robots.
-            pose: where, in `map`.
+            pose: x, y (m) and yaw (rad) in `map`.
 
         Raises:
-            SwarmbedError: it cannot be there, or its kind or name is none.
+            SwarmbedError: the pose, the kind or the name is not possible.
         """
         stage = self.stage
         if stage.fixed:
             raise RobotError(stage.fixed)
         if kind not in names("config/robots"):
-            message = f"no kind of robot '{kind}': there are {', '.join(names('config/robots'))}"
+            message = f"no kind of robot '{kind}'; available: {', '.join(names('config/robots'))}"
             raise RobotError(message)
         spec = RobotSpec.load(kind)
         if not name:
             taken = set(self.apis)
             name = next(f"{kind}{k}" for k in range(1, len(taken) + 2) if f"{kind}{k}" not in taken)
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
-            right = "up to 64 small letters, digits and underscores, a letter first"
-            message = f"name '{name[:80]}': {right}, are right"
+            right = "up to 64 lower-case letters, digits and underscores, starting with a letter"
+            message = f"name '{name[:80]}': expected {right}"
             raise RobotError(message)
         stage.world.add_robot(RobotPlacement(name, spec, pose))
         try:
@@ -652,22 +648,22 @@ class WorldHost:
         return response
 
     def remove(self, name: str) -> None:
-        """Take a robot out of the world.
+        """Remove a robot from the world.
 
         Raises:
-            SwarmbedError: there is none of this name.
+            SwarmbedError: no robot has this name.
         """
         stage = self.stage
         if stage.fixed:
             raise RobotError(stage.fixed)
         if name not in self.apis:
-            message = f"no robot '{name}': there are {', '.join(self.apis) or 'none'}"
+            message = f"no robot '{name}'; available: {', '.join(self.apis) or 'none'}"
             raise RobotError(message)
         self._forget(name)
         self._showing.take(self.apis)
 
     def _forget(self, name: str) -> None:
-        """Take out of the world what there is of a robot."""
+        """Remove everything that exists of a robot."""
         stage = self.stage
         self._give_up(name)
         stage.world.remove_robot(name)
@@ -677,7 +673,7 @@ class WorldHost:
         self._silent.pop(name, None)
 
     def close(self) -> None:
-        """Give everything back."""
+        """Close the APIs and the stage, and release the ROS domains."""
         gc.unfreeze()
         self._lock.close()
         see_off(list(self.apis.values()), self._wait)

@@ -1,6 +1,6 @@
-"""The images of one robot's cameras as topics: as they are, as JPEG, and with the tags in them drawn in.
+"""Publishes the images of one robot's cameras: raw, as JPEG, and with the detected tags drawn in.
 
-Only cameras whose images somebody subscribes to take any.
+A camera takes images only while one of its image topics has subscribers.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from swarmbed_robot.api import RobotApi
 
 INFO_RATE = 1.0
-"""Messages a second on `camera_info` while nobody watches the images; else there is one with each."""
+"""Rate of `camera_info` while the images have no subscribers, in Hz; otherwise each image comes with one."""
 ENCODINGS = {"mono8": 1, "rgb8": 3, "bgr8": 3}
-"""Bytes of a pixel."""
+"""Bytes per pixel."""
 IMAGE_ENCODING = Option(
     "image_encoding",
     "rgb8",
-    "of <camera>/image: rgb8, as on the robots, is the grey level three times",
+    "encoding of <camera>/image; rgb8, as on the real robots, repeats the grey level three times",
     choices=("rgb8", "mono8"),
 )
 
@@ -42,7 +42,13 @@ class Images:
     """The image topics of one robot's cameras."""
 
     def __init__(self, api: RobotApi, part: ImagesPart, encoding: str) -> None:
-        """Offer them."""
+        """Create the topics.
+
+        Args:
+            api: the robot's API.
+            part: the robot's cameras.
+            encoding: value of `IMAGE_ENCODING`.
+        """
         spec = api.onboard.device.spec
         models = cameras_of(spec, api.onboard.device.calibrations)
         self._api = api
@@ -53,7 +59,7 @@ class Images:
         }
 
     def watch(self) -> None:
-        """Find out whose images somebody wants."""
+        """Enable exactly the cameras whose images have subscribers."""
         watched = frozenset(name for name, topics in self._topics.items() if topics.watched)
         if self._watcher is None or watched == self._watched:
             return
@@ -61,13 +67,13 @@ class Images:
         try:
             self._watcher.watch(watched)
         except SwarmbedError as error:
-            # It would fail the next time too.
+            # The next attempt would fail too.
             self._watcher = None
             self._api.refuse("images", str(error))
             self._api.node.get_logger().error(f"{self._api.name}: {error}")
 
     def cycle(self, now: float) -> None:
-        """Publish what has arrived."""
+        """Publish the images that have arrived, and `camera_info` where it is due."""
         if self._watched and self._watcher is not None:
             for reading in self._watcher.read():
                 self._topics[reading.camera].show(reading)
@@ -76,7 +82,7 @@ class Images:
                 topics.tell(now)
 
     def leave(self) -> None:
-        """Let the cameras rest."""
+        """Stop the cameras."""
         if self._watcher is not None:
             self._watcher.close()
 
@@ -103,11 +109,11 @@ class _Topics:
 
     @property
     def watched(self) -> bool:
-        """Return whether somebody wants images."""
+        """Return whether one of the image topics has subscribers."""
         return self._image.wanted or self._packed.wanted or self._tagged.wanted or self._tagged_packed.wanted
 
     def show(self, reading: ImageReading) -> None:
-        """Publish an image to those who want one."""
+        """Publish an image on the topics with subscribers."""
         when = self._api.epoch + reading.stamp
         if self._info.wanted:
             self._info.send(filled(self._info_bytes, when))
@@ -124,19 +130,19 @@ class _Topics:
                 self._tagged_packed.send(filled(Template(packed_image(self._frame, jpeg(picture))), when))
 
     def _raw(self, encoding: str) -> Template:
-        """Return the bytes of images; megabytes that nobody may ever need."""
+        """Return the template of raw images; it takes megabytes, so it is created on first use."""
         if encoding not in self._templates:
             self._templates[encoding] = Template(image_of(self._frame, self._camera, encoding))
         return self._templates[encoding]
 
     def tell(self, now: float) -> None:
-        """Say what the camera's lens is, now and then: who wants no images may still want to know."""
+        """Publish `camera_info` at its own rate, for subscribers without images."""
         if self._info.due(now):
             self._info.send(filled(self._info_bytes, self._api.epoch + now))
 
 
 def info_of(frame: str, camera: Camera, model: CameraModel) -> Any:
-    """Return a camera's intrinsics as a message whose stamp a `Template` fills in."""
+    """Return a camera's intrinsics as a CameraInfo message for a `Template`."""
     fx, fy, cx, cy = model.numbers[[FX, FY, CX, CY]].tolist()
     return message(
         "sensor_msgs/msg/CameraInfo",
@@ -152,7 +158,13 @@ def info_of(frame: str, camera: Camera, model: CameraModel) -> Any:
 
 
 def image_of(frame: str, camera: Camera, encoding: str) -> Any:
-    """Return a black image, of one of `ENCODINGS`, for a `Template`; its pixels are its last bytes."""
+    """Return a black Image message for a `Template`; the pixels are its last bytes.
+
+    Args:
+        frame: name of the optical frame.
+        camera: the camera, for the size.
+        encoding: one of `ENCODINGS`.
+    """
     step = camera.width * ENCODINGS[encoding]
     return message(
         "sensor_msgs/msg/Image",
@@ -166,7 +178,13 @@ def image_of(frame: str, camera: Camera, encoding: str) -> Any:
 
 
 def filled(template: Template, seconds: float, image: NDArray[np.uint8] | None = None) -> bytes:
-    """Return the bytes of a message of some time of the ROS clock, with the pixels of an image."""
+    """Return a template's message as bytes.
+
+    Args:
+        template: the message; it is changed.
+        seconds: stamp, in seconds of the ROS clock.
+        image: pixels to fill in; None for a message without pixels.
+    """
     template.stamp(*divmod(max(round(seconds * 1e9), 0), 1_000_000_000))
     if image is not None:
         template.data[-image.size :] = image.tobytes()

@@ -1,13 +1,13 @@
-"""The rings of distance sensors as sensor_msgs/LaserScan, one topic for each, for tools that know only that.
+"""Publishes each ring of distance sensors as a sensor_msgs/LaserScan, for tools that expect one.
 
-A LaserScan has evenly spaced beams that all begin in one point. Our sensors sit on a circle about the
-robot's centre and look outwards, so their ranges are given from the centre: the sensor's distance and
-`mount_radius`. Where a ring is not evenly spaced, its beams are those of the coarsest even grid that has all
-sensors on it; beams without a sensor are NaN. A ring for which that takes more than `MOST` beams gets `MOST`
-of them around the robot, each sensor in the nearest one.
+A LaserScan has evenly spaced beams that all start at one point. The sensors are on a circle around the
+robot's centre and point outwards, so ranges are measured from the centre: the sensor's reading plus
+`mount_radius`. An unevenly spaced ring uses the coarsest even grid that contains all its sensors; beams
+without a sensor are NaN. If that takes more than `MOST` beams, the ring gets `MOST` beams around the robot,
+with each sensor in the nearest one.
 
-Ranges follow REP 117: +inf where nothing came back, -inf where something is nearer than `range_min`, NaN
-where nothing was measured. A ring that has fallen silent publishes nothing.
+Ranges follow REP 117: +inf for no return, -inf for an object nearer than `range_min`, NaN for no measurement.
+A ring that has gone silent publishes nothing.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 MOST = 720
-"""Beams that a scan has at most: one each half of a degree."""
+"""Maximum number of beams of a scan: one every half degree."""
 SAME = 1e-4
-"""Radians by which a sensor may be off its beam."""
+"""Tolerance between a sensor's direction and its beam, in radians."""
 
 
 def beams_of(angles: tuple[float, ...]) -> tuple[FloatArray, IntArray]:
-    """Return the evenly spaced directions of a scan, and which of them each sensor is.
+    """Return the evenly spaced directions of a scan, and the index of each sensor's beam.
 
     Args:
-        angles: of the sensors, in any order; several may look the same way.
+        angles: directions of the sensors in radians, in any order; several may be equal.
     """
     around = np.array([_in_turn(angle) for angle in angles])
     first = float(around.min())
@@ -51,7 +51,7 @@ def beams_of(angles: tuple[float, ...]) -> tuple[FloatArray, IntArray]:
         return np.array([first]), np.zeros(len(around), np.int64)
     span = float(around.max()) - first
     least = float(np.diff(ways).min())
-    # The grid's step is a whole part of the smallest gap between two sensors.
+    # The grid's step is the smallest gap between two sensors, divided by a whole number.
     for part in range(1, MOST):
         count = round(span / (least / part))
         if count + 1 > MOST:
@@ -65,7 +65,7 @@ def beams_of(angles: tuple[float, ...]) -> tuple[FloatArray, IntArray]:
 
 
 def _in_turn(angle: float) -> float:
-    """Return the same direction in [-pi, pi)."""
+    """Return an angle wrapped to [-pi, pi)."""
     turned = float(wrap(angle))
     return -math.pi if turned > math.pi - SAME else turned
 
@@ -79,15 +79,15 @@ def ranges_k(
     range_max: float,
     out: NDArray[np.float32],
 ) -> None:
-    """Write what a sweep measured into the beams of a scan; of two sensors in one beam the nearer return.
+    """Write a sweep into the beams of a scan; a beam with several sensors gets the nearest return.
 
     Args:
-        distances: one a sensor, from its face; inf where nothing came back.
-        beams: of the sensors.
-        mount: distance of the sensors' faces from where the beams begin.
-        range_min: least distance that the sensors measure.
-        range_max: greatest distance that they measure.
-        out: ranges, NaN where no sensor looks.
+        distances: distance from each sensor's face, in metres; inf for no return.
+        beams: index of each sensor's beam.
+        mount: distance of the sensors' faces from the start of the beams, in metres.
+        range_min: least distance that the sensors measure, in metres.
+        range_max: greatest distance that the sensors measure, in metres.
+        out: the ranges, in metres; NaN for beams without a sensor.
     """
     for k in range(out.shape[0]):
         out[k] = math.nan
@@ -108,13 +108,13 @@ class Laser:
     """The topic of one ring, `sensor/laser/<ring>`."""
 
     def __init__(self, api: RobotApi, ring: RangeRing, frame: str, rate: float) -> None:
-        """Offer it.
+        """Create the topic.
 
         Args:
-            api: of the robot.
-            ring: the sensors.
-            frame: of the robot's centre.
-            rate: most messages a second.
+            api: the robot's API.
+            ring: the ring of sensors.
+            frame: name of the frame at the robot's centre.
+            rate: highest rate of messages, in Hz.
         """
         self._api = api
         self._ring = ring
@@ -124,7 +124,7 @@ class Laser:
         self._template = Template(laser_scan(frame, angles, edges, 1.0 / ring.rate))
         self._ranges = np.empty(len(angles), np.float32)
         self._stamp = math.nan
-        # For nothing: what compiles this, or loads it, must not hold up the robot's loop.
+        # Compile or load the kernel now, so that it does not delay the robot's loop.
         self._fill(np.full(ring.count, math.nan))
 
     def _fill(self, distances: FloatArray) -> None:
@@ -132,7 +132,7 @@ class Laser:
         ranges_k(distances, self._beams, ring.mount_radius, ring.range_min, ring.range_max, self._ranges)
 
     def publish(self, now: float) -> None:
-        """Publish the newest sweep, if somebody listens and it is due."""
+        """Publish the newest sweep if the topic has subscribers and a message is due."""
         if not self._output.wanted:
             return
         stamp, distances = self._api.onboard.distances(self._ring.name)

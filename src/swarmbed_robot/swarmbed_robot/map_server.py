@@ -1,4 +1,4 @@
-"""`/map`: what stands fast in a world, its walls and obstacles, as a latched nav_msgs/OccupancyGrid."""
+"""Publishes `/map`: a world's walls and obstacles as a latched nav_msgs/OccupancyGrid."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from swarmbed_core.scene import Scene
     from swarmbed_core.world import TaskWorld
 
-RESOLUTION = Option("map_resolution", 0.05, "edge of a cell of /map, in metres", 0.01, 1.0)
+RESOLUTION = Option("map_resolution", 0.05, "cell size of /map, in metres", 0.01, 1.0)
 
 
 def map_message(plan: FloorPlan) -> Any:
-    """Return a floor plan as a message."""
+    """Return a floor plan as an OccupancyGrid message for a `Template`."""
     rows, columns = plan.cells.shape
     x, y = plan.origin
     corner = message("geometry_msgs/msg/Pose", position=message("geometry_msgs/msg/Point", x=x, y=y))
@@ -43,23 +43,23 @@ class MapServer:
     """The topic `/map` of a world."""
 
     def __init__(self, node: Node, resolution: float) -> None:
-        """Offer it.
+        """Create the topic.
 
         Args:
-            node: the world's.
-            resolution: edge of a cell, in metres.
+            node: the world's node.
+            resolution: cell size, in metres.
         """
         self._map = node.create_publisher(OccupancyGrid, "/map", qos.LATCHED)
         self._resolution = resolution
 
     def begin(self, scene: Scene, world: TaskWorld) -> None:
-        """Show another world."""
+        """Publish the map of a new world."""
         self._scene = scene
         self._world = world
         self._publish()
 
     def update(self) -> None:
-        """Publish the map again if what stands fast has changed."""
+        """Publish the map again if the obstacles have changed."""
         if self._world.obstacles != self._shown:
             self._publish()
 

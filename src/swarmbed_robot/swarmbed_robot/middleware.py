@@ -1,6 +1,6 @@
-"""What the middleware below ROS is told, where nobody has told it anything.
+"""Default settings of the ROS middleware; settings of the user override them.
 
-All of it concerns Fast DDS, the middleware of Jazzy unless RMW_IMPLEMENTATION names another one.
+All of them concern Fast DDS, Jazzy's middleware unless RMW_IMPLEMENTATION names another one.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from rclpy.utilities import get_rmw_implementation_identifier
 
 RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 PROFILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")
-"""Where Fast DDS 2 and 3 look for a profile."""
+"""Environment variables with the profile of Fast DDS 2 and 3."""
 LOOPBACK = Path(__file__).with_name("loopback.xml")
 
 
 def keep_apart() -> None:
-    """Let nothing leave this machine unless somebody says so, and nobody's death stop others' messages.
+    """Limit traffic to this machine by default, and disable Fast DDS' shared memory.
 
-    In Fast DDS' shared memory whoever is killed while it holds a lock stops all who send to it for ever. So
-    what nodes on one machine say goes over the loopback.
+    In shared memory, a process that is killed while it holds a lock blocks all senders to it for ever. So
+    nodes on one machine communicate over the loopback.
     """
     reach = os.environ.setdefault(RANGE, "LOCALHOST")
     profile = str(LOOPBACK)
@@ -29,7 +29,7 @@ def keep_apart() -> None:
     ):
         return
     if reach == "LOCALHOST" and not os.environ.get("ROS_STATIC_PEERS"):
-        # With LOCALHOST rmw_fastrtps adds shared memory, whatever a profile says.
+        # With LOCALHOST, rmw_fastrtps adds shared memory whatever the profile says.
         os.environ[RANGE] = "SYSTEM_DEFAULT"
         os.environ.update(dict.fromkeys(PROFILES, profile))
     elif reach != "SYSTEM_DEFAULT" or PROFILES[0] not in os.environ:
@@ -39,8 +39,8 @@ def keep_apart() -> None:
 
 
 def send_beside() -> None:
-    """Let a thread of its own send what this process publishes: DDS does not hold up a loop that has a pace.
+    """Publish from a separate thread by default, so that DDS does not delay a real-time loop.
 
-    `run` applies it. A user who has set rmw_fastrtps' own variable overrides it.
+    Call it before `run`. The user can override it with the same environment variable.
     """
     os.environ.setdefault("RMW_FASTRTPS_PUBLICATION_MODE", "ASYNCHRONOUS")

@@ -1,7 +1,7 @@
-"""How every node of this package starts, spins and ends.
+"""Start, spin and shutdown of all nodes of this package.
 
-A node spins in its main thread: an events executor, so that hundreds of topics cost nothing while they are
-silent. SIGINT and SIGTERM end it in order; what is wrong with its options is one line and exit status 2.
+A node spins an events executor in its main thread, so that hundreds of silent topics cost nothing. SIGINT and
+SIGTERM shut it down cleanly. An error in its options is reported in one line, with exit status 2.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
 
 BAD_INPUT = 2
 LISTEN = 0.1
-"""Seconds after which a node that waits looks whether it shall end."""
+"""Longest wait of a node before it checks whether it was asked to end, in seconds."""
 CLOSING = 20.0
-"""Seconds that a node is given to leave ROS; then it ends all the same."""
+"""Time limit for the shutdown of ROS, in seconds; after that the process exits with a traceback."""
 
 
 class Spinner:
-    """The context and the executor of one process, and whether it shall end.
+    """The context, the executor and the nodes of one process.
 
     Attributes:
-        stopping: whether somebody asked the process to end.
-        closing: what else is done when it is closed.
+        stopping: whether the process was asked to end.
+        closing: further functions that `close` calls.
     """
 
     def __init__(self, arguments: Sequence[str] = (), domain: int | None = None) -> None:
-        """Begin.
+        """Initialise ROS.
 
         Args:
-            arguments: what the command line says to ROS.
-            domain: instead of ROS_DOMAIN_ID.
+            arguments: the ROS arguments of the command line.
+            domain: ROS domain; None: ROS_DOMAIN_ID.
 
         Raises:
-            RobotError: the arguments make no sense, or the environment's settings of ROS do not.
+            RobotError: the arguments or the ROS settings in the environment are invalid.
         """
         keep_apart()
         self.context = Context()
@@ -64,9 +64,9 @@ class Spinner:
                 signal_handler_options=SignalHandlerOptions.NO,
             )
         except RuntimeError as error:
-            # All that rcl raises is one, and its text ends with places in its own source.
+            # rcl raises nothing else; its text ends with locations in its own source.
             said = str(error).partition(", at /")[0]
-            remedy = "; set ROS_LOG_DIR to a directory that you can write" if "log directory" in said else ""
+            remedy = "; set ROS_LOG_DIR to a writable directory" if "log directory" in said else ""
             message = f"ROS does not start: {said}{remedy}"
             raise RobotError(message) from None
         self.executor = EventsExecutor(context=self.context)
@@ -75,19 +75,24 @@ class Spinner:
         self.stopping = False
 
     def node(self, name: str, **how: Any) -> Node:
-        """Return a new node of this process."""
+        """Create a node and add it to the executor.
+
+        Args:
+            name: name of the node.
+            **how: further arguments of `Node`.
+        """
         node = Node(name, context=self.context, **how)
         self.executor.add_node(node)
         self.nodes.append(node)
         return node
 
     def drop(self, node: Node) -> None:
-        """Let go of a node that somebody else destroys."""
+        """Remove a node from the executor; the caller destroys it."""
         self.executor.remove_node(node)
         self.nodes.remove(node)
 
     def obey_signals(self) -> None:
-        """End in order on SIGINT and SIGTERM, even where the shell has told us to ignore them."""
+        """Shut down cleanly on SIGINT and SIGTERM, even if the shell has set them to be ignored."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
 
@@ -95,16 +100,16 @@ class Spinner:
         self.stopping = True
 
     def once(self, timeout: float) -> None:
-        """Wait for something to do for some seconds at most, and do it."""
+        """Wait for a callback, for at most `timeout` seconds, and run it."""
         self.executor.spin_once(timeout_sec=timeout)
 
     def spin(self) -> None:
-        """Do what comes until the process shall end."""
+        """Run callbacks until the process is asked to end."""
         while not self.stopping:
             self.once(LISTEN)
 
     def close(self) -> None:
-        """Give everything back."""
+        """Destroy the nodes, shut ROS down and call the functions in `closing`."""
         for node in self.nodes:
             node.destroy_node()
         self.nodes.clear()
@@ -124,11 +129,11 @@ def run(
     """Run a node to its end and return the exit status.
 
     Args:
-        name: of the node and of the program.
-        description: of the program, for `--help`.
-        options: what it can be told.
-        start: does the node's work; returns the exit status, None for 0.
-        arguments: the command line, if not this process's.
+        name: name of the node and of the program.
+        description: description of the program, for `--help`.
+        options: the node's options.
+        start: runs the node and returns the exit status; None stands for 0.
+        arguments: the command line; None: that of this process.
     """
     spinner = None
     try:
@@ -138,26 +143,26 @@ def run(
         node = spinner.node(name, parameter_overrides=overrides(given))
         return start(spinner, node, declare(node, options)) or 0
     except SwarmbedError as error:
-        print(f"{name}: {error}", file=sys.stderr)  # noqa: T201 - there may be no node to log with
+        print(f"{name}: {error}", file=sys.stderr)  # noqa: T201 - there may be no node for logging
         return error.status
     finally:
         if spinner is not None:
-            # Fast DDS of the wheels may wait for ever for a thread that it starves (its issue 6513).
+            # Fast DDS of the wheels may wait for ever on a thread that it starves (Fast DDS issue 6513).
             faulthandler.dump_traceback_later(CLOSING, exit=True)
             spinner.close()
             faulthandler.cancel_dump_traceback_later()
 
 
 def check_name(robot: str) -> None:
-    """Accept what can be the name of a robot: its topics have it.
+    """Check that a robot's name is valid as part of topic names.
 
     Raises:
-        RobotError: it cannot.
+        RobotError: the name is invalid.
     """
     try:
         validate_full_topic_name(f"/{robot}/info")
     except InvalidTopicNameException:
-        message = f"'{robot}' is no robot's name: letters, digits and _ are right, such as dots1"
+        message = f"'{robot}' is not a valid robot name: expected letters, digits and _, such as dots1"
         raise RobotError(message) from None
 
 
@@ -166,5 +171,5 @@ def _arguments(arguments: Sequence[str] | None) -> Sequence[str]:
 
 
 def program() -> str:
-    """Return the name by which this process was started."""
+    """Return the file name of the program that this process runs."""
     return Path(sys.argv[0]).name

@@ -1,7 +1,7 @@
-"""Run one robot: its parts, its on-board software and its API on ROS 2. One such node runs on each robot.
+"""Run one robot: its parts, its on-board software and its API on ROS 2. Each robot runs one such node.
 
-The parts come from a package that offers them by name in the entry point group `swarmbed.devices`; `virtual`
-are parts without a robot, to try it all.
+The parts come from a package that registers them by name in the entry point group `swarmbed.devices`. The
+device `virtual` simulates them, for use without a robot.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     Option(
-        "robot", "dots1", "the robot's name: its namespace, and the prefix of its frames", positional=True
+        "robot", "dots1", "name of the robot: its namespace and the prefix of its frames", positional=True
     ),
-    Option("kind", "dots", "a kind of config/robots, or the path of such a file"),
-    Option("device", "virtual", "where its parts come from: a name, or module:function of your own"),
-    Option("arena", "dots_arena", "where it is: the walls of a virtual robot, the markers to localise by"),
-    Option("localise", False, "find its pose in the arena by the markers on its walls"),
-    # The power watchdog of a real robot is everybody's: a program must not lock its owner out.
+    Option("kind", "dots", "kind of robot, from config/robots, or the path of such a file"),
+    Option("device", "virtual", "source of the robot's parts: a name, or your own module:function"),
+    Option("arena", "dots_arena", "arena, with the markers for localisation and a virtual robot's walls"),
+    Option("localise", False, "localise by the markers on the arena's walls"),
+    # Everybody must be able to stop a real robot by its power watchdog: a program must not lock them out.
     *(replace(option, default=False) if option.name == "program_owns" else option for option in API_OPTIONS),
 )
 
 CLOCK_SET = 0.1
-"""Seconds by which the ROS clock has to have been set for stamps to follow it."""
+"""Jump of the ROS clock from which stamps follow it, in seconds."""
 
 
 def make_robot(options: dict[str, Any]) -> LocalRobot:
-    """Return the robot that the options ask for.
+    """Return the robot that the options select.
 
     Raises:
-        SwarmbedError: there is no such kind, device or arena.
+        SwarmbedError: the kind, the device or the arena is unknown, or the arena lacks markers.
     """
     check_name(options["robot"])
     spec = RobotSpec.load(options["kind"])
@@ -61,16 +61,16 @@ def make_robot(options: dict[str, Any]) -> LocalRobot:
     arena = Arena.load(options["arena"])
     walls = arena.markers() if options["localise"] else None
     if options["localise"] and walls is None:
-        message = f"arena {options['arena']} has no markers to localise by"
+        message = f"arena {options['arena']} has no markers for localisation: set localise to false"
         raise RobotError(message)
     return LocalRobot(Onboard(device, walls, zones=arena.zones))
 
 
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
-    """Run the robot until the process shall end; it is left standing."""
+    """Run the robot until the process is asked to end; then disable its motors."""
     robot = make_robot(options)
     onboard, spec = robot.onboard, robot.spec
-    # What the first cycles compile, or load, must not hold the loop up.
+    # Compile or load kernels now, so that they do not delay the loop.
     onboard.step()
     epoch = node.get_clock().now().nanoseconds * 1e-9 - onboard.device.clock.time
     walls = Arena.load(options["arena"]).markers()
@@ -91,7 +91,7 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
                 continue
             pacer.begin(now)
             cycle = pacer.cycles
-            # A loop without time to wait must hear what comes in all the same.
+            # A loop that is behind must still handle its input.
             for _ in range(DRAINED):
                 spinner.once(0.0)
             onboard.step()

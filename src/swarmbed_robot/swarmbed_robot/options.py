@@ -1,7 +1,7 @@
-"""What a node can be told: one table that is its ROS parameters and its command line at once.
+"""Options of nodes: one table defines both a node's ROS parameters and its command line.
 
-A value comes from the command line (`--speed 2`), else from ROS (`--ros-args -p speed:=2.0`, a file with
-`--params-file`, or a launch file), else it is the default.
+The command line (`--speed 2`) takes precedence over ROS (`--ros-args -p speed:=2.0`, `--params-file` or a
+launch file), and ROS over the default.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ Value = bool | int | float | str | list[str]
 
 ROS_ARGS = "--ros-args"
 LARGEST = 2**63 - 1
-"""Of a parameter that is a whole number."""
+"""Largest value of an integer parameter."""
 EXACT = 1e15
-"""Below this whole numbers are written with all their digits."""
+"""Whole numbers below this are written with all digits."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One thing that a node can be told.
+    """One option of a node.
 
     Attributes:
-        name: of the parameter; the flag is the same with dashes.
-        default: tells the type too.
-        text: one line for `--help` and for the parameter's description.
-        low: the least number that is right.
-        high: the greatest.
-        choices: the only texts that are right, if not empty.
-        fixed: whether it cannot be changed while the node runs.
-        positional: whether the command line takes it without a flag.
-        loose: whether a text may also be given as a number, as in `speed:=2`.
+        name: name of the parameter; the flag is the same with dashes.
+        default: default value, which also defines the type.
+        text: description in one line, for `--help` and the parameter.
+        low: least allowed number.
+        high: greatest allowed number.
+        choices: allowed strings; empty: all.
+        fixed: whether the parameter is read-only while the node runs.
+        positional: whether it is a positional argument of the command line.
+        loose: whether a string may also be given as a number, as in `speed:=2`.
     """
 
     name: str
@@ -59,27 +59,27 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """Return what the command line calls it."""
+        """Return the flag on the command line."""
         return "--" + self.name.replace("_", "-").replace(".", "-")
 
     @property
     def right(self) -> str:
-        """Return which numbers are right."""
+        """Return a text with the allowed range, for errors."""
         low, high = (
             f"{edge:.0f}" if abs(edge) < EXACT and edge == round(edge) else f"{edge:g}"
             for edge in (self.low, self.high)
         )
-        return f"from {low} to {high} is right"
+        return f"expected {low} to {high}"
 
     @property
     def bounded(self) -> bool:
-        """Return whether it is a number that is not right everywhere."""
+        """Return whether `low` or `high` limits the value."""
         return math.isfinite(self.low) or math.isfinite(self.high)
 
     def descriptor(self) -> ParameterDescriptor:
-        """Return what ROS tools show of it and check it by."""
+        """Return the descriptor with which ROS declares and checks the parameter."""
         made = ParameterDescriptor(description=self.text, read_only=self.fixed)
-        # Of an empty list rclpy guesses that it is one of bytes, whatever it was told.
+        # For an empty list, rclpy always infers a list of bytes.
         made.dynamic_typing = self.loose or isinstance(self.default, list)
         if self.choices:
             made.additional_constraints = f"one of {', '.join(self.choices)}"
@@ -94,9 +94,9 @@ class Option:
         return made
 
     def fault(self, value: Value) -> str | None:
-        """Return what is wrong with a value, if anything."""
+        """Return an error text for an invalid value; None for a valid one."""
         if isinstance(value, str) and self.choices and value not in self.choices:
-            return f"{self.name} is '{value}': one of {', '.join(self.choices)} is right"
+            return f"{self.name} is '{value}': expected one of {', '.join(self.choices)}"
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
         if not (self.low <= value <= self.high):
@@ -105,28 +105,28 @@ class Option:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are ours."""
+    """A parser that raises `RobotError`."""
 
     def error(self, message: str) -> NoReturn:
-        """Tell what is wrong and where help is."""
-        raise RobotError(f"{message}; {self.prog} --help tells more")  # noqa: TRY003, EM102 - argparse's own text
+        """Raise argparse's error, with a pointer to the help."""
+        raise RobotError(f"{message}; see {self.prog} --help")  # noqa: TRY003, EM102 - argparse's own text
 
 
 def parse(
     program: str, description: str, options: Sequence[Option], arguments: Sequence[str]
 ) -> tuple[dict[str, Value], list[str]]:
-    """Return what the command line says, by option, and what it says to ROS.
+    """Return the values of the options that the command line sets, and its ROS arguments.
 
     Raises:
-        RobotError: it makes no sense.
-        SystemExit: it asked for help.
+        RobotError: the command line is invalid.
+        SystemExit: `--help` was given.
     """
     ours, ros = split(arguments)
     parser = _Parser(
         prog=program,
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"Each option is a ROS parameter too: {ROS_ARGS} -p NAME:=VALUE, or --params-file FILE.",
+        epilog=f"Each option is also a ROS parameter: {ROS_ARGS} -p NAME:=VALUE, or --params-file FILE.",
         allow_abbrev=False,
     )
     for option in options:
@@ -134,13 +134,13 @@ def parse(
     given = {name: value for name, value in vars(parser.parse_args(ours)).items() if value is not None}
     for name, value in given.items():
         if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
-            message = f"{name} is {value}: a whole number of 64 bits is right"
+            message = f"{name} is {value}: expected a 64-bit integer"
             raise RobotError(message)
     return given, ros
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return a command line without and with only what is between --ros-args and --."""
+    """Split a command line into our arguments and those between --ros-args and --."""
     ours: list[str] = []
     ros: list[str] = []
     inside = False
@@ -177,7 +177,7 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
 
 
 def overrides(given: Mapping[str, Value]) -> list[Parameter]:
-    """Return what the command line says as parameters, for the node's constructor."""
+    """Return the values from the command line as parameter overrides for the node's constructor."""
     return [Parameter(name, value=value) for name, value in given.items()]
 
 
@@ -185,7 +185,7 @@ def declare(node: Node, options: Sequence[Option]) -> dict[str, Any]:
     """Declare a node's parameters and return their values.
 
     Raises:
-        RobotError: one is of the wrong type, or out of its range.
+        RobotError: a value has the wrong type, or is out of range.
     """
     values: dict[str, Any] = {}
     for option in options:
@@ -209,10 +209,10 @@ def declare(node: Node, options: Sequence[Option]) -> dict[str, Any]:
 
 
 def _texts(option: Option, value: Any) -> list[str]:
-    """Return the texts of a list.
+    """Return the strings of a list.
 
     Raises:
-        RobotError: it is none, or not one of texts.
+        RobotError: the value is not a list of strings.
     """
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         raise _wrong_type(option)

@@ -1,4 +1,4 @@
-"""When control cycles are due on this machine's clock, and how well that is kept."""
+"""Paces control cycles by this machine's clock, and measures how late they begin."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LATE = 0.002
-"""Seconds after its time from which a control cycle counts as late."""
+"""Delay in seconds from which a control cycle counts as late."""
 BEHIND = 0.1
-"""Seconds that a loop which cannot keep pace runs after its time before it gives the lost time up."""
+"""Delay in seconds at which a loop that cannot keep pace skips the lost time."""
 HASTE = 0.001
-"""Seconds after its time from which a cycle shows that there was none to wait in."""
+"""Delay in seconds from which a cycle counts as having had no time to wait for callbacks."""
 DRAINED = 4
-"""Callbacks that a loop without time to wait takes before a cycle, besides one for each robot."""
+"""Callbacks that such a loop runs before a cycle, in addition to one per robot."""
 RECENT = 4096
+"""Number of latest cycles in the statistics of lateness."""
 MOST_LATE = 0.05
 """Share of late cycles above which the diagnostics warn."""
 
 
 def speed_of(text: str) -> float | None:
-    """Return times real time, None for as fast as it goes.
+    """Return a speed as a multiple of real time; None for `max`.
 
     Raises:
-        RobotError: it is no speed.
+        RobotError: the text is neither `max` nor a positive number.
     """
     if text == "max":
         return None
@@ -39,7 +40,7 @@ def speed_of(text: str) -> float | None:
     except ValueError:
         speed = math.nan
     if not 0 < speed < math.inf:
-        message = f"speed is '{text}': max, or a number above 0 such as 1 for real time, is right"
+        message = f"speed is '{text}': expected max, or a number above 0, such as 1 for real time"
         raise RobotError(message)
     return speed
 
@@ -48,9 +49,9 @@ class Pacer:
     """The times at which a loop's cycles are due.
 
     Attributes:
-        speed: times real time; None for as fast as it goes.
-        cycles: how many began.
-        late: how many of them began late.
+        speed: multiple of real time; None: as fast as possible.
+        cycles: number of cycles begun.
+        late: number of cycles that began late.
     """
 
     def __init__(self, speed: float | None = 1.0) -> None:
@@ -59,24 +60,24 @@ class Pacer:
         self._lateness = np.zeros(RECENT)
 
     def restart(self, now: float, period: float | None = None) -> None:
-        """Count from now on: time that was lost is lost.
+        """Schedule the cycles from now on, without catching up on lost time.
 
         Args:
-            now: of this machine's clock.
-            period: of a cycle, in seconds of the robots' clock; None for the one it was.
+            now: time of this machine's clock, in seconds.
+            period: period of a cycle, in seconds of the robots' clock; None: unchanged.
         """
         self._start, self._first = now, self.cycles
         if period is not None:
             self._period = period
 
     def left(self, now: float) -> float:
-        """Return the seconds until the next cycle is due; below 0 it is late."""
+        """Return the seconds until the next cycle is due; negative if it is late."""
         if self.speed is None:
             return 0.0
         return self._start + (self.cycles - self._first) * self._period / self.speed - now
 
     def begin(self, now: float) -> bool:
-        """Take note that a cycle begins; return whether there was no time to wait before it."""
+        """Count a cycle that begins; return whether there was no time to wait for callbacks before it."""
         late = -self.left(now)
         self._lateness[self.cycles % RECENT] = late
         self.late += late > LATE
@@ -86,11 +87,11 @@ class Pacer:
         return late > HASTE
 
     def diagnostics(self, name: str, values: Mapping[str, str] | None = None) -> DiagnosticStatus:
-        """Return how well the times are kept.
+        """Return diagnostics of the pace.
 
         Args:
-            name: of the world or the robot.
-            values: to tell besides.
+            name: name of the world or the robot.
+            values: further values to include.
         """
         recent = self._lateness[: min(self.cycles, RECENT)]
         share = self.late / max(self.cycles, 1)

@@ -1,4 +1,4 @@
-"""Where a robot believes to be, as topics: odometry, pose, frames, and the path that it follows."""
+"""Publishes a robot's pose estimate: odometry, filtered pose, frames, and the path that it follows."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ ROOT, BODY = "odom", "base_link"
 
 
 class Place:
-    """The topics of where one robot is.
+    """The topics of one robot's pose.
 
     Attributes:
-        fixed_frames: those that never move.
-        slide: the frames between which the lifting platform moves, None without one.
+        fixed_frames: the transforms that never change.
+        slide: parent and child frame of the lifting platform; None without one.
     """
 
     def __init__(self, api: RobotApi, odom_rate: float, tf_rate: float) -> None:
@@ -43,7 +43,7 @@ class Place:
         self._odom = api.output("odom", Odometry, qos.OUTPUT, odom_rate)
         self._odom_bytes = OdometryTemplate(ROOT, base, covariance=True, twist_covariance=True)
         self._drift = Drift(onboard.device.spec)
-        # For nothing: what compiles this, or loads it, must not hold up the robot's loop.
+        # Compile or load the kernel now, so that it does not delay the robot's loop.
         none = [0.0, 0.0, 0.0]
         self._odom_bytes.fill(none, none, self._drift.covariance, onboard.filter.covariance, first=3)
         self._filtered = api.output("odometry/filtered", Odometry, qos.OUTPUT, odom_rate)
@@ -67,7 +67,7 @@ class Place:
         static.send(TFMessage(transforms=self.fixed_frames))
 
     def publish(self, now: float) -> None:
-        """Publish where the robot believes to be."""
+        """Publish odometry, filtered pose and frames, as far as they are due."""
         onboard = self._onboard
         odometry, localiser = onboard.filter.odometry, onboard.filter
         if self._drift.due(now):
@@ -78,7 +78,7 @@ class Place:
         numbers = odometry.numbers()
         pose, twist = numbers[:3], numbers[3:]
         localised = localiser.localised
-        # As long as nothing but wheels and gyro has come into the filter, what it says is odometry.
+        # While the filter has only used wheels and gyro, its estimate equals the odometry.
         alike = filtered and not localised
         covariance = localiser.covariance if odom or filtered else None
         if odom or alike:
@@ -101,13 +101,16 @@ class Place:
         covariance: FloatArray | None,
         whole: FloatArray | None,
     ) -> bytes:
-        """Return a pose and a twist with the pose's covariance, and the filter's of all that it knows."""
+        """Return a serialised odometry message.
+
+        `covariance` is that of the pose; `whole` is the filter's, which has the twist's from row 3 on.
+        """
         made.fill(pose, twist, covariance, whole, first=3)
         made.template.stamp(*self._api.clock.now)
         return bytes(made.template.data)
 
     def _publish_frames(self, pose_odom: Sequence[float]) -> None:
-        """Publish the robot's own tree; `map` is above it as long as the robot knows its place."""
+        """Publish the robot's own tree; `map` is its root while the robot is localised by markers."""
         onboard = self._onboard
         localised = onboard.marker_map is not None and onboard.filter.localised
         if self._tf_bytes is None or localised != self._tf_localised:
@@ -129,7 +132,7 @@ class Place:
         self._tf.send(bytes(self._tf_bytes.data))
 
     def place_platform(self, row: FloatArray) -> None:
-        """Write where the lifting platform is: translation and rotation."""
+        """Write the transform of the lifting platform to a row: translation and quaternion."""
         joint = self._slide
         if joint is None:
             return
@@ -140,17 +143,17 @@ class Place:
         row[3:] = joint.rotation
 
     def show_path(self) -> None:
-        """Publish the path that the robot follows when it is a new one, to who listens or comes to."""
+        """Publish a new path that the robot follows, once the topic has subscribers."""
         motion = self._onboard.motion
         if motion.paths == self._path_shown or motion.path is None or not self._path.wanted:
             return
         self._path_shown = motion.paths
-        # For rviz, where all robots are in one tree.
+        # With the robot's prefix, for rviz, where all robots are in one tree.
         frame, poses = f"{self._api.name}_{ROOT}", np.array([point.pose for point in motion.path.waypoints])
         self._path.send(path_bytes(frame, self._api.clock.now, poses))
 
 
 def flat_pose(row: FloatArray, pose: Sequence[float]) -> None:
-    """Write a pose in the plane as translation and rotation."""
+    """Write a pose x, y, yaw to a row of translation and quaternion; other elements are unchanged."""
     row[0], row[1] = pose[0], pose[1]
     row[5], row[6] = math.sin(pose[2] / 2), math.cos(pose[2] / 2)

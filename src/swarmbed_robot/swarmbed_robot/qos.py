@@ -1,8 +1,8 @@
-"""Qualities of service of the robot API.
+"""Quality-of-service profiles of the robot API.
 
-Inputs are taken best effort: that matches every publisher, and within a machine nothing is lost. Outputs are
-reliable, which suits every subscriber, but the distance sensors' returns and the drop zone, as the DOTS
-robots have them.
+Inputs are best effort, which is compatible with every publisher; within one machine nothing is lost. Outputs
+are reliable, which is compatible with every subscriber; only the returns of the distance sensors and the drop
+zone are best effort, as on the DOTS robots.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ def _profile(
 
 
 SENSOR = _profile(5, ReliabilityPolicy.BEST_EFFORT)
-"""Of `sensor/scan` and `sensor/dropzone`."""
+"""For `sensor/scan`, `sensor/laser/*` and `sensor/dropzone`."""
 OUTPUT = _profile(10)
 TF = _profile(100)
 LATCHED = _profile(1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-"""Who comes later gets the last message at once."""
+"""Late subscribers get the last message."""
 IMAGE = _profile(5)
-"""Of images: who is slow gets the newest."""
+"""For images: slow subscribers get the newest."""
 INPUT = _profile(10, ReliabilityPolicy.BEST_EFFORT)
 COMMAND = _profile(10)
-"""Of what is sent once and must not be lost, such as a program's commands and goals."""
+"""For messages that are sent once and must not be lost, such as a program's commands and goals."""
 CLOCK = _profile(1, ReliabilityPolicy.BEST_EFFORT)

@@ -1,11 +1,12 @@
-"""Records topics, as they are, to an MCAP file that Foxglove, `ros2 bag` and rosbags open.
+"""Records topics unchanged to an MCAP file, for Foxglove, `ros2 bag` and rosbags.
 
-Messages stay bytes, so hundreds of topics can be recorded. A topic is recorded from when it is found, with
-the quality of service that its publishers offer, and stamped with the node's clock: the simulation's with
-`--ros-args -p use_sim_time:=true`, then from the first message of /clock on.
+Messages stay serialised, so hundreds of topics can be recorded. A topic is recorded from its discovery on,
+with the quality of service that its publishers offer. Messages are stamped with the node's clock. With
+`--ros-args -p use_sim_time:=true` this is the simulation's clock, from the first message of /clock on.
 
-A pattern is a topic's name, or has wildcards as file names do (`/dots*/odom`), or is a regular expression
-(`/dots[1-3]/(odom|tf)`). Without any, all topics but images are recorded; hidden ones never are.
+A pattern is a topic's name, a name with wildcards (`/dots*/odom`), or a regular expression
+(`/dots[1-3]/(odom|tf)`). Without patterns, all topics except images are recorded. Hidden topics are never
+recorded.
 """
 
 from __future__ import annotations
@@ -40,25 +41,25 @@ if TYPE_CHECKING:
     from rclpy.topic_endpoint_info import TopicEndpointInfo
 
 OPTIONS = (
-    Option("out", "", "file to write, or directory (a name without .mcap); none: runs/recording-<time>.mcap"),
-    Option("topics", [], "names or patterns of the topics; none: all but */image*"),
-    Option("max_size_mb", 0.0, "size of the file, in MB, before which recording stops; 0: none", low=0.0),
-    Option("max_duration", 0.0, "seconds of the node's clock after which recording stops; 0: none", low=0.0),
-    Option("rediscover", 1.0, "seconds between two looks for new topics", low=0.05),
+    Option("out", "", "file, or directory (a name without .mcap); none: runs/recording-<time>.mcap"),
+    Option("topics", [], "names or patterns of the topics; none: all except */image*"),
+    Option("max_size_mb", 0.0, "maximum size of the file, in MB; 0: unlimited", low=0.0),
+    Option("max_duration", 0.0, "maximum duration, in seconds of the node's clock; 0: unlimited", low=0.0),
+    Option("rediscover", 1.0, "seconds between searches for new topics", low=0.05),
 )
 
 SUFFIX = ".mcap"
 UNWANTED = "*/image*"
 DEPTH = 100
-"""Messages of a topic that may wait while a chunk is compressed."""
+"""Messages per topic that may be queued while a chunk is compressed."""
 WORTH = 50_000
-"""Bytes that are worth compressing before it is said that there is no room for more."""
+"""Pending bytes from which it is worth compressing them before deciding that the file is full."""
 KEPT = 2.0
-"""Seconds after which what was recorded since is put on the disk."""
+"""Interval in seconds at which recorded messages are flushed to disk."""
 MB = 1_000_000
 
-# Bytes that MCAP needs besides the messages, no less: of its beginning and end, of a message with its index,
-# of a channel with its schema besides their texts, of a chunk, and of a chunk's index of one channel.
+# Upper bounds of MCAP's overhead in bytes: per file, per message with its index, per channel with its schema
+# except their texts, per chunk, and per channel in a chunk's index.
 _FRAME, _MESSAGE, _CHANNEL, _CHUNK, _INDEX = 1000, 31 + 16, 150, 250, 25
 
 _BUILT_IN = frozenset(
@@ -67,18 +68,18 @@ _BUILT_IN = frozenset(
 )
 _SEPARATOR = "=" * 80
 EARLY_MAX = 1000
-"""Messages kept that come before the clock does."""
+"""Maximum number of messages kept before the clock starts."""
 
 
 def place(out: str) -> Path:
-    """Return the file that an option `out` names."""
+    """Return the file for a value of the option `out`."""
     path = Path(out or "runs")
     is_file = path.suffix == SUFFIX if not path.exists() else not path.is_dir()
     return path if is_file else path / f"recording-{strftime('%Y%m%d-%H%M%S')}{SUFFIX}"
 
 
 def is_wanted(topic: str, patterns: Sequence[str]) -> bool:
-    """Return whether a topic is to be recorded."""
+    """Return whether to record a topic: hidden ones never, others by the patterns, or all except images."""
     if any(token.startswith("_") for token in topic.split("/")):
         return False
     if not patterns:
@@ -96,10 +97,10 @@ def _matches(topic: str, pattern: str) -> bool:
 
 
 def definition(kind: str) -> str | None:
-    """Return the text of a message's type and of all that it is made of, if it is installed.
+    """Return the definition of a message type with all its parts; None if one of them is not installed.
 
     Args:
-        kind: such as `geometry_msgs/msg/Twist`.
+        kind: the type, such as `geometry_msgs/msg/Twist`.
     """
     texts: dict[str, str] = {}
     left = [kind]
@@ -119,7 +120,7 @@ def definition(kind: str) -> str | None:
 
 
 def _text(kind: str) -> str | None:
-    """Return the .msg file of one type."""
+    """Return the content of a type's .msg file; None if it is not installed."""
     package, _, name = kind.partition("/msg/")
     try:
         folder = Path(get_package_share_directory(package))
@@ -129,7 +130,7 @@ def _text(kind: str) -> str | None:
 
 
 def _parts(kind: str, text: str) -> Iterator[str]:
-    """Yield the types of a message's fields that are messages."""
+    """Yield the message types of a message's fields."""
     for line in text.splitlines():
         found = re.match(r"\s*([A-Za-z][\w/]*)", line)
         if found is None or found[1] in _BUILT_IN:
@@ -139,12 +140,12 @@ def _parts(kind: str, text: str) -> Iterator[str]:
 
 
 def _offered(publishers: Sequence[TopicEndpointInfo]) -> str:
-    """Return what publishers offer, as ros2 bag writes it: numbers of rmw's enumerations."""
+    """Return the QoS that publishers offer, in the format of ros2 bag: numbers of rmw's enumerations."""
     return "\n".join(_profile(publisher.qos_profile) for publisher in publishers)
 
 
 def _profile(profile: QoSProfile) -> str:
-    # Fast DDS does not tell others the history; ros2 bag play could not offer an unknown one.
+    # Fast DDS does not announce the history, and ros2 bag play cannot offer an unknown one.
     latched = profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
     known = profile.history in {HistoryPolicy.KEEP_LAST, HistoryPolicy.KEEP_ALL}
     history = profile.history if known else HistoryPolicy.KEEP_LAST
@@ -164,7 +165,7 @@ def _span(duration: Duration) -> str:
 
 
 class _Topic:
-    """One topic that is recorded."""
+    """A recorded topic."""
 
     __slots__ = ("channel", "count", "kind", "name", "publishers", "subscription")
 
@@ -178,12 +179,12 @@ class _Topic:
 
 
 class Recorder:
-    """Writes what it hears into a file.
+    """Writes received messages to a file.
 
     Attributes:
-        file: that is written.
-        messages: how many were written.
-        ended: why nothing more is recorded, if so.
+        file: the file.
+        messages: number of messages written.
+        ended: reason why recording has ended; None while it goes on.
     """
 
     def __init__(
@@ -195,15 +196,15 @@ class Recorder:
         max_duration: float = 0.0,
         rediscover: float = 1.0,
     ) -> None:
-        """Begin to record.
+        """Start to record.
 
         Args:
-            node: listens.
-            file: to write; there is none yet.
-            topics: patterns; none: all but images.
-            max_size: of the file, in bytes; 0: no limit.
-            max_duration: in seconds of the node's clock; 0: no limit.
-            rediscover: seconds between two looks for new topics.
+            node: node of the subscriptions.
+            file: file to write; it must not exist.
+            topics: patterns; empty: all topics except images.
+            max_size: maximum size of the file, in bytes; 0: unlimited.
+            max_duration: maximum duration, in seconds of the node's clock; 0: unlimited.
+            rediscover: seconds between searches for new topics.
 
         Raises:
             RobotError: the file exists, or cannot be written.
@@ -222,8 +223,8 @@ class Recorder:
         self._schemas: dict[str, int] = {}
         self._failure: OSError | None = None
         self._early: deque[tuple[_Topic, bytes]] = deque(maxlen=EARLY_MAX)
-        # For the size of the file, were it finished now: of what is entered twice, of chunks, and of the
-        # messages since the last one was written to `_at`.
+        # To estimate the size of the finished file: bytes of entries that are written twice, channels,
+        # chunks, and messages pending since the last chunk, which ended at `_at`.
         self._entered = 0
         self._channels = 0
         self._chunks = 0
@@ -232,11 +233,11 @@ class Recorder:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._stream = file.open("xb")
-            # For `swarmbed mend`, which leaves alone what somebody writes.
+            # Tells `swarmbed mend` that the file is being written.
             with contextlib.suppress(OSError):
                 fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except FileExistsError as error:
-            what = "exists already" if file.exists() else f"cannot be written ({error.strerror})"
+            what = "already exists" if file.exists() else f"cannot be written ({error.strerror})"
             problem = f"{file}: {what}"
             raise RobotError(problem) from None
         except OSError as error:
@@ -249,7 +250,7 @@ class Recorder:
         node.create_timer(KEPT, self.keep, clock=steady)
 
     def look(self) -> None:
-        """Record the topics that have come since the last look, and end when it is time."""
+        """Subscribe to new topics, and end the recording when its maximum duration is over."""
         now = self._clock.now().nanoseconds
         if self.ended is not None:
             return
@@ -266,7 +267,7 @@ class Recorder:
             self._follow(topic)
 
     def keep(self) -> None:
-        """Put on the disk what was recorded until now: `swarmbed mend` finds it if the process is killed."""
+        """Flush the recording to disk, so that `swarmbed mend` can recover it if the process is killed."""
         if self._writer is None or self._failure is not None:
             return
         try:
@@ -279,7 +280,7 @@ class Recorder:
         """Finish the file.
 
         Raises:
-            RobotError: that, or what went before, could not be written.
+            RobotError: the file could not be written, now or earlier.
         """
         for topic in self._topics.values():
             if topic.subscription is not None:
@@ -303,7 +304,7 @@ class Recorder:
         return RobotError(f"{self.file}: cannot be written ({error.strerror or error})")
 
     def _follow(self, topic: _Topic) -> None:
-        """Listen to a topic so that all its publishers are heard."""
+        """Subscribe to a topic with a QoS that is compatible with all its publishers."""
         count = self._node.count_publishers(topic.name)
         if topic.kind in self._unusable or count in {0, len(topic.publishers)}:
             return
@@ -322,7 +323,7 @@ class Recorder:
         )
         old = topic.subscription
         if old is not None:
-            # One that asks for less than a publisher offers hears it all the same.
+            # A subscription that requests less than a publisher offers is compatible.
             has = old.qos_profile
             deaf = (lossy and has.reliability == ReliabilityPolicy.RELIABLE) or (
                 not latched and has.durability == DurabilityPolicy.TRANSIENT_LOCAL
@@ -344,7 +345,7 @@ class Recorder:
         except (ImportError, AttributeError, ValueError):
             self._unusable.add(topic.kind)
             self._node.get_logger().warning(
-                f"{topic.name}: its type {topic.kind} is not installed; it is left out"
+                f"{topic.name} is not recorded: its type {topic.kind} is not installed"
             )
             return None
 
@@ -354,7 +355,7 @@ class Recorder:
             return
         now = self._clock.now().nanoseconds
         if now == 0:
-            # A world that has not begun, or one whose clock was not heard yet.
+            # The world has not started, or its clock has not been received yet.
             self._early.append((topic, data))
             return
         if self._begin is None:
@@ -384,14 +385,14 @@ class Recorder:
             self.ended = "the file cannot be written"
 
     def _is_late(self, now: int) -> bool:
-        """End if it is time to."""
+        """Return whether the maximum duration is over; if so, end the recording."""
         if self._max_nanoseconds and self._begin is not None and now - self._begin > self._max_nanoseconds:
             self.ended = f"{self._max_nanoseconds / 1e9:g} s have passed"
             return True
         return False
 
     def _has_room(self, writer: Writer, size: int) -> bool:
-        """Return whether the file remains small enough with some bytes more."""
+        """Return whether the file stays within its maximum size with `size` more bytes."""
         if self._size() + size <= self._max_size:
             return True
         if self._pending < WORTH:
@@ -400,24 +401,24 @@ class Recorder:
         return self._size() + size <= self._max_size
 
     def _size(self) -> int:
-        """Return what the file's size would be at most, were it finished now."""
+        """Return an upper bound of the file's size if it were finished now."""
         at = self._stream.tell()
         if at != self._at:
             self._at = at
             self._chunks += 1
             self._pending = 0
         chunks = (self._chunks + 1) * (_CHUNK + _INDEX * self._channels)
-        # What cannot be compressed grows by less than a hundredth.
+        # Incompressible data grows by less than 1 %.
         return _FRAME + at + self._pending + self._pending // 100 + self._entered + chunks
 
     def _new_channel(self, writer: Writer, topic: _Topic) -> int:
-        """Enter a topic, with its type's definition and the QoS that ros2 bag play offers it with."""
+        """Register a topic, with the definition of its type and its QoS for ros2 bag play."""
         schema = self._schemas.get(topic.kind)
         if schema is None:
             text = definition(topic.kind)
             if text is None:
                 self._node.get_logger().warning(
-                    f"{topic.name}: the definition of {topic.kind} is not installed; the file lacks it"
+                    f"{topic.name}: the file lacks the definition of {topic.kind}, which is not installed"
                 )
             data = (text or "").encode()
             schema = writer.register_schema(topic.kind, "ros2msg" if text is not None else "", data)
@@ -433,7 +434,7 @@ class Recorder:
 
 
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int | None:
-    """Record until the process shall end, or the file is long enough."""
+    """Record until the process is asked to end, or a limit is reached."""
     recorder = Recorder(
         node,
         place(options["out"]),

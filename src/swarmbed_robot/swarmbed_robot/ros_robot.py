@@ -1,8 +1,8 @@
-"""A `Robot` behind ROS 2: what a program written against `sense()` and `act()` uses there.
+"""A `Robot` over ROS 2, for programs written against `sense()` and `act()`.
 
-Two topics are the whole protocol: `senses` brings everything that the robot knows, once a tick, and `command`
-takes everything that the program wants, and says that it is alive. So a tick over ROS is what it is in one
-process: sense once, command once.
+The protocol has two topics: `senses` carries everything that the robot knows, once per tick, and `command`
+everything that the program requests, together with its heartbeat. A tick over ROS is therefore the same as in
+one process: sense once, command once.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import RobotSpec
 
 PATIENCE = 30.0
-"""Seconds of this machine that a program waits for its robot to appear."""
+"""Wall-clock seconds that a program waits for its robot to appear."""
 HEARD_MAX = 1000
-"""Packets kept for a program that does not read them."""
+"""Maximum number of unread packets kept per radio."""
 
 
 class RosRobot:
     """One robot over ROS.
 
-    Somebody has to spin the node; `connect` gives a robot that does so itself.
+    The caller must spin the node; a robot from `connect` spins its own.
 
     Attributes:
-        doing: what the program does, in a word or two: it goes out with each command.
-        begins: how often the robot has begun: with its world, with each reset, with the world after that.
-        refused: how many commands no message could hold, and the latest explanation.
+        doing: what the program is doing, in a word or two; it is sent with each command.
+        begins: number of starts of the robot: with its world, with each reset and with each later world.
+        refused: number of commands that could not be sent, and the latest reason.
     """
 
     def __init__(self, node: Node, name: str) -> None:
-        """Listen to a robot.
+        """Subscribe to a robot.
 
         Args:
-            node: that has the topics.
-            name: of the robot.
+            node: node of the topics.
+            name: name of the robot.
 
         Raises:
-            RobotError: no robot can have that name.
+            RobotError: the name is not a valid robot name.
         """
         check_name(name)
         self._node = node
@@ -74,15 +74,15 @@ class RosRobot:
 
     @classmethod
     def connect(cls, name: str, *, patience: float = PATIENCE, domain: int | None = None) -> Self:
-        """Return a robot with a node of its own, when its senses come: for a script that has no node.
+        """Wait for a robot's senses and return the robot, with its own node: for scripts without a node.
 
         Args:
-            name: of the robot.
-            patience: seconds of this machine to wait for it.
-            domain: instead of ROS_DOMAIN_ID.
+            name: name of the robot.
+            patience: wall-clock seconds to wait for the robot.
+            domain: ROS domain; None: ROS_DOMAIN_ID.
 
         Raises:
-            RobotError: there is none of this name.
+            RobotError: the robot did not appear in time.
         """
         check_name(name)
         spinner = Spinner(domain=domain)
@@ -100,11 +100,11 @@ class RosRobot:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop listening."""
+        """Close the robot."""
         self.close()
 
     def close(self) -> None:
-        """Stop listening, and give back what `connect` made."""
+        """Destroy the topics, and the node that `connect` created."""
         if self._spinner is not None:
             self._spinner.close()
             self._spinner = None
@@ -114,13 +114,16 @@ class RosRobot:
         self._node.destroy_publisher(self._commands)
 
     def wait(self, patience: float = PATIENCE) -> Senses:
-        """Wait for the next senses, spinning, and return them; only for a robot that `connect` gave.
+        """Spin until the next senses arrive and return them; only for robots from `connect`.
+
+        Args:
+            patience: wall-clock seconds to wait.
 
         Raises:
-            RobotError: none came.
+            RobotError: no senses arrived in time, or the robot is not from `connect`.
         """
         if self._spinner is None:
-            message = f"{self._name}: wait() is for robots of RosRobot.connect; spin the node instead"
+            message = f"{self._name}: wait() needs a robot from RosRobot.connect; spin the node instead"
             raise RobotError(message)
         before, end = self.time, time.monotonic() + patience
         while not self.ready or self.time == before:
@@ -131,29 +134,29 @@ class RosRobot:
         return self.sense()
 
     def silence(self, seconds: float) -> str:
-        """Return what to say when nothing came of a robot for some seconds."""
+        """Return an error text for a robot that has been silent for some seconds."""
         what = "senses" if self._info is not None else "robot"
         return (
             f"no {what} '{self._name}' for {seconds:g} s in ROS domain {self._node.context.get_domain_id()}: "
-            "is its world or its onboard node running, and ROS_DOMAIN_ID the same?"
+            "check that its world or onboard node is running, with the same ROS_DOMAIN_ID"
         )
 
     @property
     def ready(self) -> bool:
-        """Return whether the robot's kind and its senses are known."""
+        """Return whether the robot's kind and senses have been received."""
         return self._spec is not None and self._senses is not None and self._senses.run == self.info.run
 
     @property
     def name(self) -> str:
-        """Return the robot's unique name."""
+        """Return the robot's name."""
         return self._name
 
     @property
     def spec(self) -> RobotSpec:
-        """Return what kind of robot it is.
+        """Return the robot's kind.
 
         Raises:
-            RobotError: nothing came of it as yet.
+            RobotError: it has not been received yet.
         """
         if self._spec is None:
             raise RobotError(self.silence(0.0))
@@ -161,10 +164,10 @@ class RosRobot:
 
     @property
     def info(self) -> msg.RobotInfo:
-        """Return what the robot tells of itself.
+        """Return the robot's latest info message.
 
         Raises:
-            RobotError: nothing came of it as yet.
+            RobotError: it has not been received yet.
         """
         if self._info is None:
             raise RobotError(self.silence(0.0))
@@ -172,25 +175,25 @@ class RosRobot:
 
     @property
     def time(self) -> float:
-        """Return the time of the newest senses, NaN before the first."""
+        """Return the time of the newest senses, in seconds of the robot's clock; NaN before the first."""
         return math.nan if self._senses is None else self._senses.time
 
     @property
     def run(self) -> int:
-        """Return the run of the newest senses: it changes when the world is reset."""
+        """Return the run of the newest senses, which changes when the world is reset."""
         return 0 if self._senses is None else int(self._senses.run)
 
     @property
     def age(self) -> float:
-        """Return how many seconds of this machine ago the newest senses came, infinity before the first."""
+        """Return the wall-clock seconds since the newest senses arrived; infinity before the first."""
         return math.inf if math.isnan(self._arrived) else time.monotonic() - self._arrived
 
     def sense(self) -> Senses:
-        """Return what the robot knew at its latest tick; what its radios heard is handed out once.
+        """Return the robot's senses of its latest tick; each packet of its radios is returned once.
 
         Raises:
-            RobotError: nothing came of it as yet.
-            WireError: what came makes no sense.
+            RobotError: no senses have been received yet.
+            WireError: the message is invalid.
         """
         if self._senses is None:
             raise RobotError(self.silence(0.0))
@@ -201,21 +204,21 @@ class RosRobot:
         return replace(senses, heard=heard)
 
     def hold(self) -> None:
-        """Keep what the program asks for until `release`: a program's tick is sent when it is over."""
+        """Collect commands until `release`, so that they are sent at the end of a tick."""
         self._held = []
 
     def release(self) -> None:
-        """Send what the program has asked for since `hold`, or a sign of life, with what it does now."""
+        """Send the commands collected since `hold`, or an empty one as a heartbeat, with `doing`."""
         held, self._held = self._held or [Command()], None
         for command in held:
             self.act(command)
 
     def forget(self) -> None:
-        """Drop what the program has asked for since `hold`: it has failed in the middle of its tick."""
+        """Drop the commands collected since `hold`, because the tick has failed."""
         self._held = None
 
     def act(self, command: Command) -> None:
-        """Ask the robot for something; what cannot be done is refused and counted, not raised."""
+        """Send a command; an invalid one is rejected and counted, and raises nothing."""
         if self._held is not None:
             self._held.append(command)
             return
@@ -224,17 +227,17 @@ class RosRobot:
         except wire.WireError as error:
             self.refused = (self.refused[0] + 1, str(error))
             self._node.get_logger().warning(f"{self._name}: {error}")
-            # It is still there; and the robot counts what its program could not say.
+            # Still a heartbeat; and the robot rejects and counts it in place of the original.
             made = msg.Command(run=self.run, time=self.time, doing=self.doing, lift=REFUSED)
         self._commands.publish(made)
 
     def hello(self) -> None:
-        """Say that a program is there, before it has anything to say."""
+        """Announce the program with an empty command, before its first tick."""
         self._commands.publish(wire.command_to_msg(Command(), time=self.time, run=self.run, doing=self.doing))
 
     @property
     def listeners(self) -> int:
-        """Return how many take the commands: none while the robot is not there."""
+        """Return the number of subscribers of `command`: 0 while the robot is missing."""
         return int(self._commands.get_subscription_count())
 
     def _on_info(self, sent: msg.RobotInfo) -> None:
@@ -244,7 +247,7 @@ class RosRobot:
             self._node.get_logger().error(f"{self._name}: {error}")
             return
         if self._info is not None:
-            # Another world, or the same one anew: what the old one sensed is no more.
+            # A new world, or a reset one: the old senses are no longer valid.
             self._senses = None
             self._heard.clear()
         self._info = sent
@@ -254,7 +257,7 @@ class RosRobot:
         self._arrived = time.monotonic()
         before, self._senses = self._senses, sent
         if before is not None and (sent.run, sent.time) == (before.run, before.time):
-            # A sign of life from a world that stands still.
+            # A repetition, sent as a sign of life while the world stands still.
             return
         if before is not None and sent.run != before.run:
             self._heard.clear()
@@ -265,4 +268,4 @@ class RosRobot:
 
 
 REFUSED = -2
-"""What no switch means: a robot refuses such a command and counts it."""
+"""An invalid value of a switch, so that the robot rejects and counts the command."""

@@ -1,4 +1,4 @@
-"""What a world looks like in rviz and Foxglove: arena, obstacles, robots' bodies, carriers."""
+"""Markers that show a world in rviz and Foxglove: arena, obstacles, robots' bodies and carriers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from swarmbed_core.world import CarrierTruth
 
 PLATE = 0.01
-"""Metres that trays, zones and walls are drawn thick."""
+"""Thickness in metres with which trays and walls are drawn; zones are a tenth of it."""
 HAIR = 1e-4
-"""Metres or radians by which a carrier has to move to be shown again."""
+"""Motion of a carrier, in metres or radians, from which it is published again."""
 _BODY_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 _CUBE, _CYLINDER, _CUBE_LIST, _TEXT = 1, 3, 6, 9
 _DELETE_ALL = 3
 
 
 def colour(code: str, alpha: float = 1.0) -> Any:
-    """Return a colour from its code, such as #0072B2."""
+    """Return a ColorRGBA message from a hex code, such as #0072B2."""
     r, g, b = (int(code[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return message("std_msgs/msg/ColorRGBA", r=r, g=g, b=b, a=alpha)
 
@@ -45,7 +45,18 @@ def marker(
     pose: Any = None,
     **fields: Any,
 ) -> Any:
-    """Return one marker."""
+    """Return a Marker message.
+
+    Args:
+        namespace: namespace of the marker.
+        number: id within the namespace.
+        shape: type of the marker.
+        size: its scale along x, y and z, in metres.
+        colour: its colour.
+        frame: frame of its pose.
+        pose: its pose; None: the frame's origin.
+        **fields: further fields of the message.
+    """
     return message(
         "visualization_msgs/msg/Marker",
         header=stamped(frame),
@@ -60,7 +71,7 @@ def marker(
 
 
 def at(x: float, y: float, z: float, yaw: float = 0.0) -> Any:
-    """Return a pose on the floor or above it."""
+    """Return a Pose message with a yaw."""
     return message(
         "geometry_msgs/msg/Pose",
         position=message("geometry_msgs/msg/Point", x=x, y=y, z=z),
@@ -69,11 +80,11 @@ def at(x: float, y: float, z: float, yaw: float = 0.0) -> Any:
 
 
 def scene_markers(scene: Scene, *, again: bool = False) -> Any:
-    """Return what stands in a world: arena, obstacles, and bodies that follow their robots' frames.
+    """Return the markers of arena, obstacles and robots; the bodies follow their robots' frames.
 
     Args:
-        scene: that is shown.
-        again: whether what was shown before goes.
+        scene: the scene.
+        again: whether to delete all earlier markers first.
     """
     made = [message("visualization_msgs/msg/Marker", action=_DELETE_ALL)] if again else []
     made += [*_zones(scene.arena), *_walls(scene.arena)]
@@ -92,7 +103,13 @@ def scene_markers(scene: Scene, *, again: bool = False) -> Any:
 
 
 def body_markers(k: int, name: str, spec: RobotSpec) -> list[Any]:
-    """Return a robot's body, a nose that shows where its front is, and its name."""
+    """Return markers for a robot's body, its front and its name.
+
+    Args:
+        k: index of the robot, for the markers' ids and the colour.
+        name: name of the robot.
+        spec: kind of robot.
+    """
     body, frame = spec.body, f"{name}_base_link"
     paint = colour(_BODY_COLOURS[k % len(_BODY_COLOURS)])
     middle = at(0.0, 0.0, body.height / 2)
@@ -145,7 +162,7 @@ def body_markers(k: int, name: str, spec: RobotSpec) -> list[Any]:
 
 
 def _zones(arena: Arena) -> list[Any]:
-    """Return the task's zones as tinted floor, as far as the arena reaches."""
+    """Return the task's zones as tinted floor, clipped to the arena."""
     if arena.zones is None or arena.size is None:
         return []
     made = []
@@ -165,7 +182,7 @@ def _zones(arena: Arena) -> list[Any]:
 
 
 def bounds(area: Area, size: tuple[float, float]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the part of an area that is inside the outer walls, as its bounds along x and y."""
+    """Return an area's bounds along x and y, clipped to the outer walls."""
     (left, right), (bottom, top) = area.along_x, area.along_y
     return (max(left, -size[0] / 2), min(right, size[0] / 2)), (
         max(bottom, -size[1] / 2),
@@ -174,7 +191,6 @@ def bounds(area: Area, size: tuple[float, float]) -> tuple[tuple[float, float], 
 
 
 def _walls(arena: Arena) -> list[Any]:
-    """Return the walls."""
     made = []
     for k, (x1, y1, x2, y2) in enumerate(arena.segments().tolist()):
         size = (math.hypot(x2 - x1, y2 - y1), PLATE, arena.wall_height)
@@ -184,12 +200,12 @@ def _walls(arena: Arena) -> list[Any]:
 
 
 def carrier_heights(carrier: Carrier) -> tuple[float, float, float]:
-    """Return how high above its feet the tray, the legs and the label of a carrier are drawn."""
+    """Return the heights of a carrier's tray, legs and label above its feet, in metres."""
     return carrier.clearance + PLATE / 2, carrier.clearance / 2, carrier.clearance + 0.12
 
 
 def carrier_markers(scene: Scene) -> Any:
-    """Return the carriers: tray, legs and the id of their markers, with slots."""
+    """Return the markers of the carriers' trays, legs and ids, with slots for their poses."""
     made = []
     for k, placement in enumerate(scene.carriers):
         carrier = placement.carrier
@@ -213,16 +229,19 @@ def carrier_markers(scene: Scene) -> Any:
 
 
 class Carriers:
-    """The markers of a world's carriers, made anew when one has moved."""
+    """The markers of a world's carriers.
+
+    Attributes:
+        template: the serialised markers.
+    """
 
     def __init__(self, scene: Scene) -> None:
-        """Prepare for the carriers of a scene."""
         self.template = Template(carrier_markers(scene))
         self._heights = np.array([carrier_heights(item.carrier) for item in scene.carriers])
         self._at: FloatArray | None = None
 
     def moved(self, carriers: CarrierTruth) -> bool:
-        """Take where the carriers are; return whether one has moved since it last did."""
+        """Fill the template with the carriers' poses; return whether one has moved since the last True."""
         now = np.column_stack([carriers.poses, carriers.lifts])
         if self._at is not None and np.abs(now - self._at).max() < HAIR:
             return False

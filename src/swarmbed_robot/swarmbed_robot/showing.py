@@ -1,4 +1,4 @@
-"""What rviz shows of a whole world: the arena, the carriers, and the frames of all robots in one tree."""
+"""Publishes a whole world for rviz: arena, carriers, map, and the frames of all robots in one tree."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 class Showing:
-    """The topics of a world's looks.
+    """The topics that show a world.
 
     Attributes:
-        tf: the topic of the frames that move.
+        tf: the topic of the moving frames.
     """
 
     def __init__(self, node: Node, rate: float, *, truth: bool, map_resolution: float) -> None:
-        """Offer the topics.
+        """Create the topics.
 
         Args:
-            node: the world's.
-            rate: of the frames, in Hz.
-            truth: whether robots that do not know where they are, are shown where they truly are.
-            map_resolution: edge of a cell of `/map`, in metres.
+            node: the world's node.
+            rate: rate of the frames, in Hz.
+            truth: whether robots that are not localised are shown at their true pose.
+            map_resolution: cell size of `/map`, in metres.
         """
         self._truth = truth
         self._shown: tuple[object, ...] = ()
@@ -53,7 +53,7 @@ class Showing:
         self._map = MapServer(node, map_resolution)
 
     def begin(self, scene: Scene, world: TaskWorld) -> None:
-        """Show another world."""
+        """Publish a new world."""
         self._scene = scene
         self._world = world
         self._map.begin(scene, world)
@@ -61,12 +61,12 @@ class Showing:
         self.show_carriers()
 
     def show_scene(self) -> None:
-        """Publish the scene, if robots or obstacles have come or gone."""
+        """Publish the scene if a robot or an obstacle was added or removed."""
         stands = (tuple(self._apis), self._world.obstacles)
         if stands == self._shown:
             return
         again, self._shown = bool(self._shown), stands
-        # Where they are, their frames say.
+        # The poses do not matter: the markers follow the robots' frames.
         robots = [
             RobotPlacement(name, api.onboard.device.spec, (0.0, 0.0, 0.0)) for name, api in self._apis.items()
         ]
@@ -74,13 +74,13 @@ class Showing:
         self._scenery.publish(bytes(Template(scene_markers(scene, again=again)).data))
 
     def show_carriers(self) -> None:
-        """Publish the carriers, if one has moved, and the map, if something else stands fast now."""
+        """Publish the carriers if one has moved, and the map if the obstacles have changed."""
         self._map.update()
         if self._moving is not None and self._moving.moved(self._world.carriers()):
             self._carriers.publish(bytes(self._moving.template.data))
 
     def take(self, apis: Mapping[str, RobotApi]) -> None:
-        """Take note of which robots there are."""
+        """Set the robots of the world, and publish the scene and the static frames."""
         self._apis = apis
         self.show_scene()
         fixed = [transform for api in apis.values() for transform in api.place.fixed_frames]
@@ -94,9 +94,9 @@ class Showing:
         self._values[:, 6] = 1.0
 
     def show_frames(self, now: float) -> None:
-        """Publish where all robots are in `map`, if it is due.
+        """Publish the poses of all robots in `map`, if they are due.
 
-        That is what they believe, or the truth where they know nothing.
+        These are the robots' estimates, or their true poses if they are not localised.
         """
         if not self.tf.due(now):
             return

@@ -1,11 +1,11 @@
-"""Drives one robot by the keyboard of a terminal.
+"""Drives one robot with the keyboard of a terminal.
 
     w s  forward, back     r f  lifter up, down
     a d  left, right       + -  faster, slower
     q e  turn left, right  space  stop          Ctrl-C  end
 
-A robot moves while a key is held, for a held key repeats: 0.6 s after the last one it is stopped. Nothing
-is sent while no key is pressed, so that its own program can drive it too.
+The robot moves while a key is held, and stops 0.6 s after its last repetition. Nothing is sent while no key
+is pressed, so that the robot's own program can drive it.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ if TYPE_CHECKING:
     from rclpy.node import Node
 
 OPTIONS = (
-    Option("robot", "dots1", "the robot's name", positional=True),
-    Option("speed", 0.3, "to begin with, m/s", low=0.0, high=2.0),
-    Option("turn", 1.0, "rate to begin with, rad/s", low=0.0, high=10.0),
-    Option("keys", "", "keys to play instead of reading them, one each 0.1 s"),
+    Option("robot", "dots1", "name of the robot", positional=True),
+    Option("speed", 0.3, "initial speed, m/s", low=0.0, high=2.0),
+    Option("turn", 1.0, "initial rate of turn, rad/s", low=0.0, high=10.0),
+    Option("keys", "", "keys to play instead of reading the keyboard, one every 0.1 s"),
 )
 
 PERIOD = 0.1
-"""Seconds from command to command, and from key to key that is played."""
+"""Seconds between commands, and between played keys."""
 HELD = 0.6
-"""Seconds for which a key counts as held: longer than a keyboard takes to begin to repeat it."""
+"""Seconds for which a key counts as held: longer than the delay before a keyboard repeats it."""
 STEP = 1.1
 """Factor of `+` and `-`."""
 LISTENERS = 5.0
-"""Seconds for which played keys wait until somebody listens."""
+"""Seconds that played keys wait for the robot to subscribe."""
 STOPS = 3
-"""Times that a robot is told to stop in the end: its input is best effort, and we are gone soon after."""
+"""Number of stop commands at the end, as the robot's input is best effort and the node exits right after."""
 GLANCE = 0.02
-"""Seconds after which one who waits looks at the rest of the world."""
+"""Longest wait in one call while waiting for keys or the robot, in seconds."""
 
 MOTIONS = {
     "w": (1.0, 0.0, 0.0),
@@ -64,25 +64,25 @@ MOTIONS = {
     "q": (0.0, 0.0, 1.0),
     "e": (0.0, 0.0, -1.0),
 }
-"""Along x, along y, and turning."""
+"""Directions along x, along y and of rotation, by key."""
 LIFTS = {"r": True, "f": False}
 STOP = " "
 PACES = {"+": STEP, "=": STEP, "-": 1 / STEP, "_": 1 / STEP}
-"""Also without shift, where that is another key."""
+"""Factors of the speeds, by key; also by the unshifted or shifted character of the same key."""
 KEYS = frozenset({*MOTIONS, *LIFTS, *PACES, STOP})
 
-# What arrows and other keys without a letter send: their last letter is no key of ours.
+# Sequences sent by arrows and other special keys, whose last letter must not count as a key.
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)
 
 
 @dataclass
 class Teleop:
-    """What the keys pressed so far want of a robot, at a time.
+    """Turns pressed keys into commands for a robot.
 
     Attributes:
         speed: in m/s.
-        turn: rate of turning, in rad/s.
-        lift: what the lifter was told last.
+        turn: rate of turn, in rad/s.
+        lift: last command to the lifter; None before the first.
     """
 
     speed: float
@@ -93,11 +93,11 @@ class Teleop:
     _lifted: float | None = None
 
     def press(self, key: str, now: float) -> None:
-        """Take a key; others than ours do nothing.
+        """Process a key; unknown keys have no effect.
 
         Args:
-            key: one character; capitals are the same.
-            now: in seconds.
+            key: one character, in lower or upper case.
+            now: time of this machine's clock, in seconds.
         """
         key = key.lower()
         if key in MOTIONS:
@@ -112,13 +112,13 @@ class Teleop:
             self.turn = min(self.turn * PACES[key], speeds[1])
 
     def release(self) -> None:
-        """Let go of all keys."""
+        """Release all keys, so that the next motion is a stop."""
         if self._moved is not None:
             self._moved = -math.inf
         self._lifted = None
 
     def motion(self, now: float) -> tuple[float, float, float] | None:
-        """Return the velocity to command, once zero after the last key; None if there is nothing to say."""
+        """Return the velocity to command: zero once after the last key, then None, which sends nothing."""
         if self._moved is None:
             return None
         if now - self._moved > HELD:
@@ -127,13 +127,13 @@ class Teleop:
         return x * self.speed, y * self.speed, turning * self.turn
 
     def lifting(self, now: float) -> bool | None:
-        """Return whether to command the lifter up or down; None if there is nothing to say."""
+        """Return whether to command the lifter up or down; None when nothing is to be sent."""
         if self._lifted is None or now - self._lifted > HELD:
             return None
         return self.lift
 
     def status(self) -> str:
-        """Return one line that tells what is commanded."""
+        """Return the current command in one line."""
         x, y, turning = self._direction
         names = (("forward", "back"), ("left", "right"), ("turning left", "turning right"))
         going = [name[value < 0] for name, value in zip(names, (x, y, turning), strict=True) if value]
@@ -142,7 +142,7 @@ class Teleop:
 
 
 class _Driver:
-    """Says to a robot what the keys want."""
+    """Sends the commands to a robot, and shows them."""
 
     def __init__(self, spinner: Spinner, node: Node, robot: str, teleop: Teleop) -> None:
         self.robot = robot.strip("/")
@@ -155,16 +155,16 @@ class _Driver:
             self._velocity = node.create_publisher(Twist, f"/{self.robot}/cmd_vel", qos.OUTPUT)
             self._lifter = node.create_publisher(Bool, f"/{self.robot}/lifter", qos.OUTPUT)
         except InvalidTopicNameException:
-            problem = f"'{robot}' is no robot's name: letters, digits and _ are right, such as dots1"
+            problem = f"'{robot}' is not a valid robot name: expected letters, digits and _, such as dots1"
             raise RobotError(problem) from None
 
     @property
     def has_listener(self) -> bool:
-        """Return whether somebody hears the commands."""
+        """Return whether the commands have a subscriber."""
         return bool(self._velocity.get_subscription_count())
 
     def press(self, keys: str) -> None:
-        """Take keys, and obey at once."""
+        """Process keys, and send their command without delay."""
         now = time.monotonic()
         for key in keys:
             self.teleop.press(key, now)
@@ -172,7 +172,7 @@ class _Driver:
             self._due = now
 
     def serve(self, seconds: float) -> None:
-        """Send what is due and do what comes, for some time."""
+        """Send the commands that are due, and spin once for at most `seconds`."""
         now = time.monotonic()
         if now >= self._due:
             self._due = now + PERIOD
@@ -181,7 +181,7 @@ class _Driver:
         self._spinner.once(seconds)
 
     def stop(self) -> None:
-        """Stop the robot, if it was told to move."""
+        """Stop the robot if it has been commanded to move."""
         self.teleop.release()
         if self.teleop.motion(time.monotonic()) is not None:
             for _ in range(STOPS):
@@ -202,8 +202,8 @@ class _Driver:
             self._lifter.publish(Bool(data=lifting))
 
     def _show(self) -> None:
-        """Write the status line over the last one, if there is a terminal to show it."""
-        line = f"{self.robot}: {self.teleop.status()}{'' if self.has_listener else ', nobody listens'}"
+        """Overwrite the status line, if the output is a terminal."""
+        line = f"{self.robot}: {self.teleop.status()}{'' if self.has_listener else ', no subscriber'}"
         if line != self._shown and sys.stdout.isatty():
             self._shown = line
             sys.stdout.write(f"\r{line}\x1b[K")
@@ -212,9 +212,9 @@ class _Driver:
 
 @contextlib.contextmanager
 def keyboard(terminal: int) -> Iterator[None]:
-    """Have a terminal tell each key at once and show none; as it was before when this ends.
+    """Let a terminal deliver each key at once, without echo; restore it at the end.
 
-    Only Ctrl-C is still obeyed by the terminal: stopped or killed by its other keys, nobody would restore it.
+    Of the keys that send signals only Ctrl-C stays active: after the others the terminal is not restored.
     """
     before = termios.tcgetattr(terminal)
     settings = termios.tcgetattr(terminal)
@@ -227,12 +227,12 @@ def keyboard(terminal: int) -> Iterator[None]:
         termios.tcsetattr(terminal, termios.TCSADRAIN, settings)
         yield
     finally:
-        with contextlib.suppress(termios.error):  # it has gone
+        with contextlib.suppress(termios.error):  # the terminal is gone
             termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
 
 
 def typed(terminal: int) -> str | None:
-    """Wait a moment for keys and return what has been typed; None if the terminal has gone."""
+    """Wait briefly for keys and return them; None if the terminal is gone."""
     if not select.select([terminal], [], [], GLANCE)[0]:
         return ""
     try:
@@ -243,29 +243,35 @@ def typed(terminal: int) -> str | None:
 
 
 def _terminal() -> int:
-    """Return the terminal whose keys are read."""
+    """Return the file descriptor of the terminal on standard input.
+
+    Raises:
+        RobotError: standard input is not a terminal.
+    """
     try:
         terminal = sys.stdin.fileno()
         if os.isatty(terminal):
             return terminal
     except (AttributeError, OSError, ValueError):
         pass
-    problem = "standard input is no terminal, so there are no keys to read; --keys plays some"
+    problem = "standard input is not a terminal: run it in one, or play keys with --keys"
     raise RobotError(problem)
 
 
 def _play(spinner: Spinner, driver: _Driver, keys: str) -> None:
-    """Play keys."""
+    """Play keys.
+
+    Raises:
+        RobotError: a key is unknown, or the robot does not subscribe.
+    """
     unknown = sorted(set(keys.lower()) - KEYS)
     if unknown:
-        problem = f"keys has {unknown[0]!r}: {''.join(sorted(KEYS))!r} are right"
+        problem = f"keys has {unknown[0]!r}: expected characters of {''.join(sorted(KEYS))!r}"
         raise RobotError(problem)
     end = time.monotonic() + LISTENERS
     while not driver.has_listener and not spinner.stopping:
         if time.monotonic() > end:
-            problem = (
-                f"nobody has listened to /{driver.robot}/cmd_vel for {LISTENERS:g} s: is there such a robot?"
-            )
+            problem = f"no subscriber of /{driver.robot}/cmd_vel for {LISTENERS:g} s: check the robot's name"
             raise RobotError(problem)
         spinner.once(GLANCE)
     for key in keys:
@@ -276,7 +282,7 @@ def _play(spinner: Spinner, driver: _Driver, keys: str) -> None:
 
 
 def _listen(spinner: Spinner, driver: _Driver, terminal: int) -> None:
-    """Obey a terminal's keys until the process shall end."""
+    """Drive by a terminal's keys until the process is asked to end."""
     with keyboard(terminal):
         while not spinner.stopping:
             keys = typed(terminal)
@@ -287,7 +293,7 @@ def _listen(spinner: Spinner, driver: _Driver, terminal: int) -> None:
 
 
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int | None:
-    """Drive until the process shall end, or the keys have been played."""
+    """Drive until the process is asked to end, or the keys have been played."""
     keys = options["keys"]
     terminal = None if keys else _terminal()
     driver = _Driver(spinner, node, options["robot"], Teleop(options["speed"], options["turn"]))

@@ -1,7 +1,8 @@
-"""ROS messages as bytes with places for the numbers that change.
+"""Serialised ROS messages with slots for the numbers that change.
 
-A message is serialised once, by rosbags, with marks where numbers will change; from then on only those
-numbers are written into the bytes. To publish or record bytes costs a fraction of what Python messages do.
+A message is serialised once, by rosbags, with placeholders for the numbers that change; from then on only
+these numbers are written into the bytes. Publishing or recording bytes costs a fraction of what Python
+messages cost.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 
     IntArray = NDArray[np.intp]
 
-# The bytes of a template where a number is to be written: no message has them by chance.
+# Placeholder for a number; its bytes do not occur in messages by chance.
 SLOT = -1.2345678901234567e-300
 _SLOT_BYTES = struct.pack("<d", SLOT)
 _SECONDS, _NANOSECONDS = 0x5EC05EC, 0x3A0A0A3
 _STAMP_BYTES = struct.pack("<iI", _SECONDS, _NANOSECONDS)
 _pack_stamp = struct.Struct("<iI").pack_into
 FLAT = 1e-6
-"""Variance of what a robot on a floor cannot do (rise, roll, pitch): many filters reject 0."""
+"""Variance of motions that are impossible on a floor (z, roll, pitch): many filters reject 0."""
 _HEADER = len(LITTLE_ENDIAN)
 
 
@@ -43,11 +44,11 @@ def types() -> Any:
 
 
 def message(name: str, /, **fields: Any) -> Any:
-    """Return a ROS message; fields that are not given are zero, empty, or the unit quaternion.
+    """Return a ROS message; missing fields are zero, empty, or the unit quaternion.
 
     Args:
-        name: such as `geometry_msgs/msg/Pose`.
-        fields: some of the message's; numbers of an array may be any sequence.
+        name: type of the message, such as `geometry_msgs/msg/Pose`.
+        fields: values of fields; an array of numbers may be any sequence.
     """
     made = {}
     for field, (kind, inner) in types().fielddefs[name][1]:
@@ -67,14 +68,14 @@ _DTYPES = {"float64": np.float64, "float32": np.float32, "uint8": np.uint8, "int
 
 
 def _of_type(kind: int, inner: Any, value: Any) -> Any:
-    """Return a value as its field wants it: arrays of numbers are numpy's."""
+    """Return a value in the type of its field: arrays of numbers become numpy arrays."""
     if kind in {_ARRAY, _SEQUENCE} and inner[0][0] == _BASIC and inner[0][1][0] in _DTYPES:
         return np.asarray(value, dtype=_DTYPES[inner[0][1][0]])
     return value
 
 
 def _nothing(name: str, field: str, kind: int, inner: Any) -> Any:
-    """Return what stands in a field that nobody has filled."""
+    """Return the default value of a field."""
     if kind == _NAMED:
         return message(inner)
     if kind == _ARRAY:
@@ -91,13 +92,13 @@ def _nothing(name: str, field: str, kind: int, inner: Any) -> Any:
 
 
 def stamped(frame: str) -> Any:
-    """Return a header whose stamp a `Template` fills in."""
+    """Return a header with a slot for its stamp."""
     stamp = message("builtin_interfaces/msg/Time", sec=_SECONDS, nanosec=_NANOSECONDS)
     return message("std_msgs/msg/Header", stamp=stamp, frame_id=frame)
 
 
 def pose_slots(z: float = 0.0) -> Any:
-    """Return a pose in the plane with slots for x, y, and the sine and cosine of half the yaw."""
+    """Return a pose in the plane with slots for x, y, sin(yaw/2) and cos(yaw/2)."""
     return message(
         "geometry_msgs/msg/Pose",
         position=message("geometry_msgs/msg/Point", x=SLOT, y=SLOT, z=z),
@@ -106,20 +107,20 @@ def pose_slots(z: float = 0.0) -> Any:
 
 
 class Template:
-    """A serialised message, and where in its bytes the stamps and the slots are.
+    """A serialised message with the positions of its stamps and slots.
 
     Attributes:
-        data: the bytes.
-        doubles: the same memory as numbers.
-        places: which of those the slots are.
-        slots: where in the bytes they are.
-        stamps: where in the bytes the stamps are.
+        data: the bytes, with the CDR header.
+        doubles: the bytes after the header, as float64.
+        places: indices of the slots in `doubles`.
+        slots: offsets of the slots in `data`.
+        stamps: offsets of the stamps in `data`.
     """
 
     __slots__ = ("data", "doubles", "places", "slots", "stamps")
 
     def __init__(self, made: Any) -> None:
-        """Serialise a message that has slots for what will change."""
+        """Serialise a message with slots."""
         self.data = bytearray(types().serialize_cdr(made, made.__msgtype__))
         self.slots = _places(self.data, _SLOT_BYTES, 8)
         self.stamps = _places(self.data, _STAMP_BYTES, 4)
@@ -128,27 +129,27 @@ class Template:
         self.places = (np.array(self.slots, dtype=np.intp) - _HEADER) // 8
 
     def stamp(self, seconds: int, nanoseconds: int) -> None:
-        """Write the time into every header."""
+        """Write the stamp of every header."""
         for place in self.stamps:
             _pack_stamp(self.data, place, seconds, nanoseconds)
 
     def fill(self, values: FloatArray) -> None:
         """Write all slots, in their order."""
         if values.size != len(self.slots):
-            message = f"{values.size} numbers for {len(self.slots)} places"
+            message = f"{values.size} numbers: expected {len(self.slots)}, one per slot"
             raise ValueError(message)
         fill_k(self.doubles, self.places, values.reshape(-1))
 
 
 @kernel
 def fill_k(doubles: FloatArray, places: IntArray, values: FloatArray) -> None:
-    """Write numbers to their places."""
+    """Write numbers to their slots."""
     for k in range(len(places)):
         doubles[places[k]] = values[k]
 
 
 def _places(data: bytearray, mark: bytes, alignment: int) -> list[int]:
-    """Return where a mark stands in serialised bytes."""
+    """Return the offsets of a placeholder in serialised bytes."""
     found, at = [], data.find(mark)
     while at >= 0:
         if (at - _HEADER) % alignment == 0:
@@ -158,7 +159,7 @@ def _places(data: bytearray, mark: bytes, alignment: int) -> list[int]:
 
 
 class OdometryTemplate:
-    """The bytes of one robot's nav_msgs/Odometry."""
+    """A serialised nav_msgs/Odometry."""
 
     def __init__(self, frame: str, child: str, covariance: bool, twist_covariance: bool = False) -> None:
         pose = message("geometry_msgs/msg/PoseWithCovariance", pose=pose_slots())
@@ -189,14 +190,14 @@ class OdometryTemplate:
         twist_covariance: FloatArray | None = None,
         first: int = 0,
     ) -> None:
-        """Write a pose and a twist, and the covariances where there are some.
+        """Write a pose and a twist, with their covariances if given.
 
         Args:
-            pose: x, y and yaw.
-            twist: vx, vy and omega of the body.
-            covariance: of the pose: the first three rows and columns.
-            twist_covariance: of the twist.
-            first: of its rows and columns is that of the twist.
+            pose: x, y (m) and yaw (rad).
+            twist: vx, vy (m/s) and omega (rad/s) in the body's frame.
+            covariance: matrix whose first three rows and columns are the pose's covariance.
+            twist_covariance: matrix that contains the twist's covariance.
+            first: index of the first row and column of the twist in `twist_covariance`.
         """
         x, y, yaw = pose
         vx, vy, omega = twist
@@ -222,7 +223,7 @@ def odometry_k(
     twist_covariance: FloatArray,
     first: int,
 ) -> None:
-    """Write the numbers of an odometry to their places; a covariance without rows is none."""
+    """Write the numbers of an odometry message to its slots; skip covariances without rows."""
     doubles[places[0]], doubles[places[1]] = x, y
     doubles[places[2]], doubles[places[3]] = math.sin(0.5 * yaw), math.cos(0.5 * yaw)
     at = 4
@@ -241,7 +242,7 @@ def odometry_k(
 
 
 def _covariance_slots(rest: float) -> FloatArray:
-    """Return a 6 x 6 matrix with slots for x, y and yaw, and a variance of the others."""
+    """Return a 6 x 6 matrix with slots for x, y and yaw, and the variance `rest` for z, roll and pitch."""
     table = np.diag(np.full(6, rest))
     table[np.ix_((0, 1, 5), (0, 1, 5))] = SLOT
     return table.reshape(-1)
@@ -269,7 +270,7 @@ def cloud(frame: str, count: int) -> Any:
 
 @kernel
 def returns_k(points: FloatArray, height: float, out: NDArray[np.float32]) -> int:
-    """Write the points that are finite as x, y and z, and return how many they are."""
+    """Write the finite points as x, y and z = `height`, and return their number."""
     count = 0
     for k in range(points.shape[0]):
         if math.isfinite(points[k, 0]):
@@ -279,12 +280,12 @@ def returns_k(points: FloatArray, height: float, out: NDArray[np.float32]) -> in
 
 
 def laser_scan(frame: str, angles: FloatArray, edges: tuple[float, float], period: float) -> Any:
-    """Return a LaserScan of one ring; behind its ranges come only the four bytes of no intensities.
+    """Return a LaserScan message; its ranges are followed only by the four bytes of the empty intensities.
 
     Args:
-        frame: in whose origin all ranges begin.
-        angles: of the beams, evenly spaced; of a single one the increment is a full turn.
-        edges: the least and the greatest range.
+        frame: frame at whose origin all ranges start.
+        angles: evenly spaced directions of the beams, in radians; a single beam has a full turn as increment.
+        edges: least and greatest range, in metres.
         period: seconds between two sweeps.
     """
     return message(
@@ -301,7 +302,13 @@ def laser_scan(frame: str, angles: FloatArray, edges: tuple[float, float], perio
 
 
 def grid_template(frame: str, size: int, cell: float) -> Any:
-    """Return an empty collision map of `size` cells along each side, its middle at the robot."""
+    """Return an empty OccupancyGrid message with the robot at its centre.
+
+    Args:
+        frame: frame of the map.
+        size: number of cells along each side.
+        cell: size of a cell, in metres.
+    """
     edge = -size * cell / 2
     info = message(
         "nav_msgs/msg/MapMetaData",
@@ -316,9 +323,9 @@ def grid_template(frame: str, size: int, cell: float) -> Any:
 
 
 def path_bytes(frame: str, stamp: tuple[int, int], poses: FloatArray) -> bytes:
-    """Return a nav_msgs/Path in one frame and of one time; its poses are rows x, y, yaw.
+    """Return a serialised nav_msgs/Path with one frame and one stamp; the poses are rows x, y, yaw.
 
-    All poses behind the first take the same room: two are serialised, and the others put behind them.
+    All poses after the first have the same size: two are serialised, and copies of the second are appended.
     """
     count = len(poses)
     place = message("geometry_msgs/msg/PoseStamped", header=stamped(frame), pose=pose_slots())
@@ -329,7 +336,7 @@ def path_bytes(frame: str, stamp: tuple[int, int], poses: FloatArray) -> bytes:
     if count > 2:
         stride = few.slots[4] - few.slots[0]
         data = data + data[-stride:] * (count - 2)
-        # How many there are stands where a path without any ends.
+        # The number of poses is the last field of an empty path.
         at = len(Template(message(kind, header=stamped(frame), poses=[])).data) - 4
         struct.pack_into("<I", data, at, count)
     if count:
@@ -342,13 +349,18 @@ def path_bytes(frame: str, stamp: tuple[int, int], poses: FloatArray) -> bytes:
 
 
 def packed_image(frame: str, jpeg: bytes) -> Any:
-    """Return an image that is a JPEG."""
+    """Return a CompressedImage message with a JPEG."""
     kind = "sensor_msgs/msg/CompressedImage"
     return message(kind, header=stamped(frame), format="jpeg", data=np.frombuffer(jpeg, np.uint8))
 
 
 def transforms(frames: Sequence[tuple[str, str]], *, flat: bool) -> Any:
-    """Return a TFMessage of parents and children with slots: x, y and z, w of the yaw if flat, else all."""
+    """Return a TFMessage with slots.
+
+    Args:
+        frames: parent and child of each transform.
+        flat: whether only x, y and the rotation's z and w get slots; otherwise all seven numbers do.
+    """
     made = []
     for parent, child in frames:
         z = 0.0 if flat else SLOT

@@ -1,15 +1,16 @@
-"""Puts every robot's own tree of frames on the one `/tf`: from `/<robot>/tf` and `/<robot>/tf_static`.
+"""Republishes every robot's own tree of frames, from `/<robot>/tf` and `/<robot>/tf_static`, on `/tf`.
 
-Frames get the prefix `<robot>_`, but for `map`, for names that carry it already, and for odometry's frame
-where it is the root of the robot's tree: map -> odom -> base_link comes out as
-map -> dots1_odom -> dots1_base_link, odom -> base_link alone as odom -> dots1_base_link.
+Frames get the prefix `<robot>_`, except `map`, names that already have the prefix, and the odometry frame
+where it is the root of the robot's tree: map -> odom -> base_link becomes
+map -> dots1_odom -> dots1_base_link; odom -> base_link alone becomes odom -> dots1_base_link.
 
-Messages stay bytes. What they say of frames is the same for hours, so the layout of a message is looked at
-once: from then on the frames' bytes are compared, and the message goes out as it is, or its stamps and
-poses are put between new names. CDR aligns numbers, so new names move all that comes behind them.
+Messages stay serialised. The frames of a topic's messages rarely change, so the layout of a message is
+analysed once. After that only the bytes of the frame names are compared, and the message is sent unchanged,
+or its stamps and poses are copied between the new names. CDR aligns numbers, so new names move everything
+after them.
 
-What no listener could use is left out, counted, and told once: transforms with empty names or of a frame to
-itself, those that are not finite, and bytes that are no message. Leading slashes are taken off.
+Unusable transforms are dropped, counted and logged once: transforms with empty names, of a frame to itself or
+with numbers that are not finite, and malformed messages. Leading slashes are removed.
 """
 
 from __future__ import annotations
@@ -39,31 +40,32 @@ if TYPE_CHECKING:
 
 ROOTS = ("map", "odom")
 OPTIONS = (
-    Option("robots", [], "robots whose frames are relayed; none: all that have a topic <robot>/tf"),
-    Option("roots", list(ROOTS), "frames that get no prefix where they are the root of a robot's tree"),
+    Option("robots", [], "robots whose frames are relayed; none: all with a topic <robot>/tf"),
+    Option("roots", list(ROOTS), "frames without a prefix where they are the root of a robot's tree"),
 )
 
 LOOK = 1.0
-"""Seconds between two looks for new robots."""
+"""Seconds between searches for new robots."""
 LAYOUTS = 64
-"""Layouts that are kept for a topic. Real robots have a handful; whoever has more pays for each message."""
+"""Layouts kept per topic. Real robots have a handful; with more, messages are analysed again and again."""
 STATIC = 10_000
-"""Static transforms that are kept of one robot."""
+"""Maximum number of static transforms per robot."""
 
 TYPE = "tf2_msgs/msg/TFMessage"
 MAP = b"map"
 
-UNREADABLE = "bytes that are no TFMessage"
-NOTHING = "a message without transforms"
-NAMELESS = "a transform with an empty frame name"
-NO_TEXT = "a transform whose frame name is no text"
-SLASH = "a frame name with a leading slash, which is taken off"
-ITSELF = "a transform of a frame to itself"
-NOT_FINITE = "a transform that is not finite"
-TOO_MANY = f"a static transform beyond the first {STATIC} of a robot"
+UNREADABLE = "malformed TFMessage"
+NOTHING = "message without transforms"
+NAMELESS = "transform with an empty frame name"
+NO_TEXT = "transform with a frame name that is not valid text"
+SLASH = "frame name with a leading slash, which is removed"
+ITSELF = "transform of a frame to itself"
+NOT_FINITE = "transform with numbers that are not finite"
+TOO_MANY = f"static transform beyond the first {STATIC} of a robot"
 
-# A message: 4 bytes of CDR's own, from behind which its alignment counts; the count of transforms; and of
-# each the stamp, the two names (each behind its length, each closed by a zero), and seven doubles.
+# Layout of a message: the 4 bytes of the CDR header, from whose end alignment counts; the number of
+# transforms; and for each the stamp, the two names (each with its length before it and a zero after it), and
+# seven doubles.
 _LITTLE_ENDIAN = b"\0\1"
 _NUMBER = struct.Struct("<I")
 _FIRST = 8
@@ -74,7 +76,7 @@ _FINITE = struct.Struct("<7d")
 
 
 class Transform(NamedTuple):
-    """One transform of a message, as bytes."""
+    """One transform of a message, serialised."""
 
     stamp: bytes
     parent: bytes
@@ -86,18 +88,18 @@ def decode(data: bytes) -> list[Transform]:
     """Return the transforms of a serialised TFMessage.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the message is malformed.
     """
     return [transform for _, transform in _walk(data)]
 
 
 def encode(transforms: Iterable[Transform]) -> bytes:
-    """Return the serialised TFMessage of some transforms."""
+    """Return a serialised TFMessage with the transforms."""
     return b"".join(_pieces(list(transforms)))
 
 
 def _walk(data: bytes) -> list[tuple[int, Transform]]:
-    """Return the transforms of a message, and where each begins."""
+    """Return the transforms of a message, each with its offset."""
     if len(data) < _FIRST or data[:2] != _LITTLE_ENDIAN:
         raise ValueError(UNREADABLE)
     (count,) = _NUMBER.unpack_from(data, 4)
@@ -118,7 +120,7 @@ def _walk(data: bytes) -> list[tuple[int, Transform]]:
 
 
 def _name(data: bytes, at: int) -> tuple[bytes, int]:
-    """Return the text at some place, and the place behind it."""
+    """Return the string at an offset, and the offset of its end."""
     if at + 4 > len(data):
         raise ValueError(UNREADABLE)
     (length,) = _NUMBER.unpack_from(data, at)
@@ -137,7 +139,7 @@ def _aligned8(at: int) -> int:
 
 
 def _pieces(transforms: Sequence[Transform]) -> list[bytes]:
-    """Return a message in pieces: those with an odd index are stamps and poses, in turns."""
+    """Return a message in pieces; those with an odd index are, alternately, stamps and poses."""
     pieces = [b"\0\1\0\0" + _NUMBER.pack(len(transforms))]
     at = _FIRST
     for stamp, parent, child, pose in transforms:
@@ -152,45 +154,45 @@ def _pieces(transforms: Sequence[Transform]) -> list[bytes]:
 
 
 class Tree:
-    """One robot's frames: what they are called, and which of them cannot be the tree's root.
+    """The names of one robot's frames, and the possible roots of its tree.
 
     Attributes:
-        prefix: of all its frames but the root.
-        changed: whether a frame turned out to be no root since somebody reset this.
+        prefix: prefix of all frames except the root.
+        changed: whether a frame turned out not to be the root; reset by the user of the tree.
     """
 
     def __init__(self, robot: str, roots: Iterable[str] = ROOTS) -> None:
-        """Begin with no frames.
+        """Start without frames.
 
         Args:
-            robot: its namespace.
-            roots: names that get no prefix where they are the tree's root.
+            robot: namespace of the robot.
+            roots: names without a prefix where they are the tree's root.
         """
         self.prefix = f"{robot.strip('/').replace('/', '_')}_".encode()
         self.changed = False
         self._roots = {root.encode() for root in roots}
 
     def learn(self, child: bytes) -> None:
-        """Note that a frame has a parent, and so is no root."""
+        """Record that a frame has a parent, so it is not the root."""
         name = child.removeprefix(self.prefix)
         if name in self._roots:
             self._roots.remove(name)
             self.changed = True
 
     def rename(self, frame: bytes) -> bytes:
-        """Return what everybody calls one of the robot's frames."""
+        """Return the global name of one of the robot's frames."""
         if frame == MAP or frame in self._roots or frame.startswith(self.prefix):
             return frame
         return self.prefix + frame
 
     def renamed(self, transform: Transform) -> Transform:
-        """Return a transform between frames as everybody calls them."""
+        """Return a transform with the global names of its frames."""
         stamp, parent, child, pose = transform
         return Transform(stamp, self.rename(parent), self.rename(child), pose)
 
 
 def cleaned(transform: Transform) -> tuple[Transform | None, str | None]:
-    """Return a transform as far as its names can be used, and what is wrong with them."""
+    """Return a transform with clean names, None if they are unusable, and the fault, None without one."""
     stamp, parent, child, pose = transform
     fault = None
     if parent.startswith(b"/") or child.startswith(b"/"):
@@ -216,7 +218,7 @@ def _is_finite(pose: bytes) -> bool:
 
 
 class _Layout:
-    """What messages with certain frames, in a certain order, become."""
+    """The translation of messages with the same frames in the same order."""
 
     __slots__ = ("_expected", "_names", "_numbers", "_pieces", "_places", "faults", "same")
 
@@ -258,12 +260,12 @@ class _Layout:
         return self._names.unpack_from(data) == self._expected
 
     def finite(self, data: bytes) -> bool:
-        """Return whether the message's numbers all are; where they add up, nobody has to look at each."""
+        """Return whether all numbers are finite; a finite sum shows it without a check of each number."""
         numbers = self._numbers.unpack_from(data)
         return math.isfinite(sum(numbers)) or all(map(math.isfinite, numbers))
 
     def renamed(self, data: bytes) -> bytes:
-        """Return the message with new names; none if nothing of it can be used."""
+        """Return the message with new names; empty if none of its transforms is usable."""
         pieces = self._pieces
         if len(pieces) == 1:
             return b""
@@ -275,11 +277,11 @@ class Renamer:
     """Renames the frames of one topic's messages."""
 
     def __init__(self, tree: Tree, refuse: Callable[[str, int], None]) -> None:
-        """Begin.
+        """Prepare the renaming.
 
         Args:
-            tree: of the robot.
-            refuse: is told what was refused and how often.
+            tree: the robot's frames.
+            refuse: called with the reason and the number of rejected transforms.
         """
         self._tree = tree
         self._refuse = refuse
@@ -287,12 +289,12 @@ class Renamer:
         self._known = 0
 
     def forget(self) -> None:
-        """Look at layouts anew: names have changed."""
+        """Drop all layouts, because names have changed."""
         self._layouts.clear()
         self._known = 0
 
     def rename(self, data: bytes) -> bytes:
-        """Return what of a message goes out; empty if nothing does."""
+        """Return a message with renamed frames and without unusable transforms; empty if none is left."""
         for layout in self._layouts.get(len(data), ()):
             if layout.fits(data):
                 break
@@ -328,7 +330,7 @@ class Renamer:
         return layout
 
     def _without_nan(self, data: bytes) -> bytes:
-        """Return a message that lacks what is not finite; what else is wrong has been counted."""
+        """Return a message without transforms that are not finite; other faults are already counted."""
         kept = []
         for transform in decode(data):
             usable, _ = cleaned(transform)
@@ -345,7 +347,7 @@ class Renamer:
 
 
 class _Robot:
-    """What is relayed of one robot."""
+    """The relayed topics of one robot."""
 
     def __init__(self, relay: Relay, namespace: str, roots: Iterable[str]) -> None:
         self.namespace = namespace
@@ -396,20 +398,20 @@ class Relay:
     """The relay of all robots.
 
     Attributes:
-        publisher: of `/tf`.
-        refused: what was refused, and how often.
+        publisher: publisher of `/tf`.
+        refused: number of rejected transforms, by reason.
     """
 
     def __init__(self, node: Node, robots: Sequence[str] = (), roots: Sequence[str] = ROOTS) -> None:
-        """Begin.
+        """Start to relay.
 
         Args:
-            node: takes and publishes.
-            robots: their namespaces; none: those that are found.
-            roots: frames that get no prefix where they are the root of a robot's tree.
+            node: node of the topics.
+            robots: namespaces of the robots; empty: all that are found.
+            roots: frames without a prefix where they are the root of a robot's tree.
 
         Raises:
-            RobotError: a robot's name is none, or it would be relayed to itself.
+            RobotError: a robot's name is invalid, or its topics are the relay's own outputs.
         """
         self.publisher: Publisher = node.create_publisher(TFMessage, "/tf", qos.TF)
         self.refused: Counter[str] = Counter()
@@ -427,11 +429,11 @@ class Relay:
 
     @property
     def robots(self) -> list[str]:
-        """Return whose frames are relayed."""
+        """Return the namespaces of the relayed robots."""
         return list(self._robots)
 
     def look(self) -> None:
-        """Relay the robots that have come since the last look."""
+        """Find new robots and relay their frames."""
         for topic, types in self._node.get_topic_names_and_types():
             namespace, slash, last = topic.rpartition("/")
             if slash and last == "tf" and namespace and namespace not in self._robots and TYPE in types:
@@ -441,7 +443,7 @@ class Relay:
                 self._node.get_logger().info(f"relaying the frames of {namespace.strip('/')}")
 
     def publish_static(self) -> None:
-        """Publish all static transforms in one message, so that who comes later gets all; if any is new."""
+        """Publish all static transforms in one message, for late subscribers; do nothing if none is new."""
         merged: dict[bytes, Transform] = {}
         for robot in self._robots.values():
             for transform in robot.static.values():
@@ -454,7 +456,7 @@ class Relay:
             self._static.publish(data)
 
     def refuse(self, robot: str, reason: str, count: int) -> None:
-        """Count what is refused, and tell the first of its kind."""
+        """Count rejected transforms, and log the first of each kind."""
         if not self.refused[reason]:
             self._node.get_logger().warning(f"{robot}: {reason}; further ones are only counted")
         self.refused[reason] += count
@@ -469,20 +471,20 @@ class Relay:
                 validate_full_topic_name(topic)
             resolved = {self._node.resolve_topic_name(topic) for topic in topics}
             if self._outputs & resolved:
-                problem = f"{topics[0]}: the relay's own output cannot be its input"
+                problem = f"{topics[0]}: the relay's own output cannot be its input; name another robot"
                 raise RobotError(problem)
             robot = _Robot(self, namespace, self._roots)
             fixed = QoSProfile(depth=qos.TF.depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
             self._node.create_subscription(TFMessage, topics[0], robot.moving, qos.TF, raw=True)
             self._node.create_subscription(TFMessage, topics[1], robot.fixed, fixed, raw=True)
         except InvalidTopicNameException:
-            problem = f"'{name}' is no robot's name: letters, digits and _ are right, such as dots1"
+            problem = f"'{name}' is not a valid robot name: expected letters, digits and _, such as dots1"
             raise RobotError(problem) from None
         self._robots[namespace] = robot
 
 
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int | None:
-    """Relay until the process shall end."""
+    """Relay until the process is asked to end."""
     relay = Relay(node, options["robots"], options["roots"])
     spinner.spin()
     if relay.refused:

@@ -1,6 +1,6 @@
-"""A robot's parts without the robot: they live in a world of their own that keeps pace with this machine.
+"""Simulated parts of a robot, in their own world that runs in real time.
 
-It lets the `onboard` node run where there is no hardware: to try it, to test it, and to measure it.
+With them, the `onboard` node runs without hardware, for trials, tests and benchmarks.
 """
 
 from __future__ import annotations
@@ -21,21 +21,26 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import RobotSpec
 
 LONGEST = 0.5
-"""Seconds that the world catches up at most: who slept longer finds that no more time has passed."""
+"""Maximum time that the world catches up, in seconds; longer gaps between readings are cut to it."""
 
 
 class LiveClock:
-    """The clock of a world that is stepped, whenever somebody reads it, to where this machine's clock is."""
+    """The clock of a world; each reading steps the world to the time of this machine's clock."""
 
     def __init__(self, world: MemoryWorld, machine: Callable[[], float] = time.monotonic) -> None:
-        """Start now."""
+        """Start the clock.
+
+        Args:
+            world: the world that is stepped.
+            machine: the clock to follow, in seconds.
+        """
         self._world = world
         self._machine = machine
         self._start = machine() - world.time
 
     @property
     def time(self) -> float:
-        """Return seconds since the start."""
+        """Step the world to the present, and return its time in seconds."""
         world, now = self._world, self._machine() - self._start
         steps = math.floor((now - world.time) / world.timestep + 1e-6)
         most = round(LONGEST / world.timestep)
@@ -48,13 +53,13 @@ class LiveClock:
 
 
 def make(name: str, spec: RobotSpec, arena: str = "dots_arena") -> Device:
-    """Return the parts of a virtual robot in the middle of an arena.
+    """Return the parts of a virtual robot at the centre of an arena.
 
     Raises:
-        ConfigError: there is no such arena.
+        ConfigError: the arena is unknown, or the name is empty.
     """
     if not name:
-        message = "a robot without a name: give it one, such as dots1"
+        message = "the robot has no name: give it one, such as dots1"
         raise ConfigError(message)
     world = MemoryWorld([Placement(name, spec)], Arena.load(arena), seed=1)
     return replace(world.device(name), clock=LiveClock(world))

@@ -1,6 +1,6 @@
-"""What a program senses and commands, as messages: lossless, both ways.
+"""Converts a program's senses and commands to messages and back, without loss.
 
-What comes from outside and makes no sense raises `WireError` here; whoever receives it refuses and counts it.
+An invalid message from outside raises `WireError`; its receiver rejects and counts it.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from swarmbed_core.trajectory import Frame
 
 MODES = (Mode.IDLE, Mode.VELOCITY, Mode.PATH)
-"""Modes in the order of their numbers in MotionStatus.msg."""
+"""Modes, indexed by their numbers in MotionStatus.msg."""
 NANOSECONDS = 1_000_000_000
 SWITCHES = {msg.Command.KEEP: None, msg.Command.NO: False, msg.Command.YES: True}
 
 
 class WireError(SwarmbedError):
-    """A message that makes no sense."""
+    """A message is invalid, or cannot be made."""
 
 
 def stamp_of(seconds: float) -> Time:
-    """Return a time as ROS has it."""
+    """Return a time in seconds as a ROS message; negative times become 0."""
     whole, rest = divmod(max(round(seconds * NANOSECONDS), 0), NANOSECONDS)
     return Time(sec=whole, nanosec=rest)
 
@@ -57,14 +57,14 @@ def stamp_of(seconds: float) -> Time:
 def senses_to_bytes(
     senses: Senses, radios: Sequence[str], frame: str, stamp: tuple[int, int], run: int
 ) -> bytes:
-    """Return senses as the bytes of swarmbed_interfaces/Senses.
+    """Return senses as a serialised swarmbed_interfaces/Senses.
 
     Args:
-        senses: of a robot.
-        radios: the names of its radios.
-        frame: of its `pose_odom`.
-        stamp: seconds and nanoseconds, for others; programs go by `time`.
-        run: how often the world was reset.
+        senses: the senses of a robot.
+        radios: names of its radios.
+        frame: frame of its `pose_odom`.
+        stamp: seconds and nanoseconds of the header, for other nodes; programs use `time`.
+        run: number of resets of the world.
     """
     out = Writer()
     out.header(stamp, frame)
@@ -115,7 +115,7 @@ def senses_to_bytes(
 
 
 def radio_scan(senses: Senses, frame: str, stamp: tuple[int, int]) -> bytes:
-    """Return what all radios heard as one list, the bytes of swarmbed_interfaces/RadioScan."""
+    """Return the packets received by all radios as a serialised swarmbed_interfaces/RadioScan."""
     out = Writer()
     out.header(stamp, frame)
     out.count(sum(map(len, senses.heard.values())))
@@ -126,10 +126,10 @@ def radio_scan(senses: Senses, frame: str, stamp: tuple[int, int]) -> bytes:
 
 
 def senses_from_msg(sent: msg.Senses, spec: RobotSpec) -> Senses:
-    """Return the senses that a message holds.
+    """Return the senses in a message.
 
     Raises:
-        WireError: it is of another kind of robot, or broken.
+        WireError: the message is invalid, or from another kind of robot.
     """
     try:
         motion = sent.motion
@@ -165,7 +165,7 @@ def senses_from_msg(sent: msg.Senses, spec: RobotSpec) -> Senses:
 
 
 def heard_from_msg(sent: msg.Senses) -> dict[str, tuple[RadioPacket, ...]]:
-    """Return what the radios heard, by radio."""
+    """Return the received packets in a message, by radio."""
     heard: dict[str, list[RadioPacket]] = {name: [] for name in sent.radios}
     for packet in sent.heard:
         made = RadioPacket(
@@ -254,15 +254,15 @@ def command_to_msg(command: Command, *, time: float, run: int, doing: str) -> ms
     """Return a command as a message.
 
     Args:
-        command: what a program wants.
-        time: of the senses that it answers.
-        run: of those senses.
-        doing: what the program does.
+        command: the program's command.
+        time: time of the senses that it answers, in seconds.
+        run: run of those senses.
+        doing: what the program is doing.
 
     Raises:
-        WireError: it holds what no message can.
+        WireError: the command is invalid.
     """
-    # What no robot takes must not come out of a message as something that one does.
+    # The conversion must not turn a command that robots reject into one that they accept.
     fault = fault_of(command)
     if fault is not None:
         raise WireError(": ".join(fault))
@@ -291,23 +291,23 @@ def command_to_msg(command: Command, *, time: float, run: int, doing: str) -> ms
 
 
 def command_from_msg(sent: msg.Command) -> Command:
-    """Return the command that a message holds.
+    """Return the command in a message.
 
     Raises:
-        WireError: it makes no sense.
+        WireError: the message is invalid.
     """
     velocity = tuple(sent.velocity_body)
     if len(velocity) not in {0, 3}:
-        message = f"velocity_body of {len(velocity)} numbers: vx, vy, omega are right"
+        message = f"velocity_body of {len(velocity)} numbers: expected vx, vy, omega or none"
         raise WireError(message)
     if len(sent.path) > 1:
-        message = f"{len(sent.path)} paths: one is right"
+        message = f"{len(sent.path)} paths: expected at most one"
         raise WireError(message)
     switches = {}
     for name in ("lift", "carrying", "motors", "power"):
         value = getattr(sent, name)
         if value not in SWITCHES:
-            message = f"{name} is {value}: -1, 0 and 1 are right"
+            message = f"{name} is {value}: expected -1, 0 or 1"
             raise WireError(message)
         switches[name] = SWITCHES[value]
     return Command(
@@ -325,7 +325,7 @@ def path_to_msg(path: Path) -> msg.Path:
     return msg.Path(
         frame=path.frame,
         waypoints=[waypoint_to_msg(point) for point in path.waypoints],
-        # A message takes whole numbers for floats, and then ends the process.
+        # An integer in a float field passes the message's checks, and then crashes the process.
         max_speed=float(path.max_speed or 0.0),
         max_acceleration=float(path.max_acceleration or 0.0),
     )
@@ -338,23 +338,29 @@ def waypoint_to_msg(point: Waypoint) -> msg.Waypoint:
 
 
 def path_from_msg(sent: msg.Path) -> Path:
-    """Return the path that a message holds.
+    """Return the path in a message.
 
     Raises:
-        WireError: no robot can follow that.
+        WireError: the path is invalid.
     """
     return path_of(sent.frame, sent.waypoints, sent.max_speed, sent.max_acceleration)
 
 
 def path_of(frame: str, waypoints: Sequence[msg.Waypoint], max_speed: float, max_acceleration: float) -> Path:
-    """Return the path that the fields of a message hold.
+    """Return the path in the fields of a message.
+
+    Args:
+        frame: frame of the waypoints.
+        waypoints: the waypoints.
+        max_speed: speed limit in m/s; 0: the robot's own.
+        max_acceleration: acceleration limit in m/s²; 0: the robot's own.
 
     Raises:
-        WireError: no robot can follow that.
+        WireError: the path is invalid.
     """
-    # Before anything is made of millions of them.
+    # Check the number first: there may be millions.
     if not 1 <= len(waypoints) <= MAX_WAYPOINTS:
-        message = f"a path of {len(waypoints)} waypoints: from 1 to {MAX_WAYPOINTS} can be followed"
+        message = f"a path of {len(waypoints)} waypoints: expected 1 to {MAX_WAYPOINTS}"
         raise WireError(message)
     try:
         points = tuple(
@@ -366,19 +372,19 @@ def path_of(frame: str, waypoints: Sequence[msg.Waypoint], max_speed: float, max
         raise WireError(str(error)) from error
 
 
-# What a program must know first
+# The robot's kind
 
 
 def spec_to_text(spec: RobotSpec) -> str:
-    """Return a robot's file as text, for RobotInfo."""
+    """Return a robot's spec as YAML, for RobotInfo."""
     return yaml.safe_dump(spec.model_dump(mode="json", exclude_none=True), sort_keys=False)
 
 
 def spec_from_text(text: str) -> RobotSpec:
-    """Return the kind of robot that RobotInfo tells of.
+    """Return the spec in the YAML of a RobotInfo message.
 
     Raises:
-        ConfigError: that is no robot's file.
+        ConfigError: the text is not a valid spec.
     """
     source = "the robot's info"
     return check(parse(text, source), RobotSpec, source)
@@ -390,18 +396,18 @@ def _array(values: Any, columns: int = 0) -> FloatArray:
 
 
 def _known_array(name: str, values: Any, *shape: int) -> FloatArray | None:
-    """Return an array that a message holds, None where it is empty."""
+    """Return an array field of a message in the given shape; None if it is empty."""
     if not len(values):
         return None
     size = math.prod(shape)
     if len(values) != size:
-        message = f"{name} of {len(values)} numbers: {size} are right, or none"
+        message = f"{name} of {len(values)} numbers: expected {size} or none"
         raise WireError(message)
     return _array(values).reshape(shape)
 
 
 def _text(value: str) -> str:
-    """Return a text if a message can hold it."""
+    """Return a string if it can be encoded; otherwise raise TypeError or UnicodeEncodeError."""
     if not isinstance(value, str):
         message = f"found {value!r}, expected a text"
         raise TypeError(message)

@@ -1,7 +1,7 @@
 """Host a world on ROS 2: its clock, and the API of all its robots.
 
-Robots, arena and carriers come from a scenario; its controller and its frame are left to others: start a
-controller for each robot with `controller`, or all of it with `swarmbed up`.
+Robots, arena and carriers come from a scenario; its controller and its frame are not used. Start a controller
+for each robot with `controller`, or everything with `swarmbed up`.
 """
 
 from __future__ import annotations
@@ -32,31 +32,36 @@ OPTIONS = (
     Option(
         "scenario",
         "intralogistics",
-        "a name from config/scenarios, or a .yaml file",
+        "name from config/scenarios, or a .yaml file",
         positional=True,
     ),
-    Option("world", "", "instead of the scenario's world: mujoco, planar, gazebo"),
-    Option("robots", 0, "how many, instead of the scenario's first group", 0, 1000),
-    Option("seed", -1, "of all chance, instead of the scenario's", -1, 2**32 - 1),
+    Option("world", "", "mujoco, planar or gazebo; none: the scenario's world"),
+    Option("robots", 0, "number of robots in the scenario's first group; 0: the scenario's", 0, 1000),
+    Option("seed", -1, "seed of all random numbers; -1: the scenario's", -1, 2**32 - 1),
     *HOST_OPTIONS,
 )
 
 
 WARM = 30
-"""Steps after which all parts have had their turn."""
+"""Number of steps in which all parts run at least once."""
 
 
 class PlainStage:
-    """A scenario's world and robots, and nothing around them."""
+    """A scenario's world and robots, without an experimental frame."""
 
     fixed = ""
     silent: frozenset[str] = frozenset()
 
     def __init__(self, scenario: Scenario, source: str, seed: int) -> None:
-        """Make them.
+        """Create the world and the robots.
+
+        Args:
+            scenario: the scenario.
+            source: its file, for errors.
+            seed: seed of all random numbers.
 
         Raises:
-            ConfigError: something in the scenario is wrong.
+            ConfigError: the scenario is invalid.
         """
         self.seed = seed
         self.scene: Scene = make_scene(scenario, seed, source)
@@ -65,27 +70,27 @@ class PlainStage:
         self.swarm = LocalSwarm.of_scene(self.scene, self.world)
 
     def step(self) -> None:
-        """Let one time step pass."""
+        """Advance by one time step."""
         self.swarm.step()
 
     def tick(self, doing: Mapping[str, str]) -> bool:
-        """Go on."""
+        """Return False: there is no last tick."""
         del doing
         return False
 
     def verdict(self) -> tuple[str, str]:
-        """Return nothing: nobody judges."""
+        """Return empty texts: the run is not judged."""
         return "", ""
 
     def close(self) -> None:
-        """Give back what the world holds."""
+        """Close the world."""
         self.world.close()
 
 
 def warm_up(scenario: Scenario, source: str) -> None:
-    """Run a scenario's beginning for nothing, so that all of it is compiled, or loaded from the cache."""
+    """Run the first steps of a scenario, so that all kernels are compiled or loaded from the cache."""
     stage = PlainStage(scenario, source, scenario.seed)
-    # What raises here will raise in the world, which tells of it.
+    # An error here will occur again in the hosted world, which reports it.
     with contextlib.suppress(Exception):
         for _ in range(WARM):
             stage.step()
@@ -93,10 +98,10 @@ def warm_up(scenario: Scenario, source: str) -> None:
 
 
 def load(options: Mapping[str, Any]) -> tuple[Scenario, str]:
-    """Return the scenario that the options ask for, and its file.
+    """Return the scenario that the options select, and its file.
 
     Raises:
-        ConfigError: there is none, or it is not what it should be.
+        ConfigError: the scenario is missing or invalid.
     """
     path = find(options["scenario"], Scenario.FOLDER)
     scenario = Scenario.load(str(path))
@@ -112,9 +117,9 @@ def load(options: Mapping[str, Any]) -> tuple[Scenario, str]:
 
 
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
-    """Host the world until the process shall end."""
+    """Host the world until the process is asked to end."""
     scenario, source = load(options)
-    # Who is told that the world runs need not wait until it is compiled.
+    # Compile first, so that the world does not stall after it is announced.
     warm_up(scenario, source)
 
     def make(seed: int | None) -> PlainStage:

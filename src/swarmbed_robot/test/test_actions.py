@@ -202,7 +202,7 @@ def test_a_lift_that_somebody_turns_round_is_told(dots, lift):
     dots.say(dots.publisher("lifter", Bool), Bool(data=False))
     result, status = sent.result(1.0)
     assert (status, result.success) == (GoalStatus.STATUS_ABORTED, False)
-    assert result.message == "something else moves the platform"
+    assert result.message == "another input moves the platform"
 
 
 def test_a_lifter_that_is_stuck_is_told(dots, lift):
@@ -211,7 +211,7 @@ def test_a_lifter_that_is_stuck_is_told(dots, lift):
     dots.onboard.device = replace(dots.onboard.device, lifter=stuck)
     result, status = lift.send(Lift.Goal(raised=True)).result(5.0)
     assert status == GoalStatus.STATUS_ABORTED
-    assert "does not get there" in result.message
+    assert "does not arrive" in result.message
 
 
 def test_a_cancelled_goal_ends_though_somebody_else_drives_at_once(dots, follow):

@@ -541,7 +541,7 @@ def test_what_a_program_says_it_does_is_bounded(dots):
     program.answer("work")
     program.answer("x" * (DOING_MAX + 1))
     assert dots.api.doing == "work"
-    assert "`doing` has 1001 characters: 1000 are taken" in dots.onboard.health.latest["input.command"]
+    assert "`doing` has 1001 characters: at most 1000 fit" in dots.onboard.health.latest["input.command"]
 
 
 def test_bytes_that_are_no_message_are_refused(dots):

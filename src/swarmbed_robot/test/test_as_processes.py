@@ -108,7 +108,7 @@ def test_robots_join_and_leave(swarm, processes, ros):
     for fields, said in (
         ({"name": "dots1"}, "dots1"),
         ({"kind": "tank"}, "no kind of robot 'tank'"),
-        ({"name": "Bad Name"}, "small letters"),
+        ({"name": "Bad Name"}, "lower-case letters"),
         ({"x": math.nan}, "nan"),
         ({"x": 0.0, "y": 0.0}, "dots1 is there"),
         ({"x": 99.0}, "wall"),
@@ -153,7 +153,7 @@ def test_a_reset_ends_goals_and_a_bad_name_ends_nothing(swarm, ros):
     ros.spin_for(0.3)
     assert here.call(Reset, "reset", seed=1).success
     ros.spin_until(result.done, "the goal's end")
-    assert "left this world" in result.result().result.message
+    assert "removed from the world" in result.result().result.message
     assert not here.call(Spawn, "spawn", name="a" * 300, x=1.0, y=0.5).success
     assert here.call(Spawn, "spawn", name="a" * 64, x=1.0, y=0.5).success
     assert not here.world.ended
@@ -198,7 +198,7 @@ def test_the_onboard_node_is_a_robot(processes, ros, domain):
     ros.spin_for(0.3)
     node.send(signal.SIGINT)
     ros.spin_until(result.done, "the goal's end")
-    assert "left this world" in result.result().result.message
+    assert "removed from the world" in result.result().result.message
     ros.spin_until(lambda: node.ended, "its end")
     assert node.process.returncode == 0, node.said
 
@@ -207,8 +207,8 @@ def test_the_onboard_node_is_a_robot(processes, ros, domain):
     ("command", "said"),
     [
         (("world", "nonsense"), "'nonsense' is not in config/scenarios"),
-        (("world", "--speed", "fast"), "speed is 'fast': max, or a number above 0"),
-        (("world", "--robots", "-3"), "robots: from 0 to 1000 is right"),
+        (("world", "--speed", "fast"), "speed is 'fast': expected max, or a number above 0"),
+        (("world", "--robots", "-3"), "robots: expected 0 to 1000"),
         (("world", "--no-such-option"), "unrecognized arguments: --no-such-option"),
         (
             ("world", "--ros-args", "-p", "patience:=lots"),

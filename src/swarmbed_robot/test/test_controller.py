@@ -171,15 +171,15 @@ def test_no_parameters_are_the_defaults(bench, text):
     ("options", "error", "said"),
     [
         ({"parameters": "[1"}, ConfigError, "parameters: not valid YAML"),
-        ({"parameters": "[1, 2]"}, RobotError, "YAML such as"),
-        ({"parameters": "fast"}, RobotError, "YAML such as"),
+        ({"parameters": "[1, 2]"}, RobotError, "expected a YAML mapping, such as"),
+        ({"parameters": "fast"}, RobotError, "expected a YAML mapping, such as"),
         ({"parameters": "{sped: 1.0}"}, ConfigError, "sped"),
         ({"parameters": "{speed: fast}"}, ConfigError, "speed"),
         ({"controller": "nobodys"}, ConfigError, "no controller 'nobodys': there are"),
         ({"controller": "no_such_module:X"}, ConfigError, "cannot be imported"),
         ({"controller": "fake_programs:Nobody"}, ConfigError, "cannot be imported"),
         ({"controller": "fake_programs:Idles"}, ConfigError, "is not a controller: expected a class"),
-        ({"robot": "bad name"}, RobotError, "'bad name' is no robot's name"),
+        ({"robot": "bad name"}, RobotError, "'bad name' is not a valid robot name"),
     ],
 )
 def test_what_makes_no_sense_is_told_before_the_robot_is_there(ros, options, error, said):
@@ -242,7 +242,7 @@ def test_what_it_does_is_told_to_all_and_with_its_commands(bench, ros):
 def test_what_it_does_is_a_text(bench):
     here = bench(controller="fake_programs:Mumbles")
     here.begin()
-    with pytest.raises(RobotError, match="its `doing` is 1; a controller says there in a word or two"):
+    with pytest.raises(RobotError, match="`doing` is 1: expected a string"):
         here.tick()
 
 
@@ -325,7 +325,7 @@ def test_a_program_that_raises_stops_its_robot_and_is_a_failure(live, capfd, wro
         assert "dots1: the load is lost" in said
         assert "Traceback" not in said
     else:
-        assert "dots1: its program failed and the robot is stopped" in said
+        assert "dots1: the program failed; the robot is stopped" in said
         assert "ZeroDivisionError" in said
 
 

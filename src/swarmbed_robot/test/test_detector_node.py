@@ -219,7 +219,7 @@ def test_a_tag_upside_down_and_one_twice(make):
     for tag in rig.tags[0].data:
         assert tag.points[0].y > tag.points[3].y
     assert rig.refused == {"marker.upside_down": 2, "marker.twice": 1}
-    assert rig.watcher.health.latest["marker.twice"].startswith("cam0: marker 7 of a wall")
+    assert rig.watcher.health.latest["marker.twice"].startswith("cam0: wall marker 7")
 
 
 def test_a_tag_of_a_wall_that_is_there_twice_has_no_frame(make):
@@ -281,12 +281,12 @@ def test_a_camera_that_sends_too_much_loses_its_older_images(make):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"cameras": ["cam7"]}, "dots has no camera 'cam7': there are cam0, cam1, cam2, cam3, cam4"),
+        ({"cameras": ["cam7"]}, "dots has no camera 'cam7'; available: cam0, cam1, cam2, cam3, cam4"),
         ({"kind": "convoy_car", "cameras": []}, "no cameras"),
         ({"kind": "no_such_kind"}, "no_such_kind"),
         ({"arena": "nowhere"}, "nowhere"),
         ({"carriers": "nothing"}, "nothing"),
-        ({"robot": "1 2"}, "no robot's name"),
+        ({"robot": "1 2"}, "is not a valid robot name"),
     ],
 )
 def test_wrong_options_are_told(ros, options, said):

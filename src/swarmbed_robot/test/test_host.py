@@ -161,7 +161,7 @@ def test_speeds(text, speed):
 
 @pytest.mark.parametrize("text", ["fast", "", "0", "-1", "nan", "inf", "MAX"])
 def test_what_is_no_speed_is_told(text):
-    with pytest.raises(RobotError, match=f"speed is '{text}': max, or a number above 0"):
+    with pytest.raises(RobotError, match=f"speed is '{text}': expected max, or a number above 0"):
         speed_of(text)
 
 
@@ -340,7 +340,7 @@ def test_a_paused_world_takes_the_steps_that_it_is_allowed(rig):
     assert here.world.time == pytest.approx(0.6)
 
 
-@pytest.mark.parametrize(("steps", "said"), [(0, "0 steps"), (1_000_001, "1000001 steps: from 1 to 1000000")])
+@pytest.mark.parametrize(("steps", "said"), [(0, "0 steps"), (1_000_001, "1000001 steps: expected 1 to")])
 def test_steps_that_make_no_sense_are_told(rig, steps, said):
     here = rig(paused=True)
     answer = call(here, Step, "step", steps=steps)
@@ -413,7 +413,7 @@ def test_a_seed_that_is_none_changes_nothing(rig, seed):
     here.until(0.2)
     answer = call(here, Reset, "reset", seed=seed)
     assert not answer.success
-    assert answer.message == f"seed {seed}: from 0 to 4294967295 is right"
+    assert answer.message == f"seed {seed}: expected 0 to 4294967295"
     assert here.host.apis["dots1"].run == 0
     assert here.steps == 20
     here.until(0.3)
@@ -454,7 +454,7 @@ def test_who_sent_a_goal_hears_of_a_reset_whatever_else_comes_in(rig, ros):
     here.loops(3)
     assert here.host.apis["dots1"].run == 1
     ros.spin_until(result.done, "the goal's end")
-    assert "left this world" in result.result().result.message
+    assert "removed from the world" in result.result().result.message
 
 
 def test_a_world_waits_for_its_recorder(rig, ros, tmp_path):
@@ -482,7 +482,7 @@ def test_a_world_does_not_wait_for_ever_for_its_recorder(rig, capfd):
     here.loops(2)
     assert here.steps > 0
     said = capfd.readouterr().err
-    assert "after 30 s the recorder does not listen to" in said
+    assert "after 30 s the recorder has not subscribed to" in said
     assert "/dots1/" in said
 
 
@@ -537,7 +537,7 @@ def test_pauses_that_come_too_often_are_refused(rig):
         assert call(here, Pause, "pause", paused=False).success
     refused = call(here, Pause, "pause", paused=True)
     assert not refused.success
-    assert f"after {PAUSES} pauses there is one more every 20 s" in refused.message
+    assert f"after {PAUSES} pauses, one is allowed every 20 s" in refused.message
     assert here.host.state == "running"
     here.now += PAUSES_SECONDS + 0.1
     assert call(here, Pause, "pause", paused=True).success
@@ -573,9 +573,9 @@ def test_robots_come_with_a_name_and_a_number_of_their_own(rig):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"kind": "tank"}, "no kind of robot 'tank': there are convoy_car, dots"),
+        ({"kind": "tank"}, "no kind of robot 'tank'; available: convoy_car, dots"),
         ({"kind": "../robots/dots"}, "no kind of robot"),
-        ({"name": "Bad Name"}, "name 'Bad Name': up to 64 small letters, digits and underscores"),
+        ({"name": "Bad Name"}, "name 'Bad Name': expected up to 64 lower-case letters"),
         ({"name": "7up"}, "name '7up'"),
         ({"name": "dots1"}, "dots1"),
         ({"x": math.nan}, "nan"),
@@ -595,10 +595,10 @@ def test_robots_that_cannot_come_are_told(rig, fields, said):
 def test_who_is_not_there_cannot_go(rig):
     here = rig(speed="max")
     answer = call(here, Remove, "remove", name="dots9")
-    assert (answer.success, answer.message) == (False, "no robot 'dots9': there are dots1, dots2")
+    assert (answer.success, answer.message) == (False, "no robot 'dots9'; available: dots1, dots2")
     call(here, Remove, "remove", name="dots1")
     call(here, Remove, "remove", name="dots2")
-    assert call(here, Remove, "remove", name="dots2").message == "no robot 'dots2': there are none"
+    assert call(here, Remove, "remove", name="dots2").message == "no robot 'dots2'; available: none"
     here.until(0.2)
 
 

@@ -5,25 +5,15 @@ from __future__ import annotations
 import math
 import time
 
-import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from geometry_msgs.msg import PoseStamped, Twist
-from nav_msgs.msg import OccupancyGrid
 from rclpy.action import ActionClient
 from swarmbed_core.navigation import Fault, warm_up
 from swarmbed_core.scenario import Scenario
 from swarmbed_robot.api import OPTIONS as API_OPTIONS
 from swarmbed_robot.api import RobotApi
-from swarmbed_robot.navigator import (
-    OPTIONS,
-    GoalError,
-    NavigateToPose,
-    Navigators,
-    plan_of,
-    request_of,
-    seen_in,
-)
+from swarmbed_robot.navigator import OPTIONS, NavigateToPose, Navigators
 from swarmbed_robot.showing import Showing
 from swarmbed_robot.world import PlainStage
 
@@ -160,7 +150,7 @@ def test_a_goal_that_cannot_be_is_told_why_and_changes_nothing(make_site):
     for goal, code, said in (
         (nan, Fault.UNKNOWN, "finite"),
         (orientation, Fault.UNKNOWN, "orientation"),
-        (frame, Fault.TF_ERROR, "'dots2_odom': map, odom or base_link"),
+        (frame, Fault.TF_ERROR, "'dots2_odom': expected map, odom or base_link"),
     ):
         status, told, message = site.go(goal)
         assert (status, told) == (GoalStatus.STATUS_ABORTED, code)
@@ -222,7 +212,7 @@ def test_who_drives_by_hand_ends_the_goal(make_site):
     velocity.publish(Twist())
     site.run_until(result.done)
     assert result.result().status == GoalStatus.STATUS_ABORTED
-    assert "somebody else drives" in result.result().result.error_msg
+    assert "another input drives" in result.result().result.error_msg
 
 
 def test_the_topic_goal_pose_does_as_the_action(make_site):
@@ -271,45 +261,3 @@ def test_a_robot_that_is_not_there_is_told(ros, monkeypatch):
     assert result.result().status == GoalStatus.STATUS_ABORTED
     assert "/nobody/info" in result.result().result.error_msg
     navigators.close()
-
-
-@pytest.mark.parametrize(("frame", "expected"), [("", "map"), ("/map", "map"), ("dots1_odom", "odom")])
-def test_frames_of_goals(frame, expected):
-    assert request_of(goal_at(1.0, 2.0, 0.5, frame), "dots1").frame == expected
-    assert request_of(goal_at(1.0, 2.0, 0.5, frame), "dots1").pose == pytest.approx((1.0, 2.0, 0.5))
-
-
-def test_a_goal_in_another_robot_s_frame_is_refused():
-    with pytest.raises(GoalError, match="dots2_base_link"):
-        request_of(goal_at(1.0, 2.0, 0.0, "dots2_base_link"), "dots1")
-
-
-def test_maps_that_cannot_be_used_are_none():
-    def grid(**changes):
-        made = OccupancyGrid(data=[0, 100, -1, 0, 0, 0])
-        made.header.frame_id = "map"
-        made.info.width, made.info.height, made.info.resolution = 3, 2, 0.5
-        made.info.origin.position.x = -1.0
-        for name, value in changes.items():
-            setattr(made.info, name, value)
-        return made
-
-    plan = plan_of(grid())
-    assert plan.cells.tolist() == [[0, 100, -1], [0, 0, 0]]
-    assert (plan.origin, plan.resolution) == ((-1.0, 0.0), 0.5)
-    turned = grid()
-    turned.info.origin.orientation.z, turned.info.origin.orientation.w = 0.7, 0.7
-    elsewhere = grid()
-    elsewhere.header.frame_id = "odom"
-    for wrong in (grid(width=4), grid(resolution=0.0), grid(resolution=math.inf), turned, elsewhere):
-        assert plan_of(wrong) is None
-
-
-def test_what_a_collision_map_shows_is_put_where_the_robot_was():
-    made = OccupancyGrid(data=[0, 0, 0, 0, 0, 90, 0, 20, 0])
-    made.info.width = made.info.height = 3
-    made.info.resolution = 0.1
-    made.info.origin.position.x = made.info.origin.position.y = -0.15
-    # 0.1 m ahead of a robot that looks to +y.
-    points = seen_in(made, np.array([1.0, 2.0, math.pi / 2]), 0.3)
-    assert points == pytest.approx(np.array([[1.0, 2.1]]))

@@ -60,7 +60,7 @@ def test_the_command_line_of_the_process_is_taken_if_none_is_given(monkeypatch):
     ("arguments", "said"),
     [
         (["--speed", "2"], "unrecognized arguments"),
-        (["--rate", "0"], "parameter rate: from 0.1 to 100 is right"),
+        (["--rate", "0"], "parameter rate: expected 0.1 to 100"),
         (["--ros-args", "-p", "rate:=fast"], "parameter rate: its type is float"),
         (["--ros-args", "--no-such"], "ROS does not start: ['--no-such']"),
         (["--ros-args", "-p", "rate"], "ROS does not start: failed to initialize rcl"),
@@ -207,7 +207,7 @@ def test_names_of_robots(name):
 
 @pytest.mark.parametrize("name", ["", "bad name", "7up", "a-b", "dots1/", "/dots1", "döts", "{x}"])
 def test_what_is_no_name_of_a_robot_is_told(name):
-    with pytest.raises(RobotError, match="is no robot's name: letters, digits and _ are right"):
+    with pytest.raises(RobotError, match="is not a valid robot name: expected letters, digits and _"):
         check_name(name)
 
 
@@ -219,5 +219,5 @@ def test_without_a_place_for_its_logs_it_says_what_to_set():
     )
     assert done.returncode == 2
     assert "/proc/nowhere" in done.stderr
-    assert "set ROS_LOG_DIR to a directory that you can write" in done.stderr
+    assert "set ROS_LOG_DIR to a writable directory" in done.stderr
     assert "Traceback" not in done.stderr

@@ -102,9 +102,9 @@ def test_parts_may_come_from_elsewhere(parts):
         ({"device": "lidar"}, ConfigError, "no device 'lidar': there are virtual"),
         ({"device": "nowhere:make"}, ConfigError, "cannot be imported"),
         ({"arena": "moon"}, ConfigError, "'moon' is not in worlds"),
-        ({"arena": "empty", "localise": True}, RobotError, "arena empty has no markers to localise by"),
-        ({"robot": "bad name"}, RobotError, "'bad name' is no robot's name"),
-        ({"robot": ""}, RobotError, "'' is no robot's name"),
+        ({"arena": "empty", "localise": True}, RobotError, "arena empty has no markers for localisation"),
+        ({"robot": "bad name"}, RobotError, "'bad name' is not a valid robot name"),
+        ({"robot": ""}, RobotError, "'' is not a valid robot name"),
     ],
 )
 def test_what_cannot_be_made_is_told(options, error, said):

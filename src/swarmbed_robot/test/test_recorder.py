@@ -277,7 +277,7 @@ def test_a_file_that_cannot_be_written(ros, tmp_path):
     node = ros.node("recorder")
     there = tmp_path / "there.mcap"
     there.write_text("precious")
-    with pytest.raises(RobotError, match=r"there\.mcap: exists already"):
+    with pytest.raises(RobotError, match=r"there\.mcap: already exists"):
         Recorder(node, there)
     assert there.read_text() == "precious"
     for bad in (there / "x.mcap", tmp_path / ("x" * 300 + ".mcap")):

@@ -143,7 +143,7 @@ def test_a_refused_twist_is_no_new_driver(ros):
 
 
 def test_a_timeout_shorter_than_a_tick_is_refused(ros):
-    with pytest.raises(RobotError, match=r"program_timeout is 0.2 s, but a program is ticked each 0.2 s"):
+    with pytest.raises(RobotError, match=r"program_timeout is 0.2 s: expected at least 0.3 s"):
         RobotApi(
             ros.node("world"),
             LocalSwarm(MemoryWorld.of(["dots"])).robots[0],
@@ -152,7 +152,7 @@ def test_a_timeout_shorter_than_a_tick_is_refused(ros):
 
 
 def test_nobody_is_told(domain):
-    with pytest.raises(RobotError, match=rf"no robot 'nobody' for 0.3 s in ROS domain {domain}: is"):
+    with pytest.raises(RobotError, match=rf"no robot 'nobody' for 0.3 s in ROS domain {domain}: check that"):
         RosRobot.connect("nobody", patience=0.3, domain=domain)
 
 

@@ -144,9 +144,9 @@ def test_keys_are_played_and_the_robot_is_stopped(ros):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "standard input is no terminal"),
+        ((), "standard input is not a terminal"),
         (("--keys", "wxw"), "keys has 'x'"),
-        (("a b", "--keys", "w"), "'a b' is no robot's name"),
+        (("a b", "--keys", "w"), "'a b' is not a valid robot name"),
         (("--speed", "3"), "speed"),
     ],
 )
@@ -160,7 +160,7 @@ def test_what_it_cannot_do_is_one_line_and_status_2(ros, arguments, said):
 
 def test_keys_that_nobody_hears_are_not_played_into_the_void(ros, monkeypatch):
     monkeypatch.setattr(teleop, "LISTENERS", 0.05)
-    with pytest.raises(teleop.RobotError, match="nobody has listened to /dots1/cmd_vel"):
+    with pytest.raises(teleop.RobotError, match="no subscriber of /dots1/cmd_vel"):
         teleop.start(
             ros.spinner, ros.node("teleop"), {"robot": "dots1", "keys": "w", "speed": 0.3, "turn": 1.0}
         )

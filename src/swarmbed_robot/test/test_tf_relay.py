@@ -349,7 +349,7 @@ def test_it_never_relays_itself(ros):
 
 @pytest.mark.parametrize("robot", ["", "a b", "~", "1st", "a//b", "{node}"])
 def test_names_of_robots_are_checked(ros, robot):
-    with pytest.raises(RobotError, match="no robot's name"):
+    with pytest.raises(RobotError, match="is not a valid robot name"):
         Relay(ros.node("relay"), [robot])
 
 

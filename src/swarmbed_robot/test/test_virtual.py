@@ -115,7 +115,7 @@ def test_it_is_offered_by_its_name():
 
 def test_what_cannot_be_made_is_told():
     spec = RobotSpec.load("dots")
-    with pytest.raises(ConfigError, match="a robot without a name: give it one, such as dots1"):
+    with pytest.raises(ConfigError, match="the robot has no name: give it one, such as dots1"):
         make("", spec)
     with pytest.raises(ConfigError, match="'moon' is not in worlds"):
         make("r1", spec, "moon")

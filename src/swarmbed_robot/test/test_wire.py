@@ -347,12 +347,12 @@ def test_what_a_program_does_is_a_text(doing):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"velocity_body": [1.0, 2.0]}, "velocity_body of 2 numbers: vx, vy, omega are right"),
+        ({"velocity_body": [1.0, 2.0]}, "velocity_body of 2 numbers: expected vx, vy, omega"),
         ({"velocity_body": [1.0] * 1000}, "velocity_body of 1000 numbers"),
-        ({"path": [msg.Path(frame="odom", waypoints=[msg.Waypoint()])] * 2}, "2 paths: one is right"),
+        ({"path": [msg.Path(frame="odom", waypoints=[msg.Waypoint()])] * 2}, "2 paths: expected at most one"),
         ({"path": [msg.Path(frame="odom")]}, "a path of 0 waypoints"),
         ({"path": [msg.Path(waypoints=[msg.Waypoint()])]}, "frame ''"),
-        ({"lift": 2}, "lift is 2: -1, 0 and 1 are right"),
+        ({"lift": 2}, "lift is 2: expected -1, 0 or 1"),
         ({"carrying": -2}, "carrying is -2"),
         ({"motors": 127}, "motors is 127"),
         ({"power": -128}, "power is -128"),
@@ -395,7 +395,7 @@ def test_other_counts_are_refused_before_anything_is_made_of_them(count):
         def __iter__(self):
             raise AssertionError
 
-    with pytest.raises(WireError, match=f"a path of {count} waypoints: from 1 to {MAX_WAYPOINTS}"):
+    with pytest.raises(WireError, match=f"a path of {count} waypoints: expected 1 to {MAX_WAYPOINTS}"):
         path_of("odom", Never(), 0.0, 0.0)
 
 
