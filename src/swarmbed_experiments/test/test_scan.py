@@ -198,7 +198,7 @@ def test_the_table_says_what_was_run_in_80_columns(case):
     said = console.file.getvalue()
     assert "6 cells with 3 seeds each: 18 runs" in said
     assert "random_walk, planar, 3 seeds a cell" in said
-    assert "off the goal by (m)" in " ".join(said.split())
+    assert "distance from the goal (m)" in " ".join(said.split())
     lines = said.splitlines()
     start = next(k for k, line in enumerate(lines) if "──" in line)
     assert all(len(line) <= 80 for line in lines[: start + 8])
