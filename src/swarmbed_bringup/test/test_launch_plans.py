@@ -302,7 +302,7 @@ def test_a_robot_with_a_program_and_without_a_relay(programs, root, plans, tmp_p
         ("world", {"speed": "fast"}, "speed is 'fast': max, or a number above 0"),
         ("world", {"params": "none.yaml"}, "params is 'none.yaml': there is no such file"),
         ("world", {"paused": "perhaps"}, "paused"),
-        ("robot", {"robot": "9x"}, "'9x' is no robot's name"),
+        ("robot", {"robot": "9x"}, "'9x' is not a valid robot name"),
         ("robot", {"kind": "dotz"}, "'dotz' is not in config/robots: there are convoy_car, dots"),
         ("robot", {"device": "real"}, "no device 'real': there are virtual"),
         ("robot", {"arena": "moon"}, "'moon' is not in worlds"),
