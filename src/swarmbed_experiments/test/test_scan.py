@@ -162,7 +162,7 @@ def test_what_was_stopped_is_told_kept_and_continued(case, monkeypatch, interrup
     ):
         scan(case.name, GRIDS, **settings)
     if interrupt:
-        assert "4 of 18 runs are kept; the same command does the other 14" in console.file.getvalue()
+        assert "4 of 18 runs are saved; the same command runs the other 14" in console.file.getvalue()
     assert len(pq.read_table(case.out / "runs.parquet")) == (4 if interrupt else 17)
     monkeypatch.undo()
 

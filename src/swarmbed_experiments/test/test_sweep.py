@@ -199,7 +199,7 @@ def test_a_directory_of_earlier_programs_is_refused(case, monkeypatch):
 def test_a_directory_whose_identity_is_damaged_is_refused(case, text):
     sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick)
     (case.out / "identity.json").write_text(text)
-    with pytest.raises(RunError, match=r"identity\.json: damaged, or of an earlier version.*or delete"):
+    with pytest.raises(RunError, match=r"identity\.json: damaged, or from an earlier version.*or delete"):
         sweep(case.name, seeds=2, workers=1, out=case.out, job=case.jobs.quick)
 
 
@@ -208,7 +208,7 @@ def test_a_directory_of_something_else_is_left_alone(case, tmp_path):
     mine = tmp_path / "scenario.yaml"
     mine.write_text(SCENARIO)
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(RunError, match=r"is no sweep's: .* is in it"):
+    with pytest.raises(RunError, match=r"is not a sweep's: it contains .*; choose another --out"):
         sweep(str(mine), seeds=1, workers=1, out=tmp_path, job=case.jobs.quick)
     assert mine.read_text() == SCENARIO
     assert sorted(tmp_path.iterdir()) == before
@@ -288,8 +288,8 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(case, tmp_path):
     process = started(case, tmp_path)
     wait_for(lambda: len(list(case.out.glob("parts/*.json"))) == 3)
     said = stopped(process)
-    assert "3 of 6 runs are kept in" in said
-    assert "the same command does the other 3" in said
+    assert "3 of 6 runs are saved in" in said
+    assert "the same command runs the other 3" in said
     found = case.out / "sweep.json"
     assert json.loads(found.read_text())["runs"] == 3
 
@@ -329,7 +329,7 @@ def test_a_run_that_dies_fails_alone_and_is_repeated_by_the_same_command(case):
     ]  # fmt: skip
     assert result.rows[2]["reason"] == "its process exited with status 3, 2 times"
     assert result.aggregates["verdicts"] == {"accepted": 3, "failed": 1}
-    assert "1 runs died or took too long; the same command does them again" in console.export_text()
+    assert "1 runs died or took too long; the same command repeats them" in console.export_text()
     again = sweep(case.name, seeds=4, workers=1, out=case.out, job=case.jobs.quick)
     assert again.aggregates["verdicts"] == {"accepted": 4}
     assert [int(seed) for seed, *_ in case.done()] == [1, 2, 4, 3]
@@ -392,5 +392,5 @@ def test_a_run_that_cannot_start_is_a_failed_one():
 
 
 def test_seeds_beyond_the_last_are_refused_before_anything_runs(case):
-    with pytest.raises(ConfigError, match="2 seeds from 4294967295 on: the last seed that there is"):
+    with pytest.raises(ConfigError, match="2 seeds from 4294967295 on: the largest possible seed is 4294967295"):
         sweep(case.name, seeds=2, first_seed=2**32 - 1, out=case.out, job=case.jobs.quick)
