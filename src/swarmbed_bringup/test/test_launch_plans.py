@@ -337,4 +337,4 @@ def test_without_rviz2_nothing_is_started(programs, root, caplog, name):
     code, started = programs.launch(root, name, rviz="true")
     assert code != 0
     assert not started
-    assert "no package 'rviz2' here" in caplog.text
+    assert "package 'rviz2' not found" in caplog.text
