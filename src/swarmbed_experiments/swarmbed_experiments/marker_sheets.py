@@ -106,7 +106,9 @@ def parse_ids(text: str) -> tuple[int, ...]:
             message = f"'{text}': {low}-{high} is empty; write the lower id first"
             raise MarkerError(message)
         if high >= DICTIONARY_SIZE:
-            message = f"'{text}': id {high} does not exist; ARUCO_MIP_36h12 has ids 0 to {DICTIONARY_SIZE - 1}"
+            message = (
+                f"'{text}': id {high} does not exist; ARUCO_MIP_36h12 has ids 0 to {DICTIONARY_SIZE - 1}"
+            )
             raise MarkerError(message)
         ids.update(range(low, high + 1))
     return tuple(sorted(ids))
@@ -132,7 +134,8 @@ def marker_pages(
         markers: of an arena or a carrier, or a target.
         source: the file they come from. Its name is the title of the pages.
         paper: one of `sheets.PAPERS`.
-        ids: the wall markers, or the carriers' sides, to print; None for all. The underside is always printed.
+        ids: the wall markers, or the carriers' sides, to print; None for all. The underside is always
+            printed.
 
     Raises:
         MarkerError: an id is not among the markers.
@@ -400,8 +403,8 @@ def _advice(markers: Printed, pages: Sequence[Page], paper: str) -> list[tuple[s
         (
             "Cut",
             (
-                "along the marks at the corners. The white margin is part of the code: on a dark wall, a code "
-                "without at least one module of white (an eighth of its side) is not detected."
+                "along the marks at the corners. The white margin is part of the code: on a dark wall, a "
+                "code without at least one module of white (an eighth of its side) is not detected."
             ),
         ),
     ]
@@ -450,7 +453,7 @@ def _advice(markers: Printed, pages: Sequence[Page], paper: str) -> list[tuple[s
                 "Underside",
                 (
                     "one for each carrier, all alike: flat, facing down, in the middle of the tray. "
-                    "The +x arrows point to the carrier's front, the +x of its pose. The centres of the codes "
+                    "The +x arrows point to the carrier's front, the +x of its pose. The codes' centres "
                     f"are {_mm(under.pitch)} mm apart: from the first to the last of a row measure "
                     f"{_mm(under.pitch * (under.columns - 1))} mm."
                 ),

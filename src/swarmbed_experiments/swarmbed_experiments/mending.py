@@ -1,8 +1,8 @@
 """Repair of what a killed process left behind: `swarmbed mend`.
 
 Recordings get the index that other tools need to open them. The journal becomes track, time series, pictures
-and a summary with the verdict `killed`. Metrics are only computed at the end of a run, so they are lost, except
-for the last row of the time series.
+and a summary with the verdict `killed`. Metrics are only computed at the end of a run, so they are lost,
+except for the last row of the time series.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Names, units and order of metrics.
 
-`METRICS` holds the built-in ones. A user's transducer, acceptor or controller declares the units of its metrics
-in a class attribute, `UNITS = {"clusters": "", "nearest": "m"}`; names with an ending such as `_seconds` need no
-declaration.
+`METRICS` holds the built-in ones. A user's transducer, acceptor or controller declares the units of its
+metrics in a class attribute, `UNITS = {"clusters": "", "nearest": "m"}`; names with an ending such as
+`_seconds` need no declaration.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def unit_of(name: str, declared: Mapping[str, str] | None = None) -> str:
     """Return the unit of a metric, empty if it has none or none is known.
 
     Args:
-        name: such as `completion_seconds`. For a dotted name such as `distances.dots1`, the part before the dot
-            decides if the whole name is unknown.
+        name: such as `completion_seconds`. For a dotted name such as `distances.dots1`, the part before the
+            dot decides if the whole name is unknown.
         declared: the result of `units_of`.
     """
     for part in (name.removeprefix("metrics."), name.partition(".")[0]):

@@ -1,7 +1,7 @@
 """ROS parameter files, checked before anything starts because rcl ignores names it does not know.
 
-A file has one entry per node, with the node's full name or with the wildcards `*` (one part of a name) and `**`
-(any number of parts): `/**/controller: {ros__parameters: {silence: 5.0}}`.
+A file has one entry per node, with the node's full name or with the wildcards `*` (one part of a name) and
+`**` (any number of parts): `/**/controller: {ros__parameters: {silence: 5.0}}`.
 """
 
 from __future__ import annotations
@@ -87,8 +87,7 @@ def _entries(file: Path, above: str, data: dict[Any, Any]) -> Iterator[tuple[str
         if not isinstance(value, dict):
             where = f"{above}/{key}".removeprefix("//")
             message = (
-                f"{file}: {where} is {value!r:.60}, not an entry of a node; "
-                f"write entries such as {EXAMPLE}"
+                f"{file}: {where} is {value!r:.60}, not an entry of a node; write entries such as {EXAMPLE}"
             )
             raise RunError(message)
         if key == PARAMETERS:

@@ -1,8 +1,9 @@
 """Conversion of users' values to JSON types.
 
-Metrics and rows come from users' transducers, acceptors and controllers, which may return anything: numpy numbers
-and arrays, sets, dates, objects of their own. This module converts each value to null, a boolean, a number, a
-string, a list, or a mapping with string keys. A value that cannot be converted becomes null and is reported.
+Metrics and rows come from users' transducers, acceptors and controllers, which may return anything: numpy
+numbers and arrays, sets, dates, objects of their own. This module converts each value to null, a boolean, a
+number, a string, a list, or a mapping with string keys. A value that cannot be converted becomes null and is
+reported.
 
 | value | becomes |
 |---|---|
@@ -188,8 +189,8 @@ def _order(value: Any) -> tuple[str, Any]:
 def column(values: Sequence[Any]) -> list[Any]:
     """Convert plain values to a single type, as a table's column needs it. None is kept.
 
-    Booleans, integers, floats, strings, and lists of numbers or strings keep their type. Anything else, and any
-    mixture, becomes JSON.
+    Booleans, integers, floats, strings, and lists of numbers or strings keep their type. Anything else, and
+    any mixture, becomes JSON.
     """
     given = [value for value in values if value is not None]
     if all(isinstance(value, bool) for value in given) or all(isinstance(value, str) for value in given):

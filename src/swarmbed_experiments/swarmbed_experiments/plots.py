@@ -151,7 +151,7 @@ def draw_timeline(file: Path, scene: Scene, track: Track, summary: Mapping[str, 
 
 
 def draw_figure6(file: Path, drives: Sequence[Mapping[str, Any]]) -> None:
-    """Draw the true positions of robots driving a square, and their localisation errors (DOTS paper, Figure 6).
+    """Draw true positions of robots driving a square, and their localisation errors (DOTS paper, Figure 6).
 
     Args:
         file: PNG to write.
@@ -538,7 +538,7 @@ def _draw_shares(axes: Axes, track: Track, colours: Mapping[str, str]) -> None:
 
 
 def _draw_events(axes: Axes, track: Track, *, names: bool) -> list[Artist]:
-    """Mark contacts and deliveries on the rows, and other events as vertical lines with text in the legend."""
+    """Mark contacts and deliveries on the rows; draw other events as vertical lines with a legend."""
     handles: list[Artist] = []
     if names and (track.carried_by >= 0).any():
         handles.append(Line2D([], [], color=INK, linewidth=2.5, label="carrying"))

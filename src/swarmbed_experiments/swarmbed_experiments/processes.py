@@ -125,8 +125,10 @@ def make_processes(
         duration: time limit in seconds of the world's time; replaces the scenario's.
         record: whether to record all topics to rosbag.mcap.
         rviz: whether to start rviz2.
-        programs: whether to start the robots' programs. Without them, navigators accept goals and people drive.
-        isolate: the world's ROS domain. If given, each robot and its program share one of the following domains.
+        programs: whether to start the robots' programs. Without them, navigators accept goals and people
+            drive.
+        isolate: the world's ROS domain. If given, each robot and its program share one of the following
+            domains.
         out: directory that gets a new directory for the run.
         parameters: ROS parameter file for all nodes.
 
@@ -143,7 +145,9 @@ def make_processes(
         changes.append(f"time_limit={duration}")
     case, source = load_scenario(scenario, changes, world=world, seed=seed)
     if controller is not None and not programs:
-        message = f"controller {controller}: given, but no programs are started; leave out one of the two options"
+        message = (
+            f"controller {controller}: given, but no programs are started; leave out one of the two options"
+        )
         raise RunError(message)
     # Report all faults here, once, and not from each of the processes.
     found = make_plan(case, source)
@@ -277,7 +281,7 @@ def host_processes(
 
 
 def _let_programs_be_found_beside(file: Path) -> None:
-    """Add a scenario's directory to PYTHONPATH: child processes read a copy, but need `module:Class` beside it."""
+    """Add a scenario's directory to PYTHONPATH: child processes load `module:Class` from there."""
     folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     beside = os.path.abspath(file.parent)  # noqa: PTH100 - without following links
     if beside not in folders:

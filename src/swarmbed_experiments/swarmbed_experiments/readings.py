@@ -46,7 +46,7 @@ class ReadingsParameters(Part):
 
 
 class ReadingsOf:
-    """The time series of one sense of all robots in a crowd, as lists by time and robot, named after the sense.
+    """The time series of one sense of a crowd, as lists by time and robot, named after the sense.
 
     Metrics:
         SENSE_times: [s] times of the samples; SENSE is the parameter `sense`.

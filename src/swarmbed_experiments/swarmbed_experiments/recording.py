@@ -7,14 +7,14 @@ Time is the world's and starts at 0.
 |---|---|---|
 | `/tf` | tf2_msgs/TFMessage | `map` -> `<robot>_odom` -> `<robot>_base_link` |
 | `/<robot>/odom` | nav_msgs/Odometry | dead reckoning |
-| `/<robot>/odometry/filtered` | nav_msgs/Odometry | the EKF's estimate, of robots that are localised in `map` |
+| `/<robot>/odometry/filtered` | nav_msgs/Odometry | the EKF's estimate, of localised robots |
 | `/<robot>/sensor/scan` | sensor_msgs/PointCloud2 | the returns of the distance sensors |
 | `/<robot>/collision_map` | nav_msgs/OccupancyGrid | what the robot has recently seen around it |
-| `/<robot>/tree` | std_msgs/String | JSON, on change: the robot's activity, and the nodes of its behaviour tree |
+| `/<robot>/tree` | std_msgs/String | JSON, on change: the robot's activity, and the nodes of its tree |
 | `/scene` | visualization_msgs/MarkerArray | arena, obstacles and robots' bodies, once |
 | `/carriers` | visualization_msgs/MarkerArray | the carriers, when they move |
 | `/crowd` | geometry_msgs/PoseArray | the robots' poses; the only topic of a crowd's robots |
-| `/<robot>/<camera>/image_tags/compressed` | sensor_msgs/CompressedImage | images with detected tags, on request |
+| `/<robot>/<camera>/image_tags/compressed` | sensor_msgs/CompressedImage | images with tags, on request |
 
 `map` -> `<robot>_odom` is the robot's own estimate once it is localised. Until then it is chosen so that
 `<robot>_base_link` is at the robot's true pose.

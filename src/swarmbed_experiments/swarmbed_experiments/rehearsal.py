@@ -1,7 +1,7 @@
 """Rehearsal: a scenario's first second, run before a sweep.
 
-It compiles the kernels, finds faults early, and finds the files that the runs depend on. A full rehearsal executes
-users' programs, so it belongs in a separate process. `tame` replaces those programs.
+It compiles the kernels, finds faults early, and finds the files that the runs depend on. A full rehearsal
+executes users' programs, so it belongs in a separate process. `tame` replaces those programs.
 """
 
 from __future__ import annotations

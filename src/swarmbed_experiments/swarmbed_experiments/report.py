@@ -1,4 +1,4 @@
-"""Terminal output: progress of a run, and tables of results, calibrations, scenarios and `swarmbed doctor`."""
+"""Terminal output: progress of a run; tables of results, calibrations, scenarios and `swarmbed doctor`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Results of a sweep: rows, aggregates with confidence intervals, and the files and the table of both.
 
-A row is one run, flattened: the fields of its summary and its metrics. No metric is lost. A metric whose name is
-taken gets the prefix `metrics.`. Lists become JSON, and so does a column of mixed types. sweep.json gives the
-reason for each metric that cannot be averaged.
+A row is one run, flattened: the fields of its summary and its metrics. No metric is lost. A metric whose name
+is taken gets the prefix `metrics.`. Lists become JSON, and so does a column of mixed types. sweep.json gives
+the reason for each metric that cannot be averaged.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def is_number(value: object) -> bool:
 
 
 def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the Wilson score interval of a share. It is valid for few trials and for shares of 0 and 1, too."""
+    """Return the Wilson score interval of a share. It is valid for few trials and for shares of 0 and 1."""
     from scipy.stats import norm
 
     if not trials:
@@ -122,7 +122,7 @@ def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple
 
 
 def statistics(values: Sequence[float], confidence: float = CONFIDENCE) -> dict[str, Any]:
-    """Return the mean with its confidence interval (Student's t), standard deviation, extremes and percentiles."""
+    """Return mean, confidence interval (Student's t), standard deviation, extremes and percentiles."""
     from scipy.stats import t
 
     array = np.asarray(values, dtype=np.float64)
@@ -154,8 +154,8 @@ def share(successes: int, trials: int) -> dict[str, Any]:
 def aggregate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return verdicts, the share of accepted runs, and each metric aggregated over the runs that have it.
 
-    Numbers get statistics, booleans a share, texts are counted. `not_summed_up` gives the reason for all others.
-    Failed runs count in the verdicts and in the share of accepted runs, but not in the metrics.
+    Numbers get statistics, booleans a share, texts are counted. `not_summed_up` gives the reason for all
+    others. Failed runs count in the verdicts and in the share of accepted runs, but not in the metrics.
     """
     verdicts = [row["verdict"] for row in rows]
     found: dict[str, Any] = {
@@ -312,7 +312,7 @@ def redraw(directory: Path) -> list[Path]:
 
 
 def is_papers(scenario: Scenario) -> bool:
-    """Return whether five robots fetch five carriers without disturbances, as in Table V of the DOTS paper."""
+    """Return whether five robots fetch five carriers undisturbed, as in Table V of the DOTS paper."""
     return (
         sum(group.number for group in scenario.robots) == 5
         and sum(group.number * len(group.joined or (0,)) for group in scenario.carriers) == 5
@@ -451,7 +451,7 @@ def shown(value: object, most: int = 40) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Format a number with `digits` significant digits; from 10,000 on as an integer with thousands separators."""
+    """Format a number with `digits` significant digits, from 10,000 on with thousands separators."""
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.{digits}g}"
 
 

@@ -1,8 +1,8 @@
 """One run of a scenario: the loop of world, Onboards, controllers and experimental frame, and its results.
 
 Everything in the loop uses the world's clock; pacing only sleeps. A run leaves a directory with the final
-scenario, the summary, the time series, the track and the recording. Each is written independently: a file that
-cannot be written is listed in the summary's `faults` and does not affect the others.
+scenario, the summary, the time series, the track and the recording. Each is written independently: a file
+that cannot be written is listed in the summary's `faults` and does not affect the others.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ ROW_PERIOD = 0.5
 SUMMARY = frozenset({"scenario", "world", "controller", "seed", "verdict", "sim_seconds", "metrics"})
 """Required fields of a summary."""
 FEW = 100
-"""Maximum number of robots that are tracked at every tick. With more, the track has one pose per second ..."""
+"""Maximum number of robots that are tracked at every tick. More are tracked once per second ..."""
 POSES = 1_000_000
-"""... as it has in runs with more poses than these."""
+"""... as are all robots of a run that would have more poses than these."""
 KEPT = 2.0
 """Seconds of wall time between two saves to the journal, which limit what a kill loses ..."""
 COST = 0.005
@@ -586,7 +586,9 @@ class Run:
         said = list(getattr(program, "doing", ()))
         names = [placement.name for placement in self.scene.robots]
         if said and (len(said) != len(names) or not all(isinstance(word, str) for word in said)):
-            message = f"controller {self.scenario.controller.name}: `doing` must hold one string for each robot"
+            message = (
+                f"controller {self.scenario.controller.name}: `doing` must hold one string for each robot"
+            )
             raise RunError(message)
         return ["dead" if name in dead else word for name, word in zip(names, said, strict=False)]
 
@@ -615,8 +617,8 @@ class Run:
     def _judge(self, look: Look) -> tuple[Verdict, str] | None:
         """Return verdict and reason once the acceptors decide.
 
-        One rejection is enough to reject the run. It is accepted once an acceptor accepts and none is open. At
-        the time limit, open counts as rejected and content as accepted.
+        One rejection is enough to reject the run. It is accepted once an acceptor accepts and none is open.
+        At the time limit, open counts as rejected and content as accepted.
         """
         over = look.time >= self._time_limit - 1e-9
         judgements = []
@@ -848,7 +850,9 @@ def redraw(directory: Path) -> list[Path]:
     robots = tuple(placement.name for placement in scene.robots)
     carriers = tuple(placement.name for placement in scene.carriers)
     if (track.robots, track.carriers) != (robots, carriers):
-        message = f"{directory}: scenario.yaml and track.npz are from different runs: their robots or carriers differ"
+        message = (
+            f"{directory}: scenario.yaml and track.npz are from different runs: robots or carriers differ"
+        )
         raise RunError(message)
     return draw(directory, scene, track, summary)
 

@@ -46,8 +46,8 @@ def load_scenario(
 
     Args:
         name: from config/scenarios, or a path to a .yaml file.
-        sets: changes such as `robots.0.count=7`; the value is YAML. Paths in changes are relative to the current
-            directory, paths in the file to the file's directory.
+        sets: changes such as `robots.0.count=7`; the value is YAML. Paths in changes are relative to the
+            current directory, paths in the file to the file's directory.
         world: replaces the file's.
         seed: replaces the file's.
 
@@ -120,8 +120,8 @@ def root_of(controller: str, sets: Sequence[str], kind: str) -> Behaviour:
 
     Args:
         controller: its name.
-        sets: changes of its parameters, such as `speed=0.3`. The defaults are those of the first scenario that
-            uses the controller.
+        sets: changes of its parameters, such as `speed=0.3`. The defaults are those of the first scenario
+            that uses the controller.
         kind: of the robot.
 
     Raises:
@@ -139,7 +139,7 @@ def root_of(controller: str, sets: Sequence[str], kind: str) -> Behaviour:
     program = make(f"controller {controller}", made, robot, checked, np.random.default_rng(0))
     root = getattr(program, "root", None)
     if root is None:
-        message = f"controller '{controller}' has no behaviour tree: it needs an attribute `root`, a py_trees behaviour"
+        message = f"controller '{controller}' has no behaviour tree: `root` must be a py_trees behaviour"
         raise ConfigError(message)
     return cast("Behaviour", root)
 

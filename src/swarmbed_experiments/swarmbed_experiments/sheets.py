@@ -119,11 +119,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A piece, or a tile of one, on a page: `x`, `y` is the place of the piece's lower left corner on the page.
+    """A piece, or a tile of one, on a page; `x`, `y` is the piece's lower left corner in page coordinates.
 
-    That corner can be off the page. The tile is the part of the piece between `left`, `bottom`, `right` and `top`,
-    in the piece's coordinates. Other tiles are glued over its strips, which are `strip_right` and `strip_bottom`
-    wide.
+    That corner can be off the page. The tile is the part of the piece between `left`, `bottom`, `right` and
+    `top`, in the piece's coordinates. Other tiles are glued over its strips, which are `strip_right` and
+    `strip_bottom` wide.
     """
 
     piece: Piece
@@ -319,7 +319,7 @@ def _names(draft: _Draft) -> str:
 
 
 def tiles_along(length: float, room: float, breaks: Sequence[float]) -> list[tuple[float, float]]:
-    """Return start and end of the tiles along one side: as few as possible, with seams at `breaks` if they fit.
+    """Return start and end of each tile along one side: few tiles, with seams at `breaks` where they fit.
 
     Each tile reaches OVERLAP beyond the start of the next.
     """

@@ -1,7 +1,8 @@
 """Detect stalls of the whole machine: `python -m swarmbed_experiments.standstill`, until SIGINT.
 
-A host can pause its virtual machine, and power saving can stall a laptop. Benchmarks are meaningless then. This
-process sleeps at the highest priority it can get, and reports how often it was woken too late all the same.
+A host can pause its virtual machine, and power saving can stall a laptop. Benchmarks are meaningless then.
+This process sleeps at the highest priority it can get, and reports how often it was woken too late all the
+same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Standard output and error that survive closed pipes, full disks and unsupported characters.
 
-A command must not fail because its output cannot be written: a run continues after `head` has exited. Output that
-cannot be written is dropped, and the first error is kept until the command ends.
+A command must not fail because its output cannot be written: a run continues after `head` has exited. Output
+that cannot be written is dropped, and the first error is kept until the command ends.
 """
 
 from __future__ import annotations

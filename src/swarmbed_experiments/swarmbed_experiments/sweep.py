@@ -1,13 +1,13 @@
 """Sweeps: one scenario with many seeds, on all cores or a cluster, aggregated with confidence intervals.
 
-Each completed run is saved at once as a file in `parts/`, written under another name and renamed. A sweep that is
-stopped, even by a power cut, loses only the runs in progress: the same command continues it. The identity of a
-sweep is the scenario without its seed, and all code and configuration that the runs depend on. If any of it
-changes, the sweep starts anew in another directory. A directory given by name that holds runs with another
-identity is rejected (`swarmbed_experiments.identity`).
+Each completed run is saved at once as a file in `parts/`, written under another name and renamed. A sweep
+that is stopped, even by a power cut, loses only the runs in progress: the same command continues it. The
+identity of a sweep is the scenario without its seed, and all code and configuration that the runs depend on.
+If any of it changes, the sweep starts anew in another directory. A directory given by name that holds runs
+with another identity is rejected (`swarmbed_experiments.identity`).
 
-Runs are executed in separate processes (`swarmbed_experiments.workers`, or `cluster` for Dask). A run that dies or
-exceeds its time limit counts as failed. The machine may be to blame, so the same command repeats it.
+Runs are executed in separate processes (`swarmbed_experiments.workers`, or `cluster` for Dask). A run that
+dies or exceeds its time limit counts as failed. The machine may be to blame, so the same command repeats it.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Travel:
         return {"distance_per_robot": float(self._way.mean())}
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return the mean distance, the highest speed and, with at most LISTED robots, each robot's distance."""
+        """Return mean distance, highest speed and, with at most LISTED robots, each robot's distance."""
         metrics: dict[str, Any] = {"distance_per_robot": float(self._way.mean()), "max_speed": self._fastest}
         if len(self._names) <= LISTED:
             metrics["distances"] = dict(zip(self._names, self._way.tolist(), strict=True))
@@ -307,8 +307,8 @@ class Localisation:
 class Formation:
     """Measures how well robots that carry something together keep their formation.
 
-    The reference is the robots' poses in the first carrier's frame, at the first tick at which all carriers are
-    carried. The error is the largest distance of a robot from its reference place.
+    The reference is the robots' poses in the first carrier's frame, at the first tick at which all carriers
+    are carried. The error is the largest distance of a robot from its reference place.
 
     Columns:
         formation_error: [m] largest error of a place now; NaN while not all carriers are carried.
@@ -373,8 +373,8 @@ class ConvoyParameters(Part):
 class Convoy:
     """Measures the coherence of a convoy with the study's formulas (4) to (7), and the leader's speed.
 
-    Each robot's place is D behind its predecessor, along the predecessor's heading. As in formula (7), the errors
-    of the followers are summed and divided by the number of all robots.
+    Each robot's place is D behind its predecessor, along the predecessor's heading. As in formula (7), the
+    errors of the followers are summed and divided by the number of all robots.
 
     Columns:
         convoy_error: [m] mean error of the robots' places now.

@@ -1,7 +1,7 @@
 """Host a scenario's world on ROS 2 and judge it: the world process of `swarmbed up` and of the launch files.
 
-The robots' programs run in processes of their own; the experimental frame runs here. The results are the same as
-those of `swarmbed run`.
+The robots' programs run in processes of their own; the experimental frame runs here. The results are the same
+as those of `swarmbed run`.
 """
 
 from __future__ import annotations

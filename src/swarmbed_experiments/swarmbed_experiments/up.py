@@ -1,8 +1,8 @@
 """Run a plan's processes: start them, wait until they are ready, show their states, and end them in order.
 
-Each process is the leader of its own session, so that Ctrl-C reaches only this process, which then ends the others
-with SIGINT, followed by SIGTERM and SIGKILL if they do not exit. If this process is killed, the kernel ends them.
-The output of each process goes to a file in the run's directory.
+Each process is the leader of its own session, so that Ctrl-C reaches only this process, which then ends the
+others with SIGINT, followed by SIGTERM and SIGKILL if they do not exit. If this process is killed, the kernel
+ends them. The output of each process goes to a file in the run's directory.
 """
 
 from __future__ import annotations
@@ -230,8 +230,8 @@ class Up:
         return f"the world waits for {', '.join(self.status.waiting_for)}"
 
     def _ended(self, child: _Child, code: int) -> str | None:
-        """Handle the end of a process; return an error text (empty for success) if it ends the plan, else None."""
-        # The exit status does not tell: a rejected run has one, too. A run that could not write lacks a summary.
+        """Handle the end of a process; if it ends the plan, return an error text, empty for success."""
+        # A non-zero status may mean a rejected run. Only a run that could not write lacks a summary.
         last = run_directories(self.plan.directory)[-1]
         if child.process.needed and (code == 0 or (last / "summary.json").is_file()):
             if code < 0:

@@ -1,10 +1,11 @@
 """Worker processes that execute jobs, such as the runs of a sweep, isolated from each other.
 
-`Workers` starts one server process. It imports our packages and loads our compiled code once, never runs a user's
-program, and has a single thread, so that it can fork: a worker costs some ten milliseconds. Each job with a user's
-program gets a fresh worker, so that nothing leaks from one run to the next. Other jobs share workers. When a worker
-dies, its job is repeated once. A job that hangs or exceeds its time limit is ended, and the result says where in the
-code it was (`swarmbed_experiments.hang`). The server exits with its parent, and workers exit with the server.
+`Workers` starts one server process. It imports our packages and loads our compiled code once, never runs a
+user's program, and has a single thread, so that it can fork: a worker costs some ten milliseconds. Each job
+with a user's program gets a fresh worker, so that nothing leaks from one run to the next. Other jobs share
+workers. When a worker dies, its job is repeated once. A job that hangs or exceeds its time limit is ended,
+and the result says where in the code it was (`swarmbed_experiments.hang`). The server exits with its parent,
+and workers exit with the server.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 ONE_THREAD = dict.fromkeys(
     ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
-"""Environment for single-threaded libraries: each worker uses one core, and only such a process can fork safely."""
+"""Makes libraries single-threaded: a worker uses one core, and only such a process can fork safely."""
 PRELOAD = ("swarmbed_experiments.runner", "swarmbed_experiments.rehearsal")
 TRIES = 2
 """Maximum number of attempts at a job whose worker dies."""
@@ -116,8 +117,8 @@ class Workers:
     ) -> Future[Any]:
         """Submit a job, and return a future.
 
-        Its result is the job's return value, or `Lost`. It raises JobError if the job raises, and FailedError if
-        the server dies.
+        Its result is the job's return value, or `Lost`. It raises JobError if the job raises, and FailedError
+        if the server dies.
 
         Args:
             job: a function that workers can import.
@@ -238,7 +239,7 @@ def _status(code: int | None) -> str:
 
 @contextlib.contextmanager
 def interrupts_later() -> Iterator[None]:
-    """Block SIGINT. Processes started meanwhile inherit the mask, so Ctrl-C does not hit them while they import."""
+    """Block SIGINT: processes started meanwhile inherit the mask, so Ctrl-C does not hit their imports."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -388,7 +389,7 @@ class _Server:
             worker.until = None
 
     def _reap(self, broken: _Worker | None = None) -> None:
-        """Remove workers that have exited, and settle their jobs. A worker whose connection broke is killed."""
+        """Remove exited workers, and settle their jobs. A worker whose connection broke is killed first."""
         for worker in [broken] if broken else list(self._workers.values()):
             if broken:
                 with contextlib.suppress(OSError):

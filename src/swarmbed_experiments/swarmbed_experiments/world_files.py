@@ -63,6 +63,8 @@ def write_world(
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise unwritable(file, error) from None
-    said += [f"{file}: {len(scene.robots)} robots, {len(scene.carriers)} carriers; its textures are in {folder}"]
+    said += [
+        f"{file}: {len(scene.robots)} robots, {len(scene.carriers)} carriers; its textures are in {folder}"
+    ]
     classic = "" if harmonic else f"(cd {file.parent} && gazebo {file.name}) for Gazebo 11, "
     return [*said, f"open it: {classic}gz sim {file}"]

@@ -381,7 +381,10 @@ def test_a_file_of_ones_own_is_printed_on_the_paper_asked_for(tmp_path, monkeypa
         (["--paper", "A5"], "--paper"),
         (["--ids", "x"], "--ids 'x' is not a list of ids: write 100-104 or"),
         (["--ids", "3-100"], "dots_arena.yaml has no id 12-100: the markers have ids 0-11"),
-        (["dots_carrier", "--ids", "99"], "dots_carrier.yaml has no id 99: the carriers' sides have ids 100-119"),
+        (
+            ["dots_carrier", "--ids", "99"],
+            "dots_carrier.yaml has no id 99: the carriers' sides have ids 100-119",
+        ),
         (["nobodys"], "'nobodys' is not in config/markermaps: there are dots_arena"),
         (["--out", "x.png"], "--out x.png: the output is a PDF"),
         (["--out", "none/x.pdf", "--ids", "0"], "none/x.pdf: cannot be written (No such file or directory)"),

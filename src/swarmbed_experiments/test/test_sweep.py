@@ -392,5 +392,7 @@ def test_a_run_that_cannot_start_is_a_failed_one():
 
 
 def test_seeds_beyond_the_last_are_refused_before_anything_runs(case):
-    with pytest.raises(ConfigError, match="2 seeds from 4294967295 on: the largest possible seed is 4294967295"):
+    with pytest.raises(
+        ConfigError, match="2 seeds from 4294967295 on: the largest possible seed is 4294967295"
+    ):
         sweep(case.name, seeds=2, first_seed=2**32 - 1, out=case.out, job=case.jobs.quick)

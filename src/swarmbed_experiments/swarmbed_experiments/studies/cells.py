@@ -1,7 +1,7 @@
 """Cells of a study: each is a scenario with some changes, run with several seeds.
 
-A cell is a sweep with its own directory. A stopped study therefore continues where it was, uses all cores, and
-has the same runs as `swarmbed sweep`.
+A cell is a sweep with its own directory. A stopped study therefore continues where it was, uses all cores,
+and has the same runs as `swarmbed sweep`.
 """
 
 from __future__ import annotations

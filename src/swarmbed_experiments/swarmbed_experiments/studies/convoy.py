@@ -1,8 +1,8 @@
 """The convoy of "Robot-in-the-loop simulation for cooperative robotic systems": figures 9, 10 and 11.
 
-Three ways to follow are compared: the study's, with formulas (1) to (3); the same, but facing the centre of the
-robot ahead; and ours, which also takes into account where that robot has been. Errors are in centimetres; the paper
-gives neither a unit nor the distance D.
+Three ways to follow are compared: the study's, with formulas (1) to (3); the same, but facing the centre of
+the robot ahead; and ours, which also takes into account where that robot has been. Errors are in centimetres;
+the paper gives neither a unit nor the distance D.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _figure11(file: Path, found: Results) -> None:
 
 
 def _errors(cells: list[Found]) -> tuple[list[float], list[float] | None]:
-    """Return each cell's mean error in centimetres, and its standard deviation if all cells have several runs."""
+    """Return each cell's mean error and standard deviation in centimetres; no deviations for single runs."""
     return (
         [100 * item.mean("convoy_error") for item in cells],
         bars([100 * item.spread("convoy_error") for item in cells], [len(item.rows) for item in cells]),

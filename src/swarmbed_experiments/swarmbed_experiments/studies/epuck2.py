@@ -1,8 +1,8 @@
 """The e-puck2 of "Design and analysis of an E-Puck2 robot plug-in for ARGoS": its section 4.
 
-Every point is a sensor reading from a run of a scenario, with the robot's true pose from the same run. The paper's
-equations, tables and values are shown next to them. Execution times (4.3) are measured one run at a time, as CPU
-time, which equals wall time on an otherwise idle machine.
+Every point is a sensor reading from a run of a scenario, with the robot's true pose from the same run. The
+paper's equations, tables and values are shown next to them. Execution times (4.3) are measured one run at a
+time, as CPU time, which equals wall time on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -412,7 +412,7 @@ def _draw_encoders(file: Path, found: dict[str, Found]) -> dict[str, float]:
 
 
 def _draw_camera(file: Path, found: dict[str, Found]) -> dict[str, Any]:
-    """Draw figure 9(c), and image columns over bearings. The range of bearings with a lamp is the aperture."""
+    """Draw figure 9(c), and image columns over bearings, whose range is the camera's aperture."""
     figure, (image, bearings) = _figure(2, 1, (10.0, 4.2))
     course = Course.of(found["camera"], "camera")
     for column, row, *colour in course.values[-1][0]:

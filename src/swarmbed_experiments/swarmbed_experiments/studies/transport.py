@@ -1,8 +1,8 @@
 """The transport of "Investigating Transportation Efficiency in Swarm Robotics with High-Fidelity Simulation".
 
 Fifteen robots carry a hundred items, with the study's three modes of communication and with ours: full
-communication with rules of the road (`swarmbed_behaviours.transport`). Figures 8 to 13 show all seeds, except 8 and
-12, which show the first one. The seeds differ from those used to develop the robots' program (1 to 4).
+communication with rules of the road (`swarmbed_behaviours.transport`). Figures 8 to 13 show all seeds, except
+8 and 12, which show the first one. The seeds differ from those used to develop the robots' program (1 to 4).
 """
 
 from __future__ import annotations
