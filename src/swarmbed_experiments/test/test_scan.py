@@ -11,7 +11,8 @@ from rich.console import Console
 from swarmbed_core.errors import ConfigError
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.identity import Inputs, our_inputs
-from swarmbed_experiments.scan import Grid, redraw, scan
+from swarmbed_experiments.scan import Grid, scan
+from swarmbed_experiments.scan_results import redraw
 from swarmbed_experiments.workers import JobError
 from typer.testing import CliRunner
 
@@ -225,12 +226,12 @@ def test_commas_in_brackets_and_quotes_belong_to_the_value():
         ("a=", "there is no value"),
         ("a=1,,2", "value 2 is empty"),
         ("a=1,", "value 2 is empty"),
-        ("a=[1,2", "a bracket has no counterpart"),
-        ("a=1],2", "a bracket has no counterpart"),
-        ("a='x,2", "a quote has no counterpart"),
+        ("a=[1,2", "a bracket is unbalanced"),
+        ("a=1],2", "a bracket is unbalanced"),
+        ("a='x,2", "a quote is unbalanced"),
         ("a=!!int x", "is not a YAML value"),
         (f"a={'[' * 50}{']' * 50}", "nested more than 40 deep"),
-        ("a=1,2,1", "1 is there twice"),
+        ("a=1,2,1", "value 1 occurs twice"),
     ],
 )
 def test_a_grid_that_cannot_be_understood_is_refused(grid, message):
@@ -250,9 +251,9 @@ def test_a_grid_that_cannot_be_understood_is_refused(grid, message):
         ({"grids": ["arena=dots_arena,moon"]}, r"cell arena=moon: .*'moon' is not in worlds"),
         ({"grids": ["robots.0.count=2,4000"]}, r"cell robots.0.count=4000: .*do not fit"),
         ({"grids": ["seed=1,2"]}, r"--grid seed: .*use --seeds"),
-        ({"grids": ["time_limit=1", "time_limit=2"]}, r"--grid time_limit: there twice"),
-        ({"grids": ["time_limit=1"], "sets": ["time_limit=2"]}, r"same field is set by --set too"),
-        ({"grids": ["world=planar,mujoco"], "world": "planar"}, r"same field is set by --world too"),
+        ({"grids": ["time_limit=1", "time_limit=2"]}, r"--grid time_limit: given twice"),
+        ({"grids": ["time_limit=1"], "sets": ["time_limit=2"]}, r"--set sets the same field"),
+        ({"grids": ["world=planar,mujoco"], "world": "planar"}, r"--world sets the same field"),
         ({"grids": ["time_limit=1,1.0"]}, r"cell time_limit=1.0: the same scenario as cell time_limit=1;"),
         ({"grids": [f"robots.0.count={HUNDRED}", f"time_limit={HUNDRED},101"]}, r"10,100 cells; at most"),
         ({"grids": ["time_limit=1,2"], "metrics": ["spede"]}, r"--metric spede: runs have no such metric"),
@@ -267,7 +268,7 @@ def test_what_is_wrong_is_named_before_anything_runs(case, monkeypatch, settings
 
 def test_a_directory_of_something_else_is_left_alone(case, tmp_path):
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(RunError, match=r"is no scan's: .* is in it; give --out one of its own"):
+    with pytest.raises(RunError, match=r"is not a scan's: it contains .*; choose another --out"):
         scan(case.name, ["time_limit=1"], seeds=1, out=tmp_path, job=case.job)
     assert sorted(tmp_path.iterdir()) == before
 
@@ -282,11 +283,11 @@ def test_a_scan_is_drawn_again_with_another_metric(case):
     assert drawn.exit_code == 0, drawn.output
     assert {"collisions.pdf", "collisions.svg"} <= {file.name for file in case.out.iterdir()}
     with pytest.raises(
-        ConfigError, match="no run has such a number; there are accepted, goal_error, hit, coll"
+        ConfigError, match="no run has such a number; metrics are accepted, goal_error, hit, coll"
     ):
         redraw(case.out, ["nothing"])
     (case.out / "scan.json").write_text("{}")
-    with pytest.raises(RunError, match="is not what a scan leaves"):
+    with pytest.raises(RunError, match="not a scan's result"):
         redraw(case.out)
 
 
@@ -310,4 +311,4 @@ def test_four_grids_have_a_table_and_no_picture(case, inline):
     found = scan(case.name, grids, seeds=1, out=case.out, job=case.job, console=console)
     assert inline == [1]
     assert found.pictures == ()
-    assert "fit into no picture: scan.parquet has all cells" in console.file.getvalue()
+    assert "cannot be drawn; scan.parquet has all cells" in console.file.getvalue()
