@@ -302,7 +302,7 @@ def test_a_robot_with_a_program_and_without_a_relay(programs, root, plans, tmp_p
         ("world", {"speed": "fast"}, "speed is 'fast': expected max, or a number above 0"),
         ("world", {"params": "none.yaml"}, "params is 'none.yaml': file not found"),
         ("world", {"paused": "perhaps"}, "paused"),
-        ("robot", {"robot": "9x"}, "'9x' is no robot's name"),
+        ("robot", {"robot": "9x"}, "'9x' is not a valid robot name"),
         ("robot", {"kind": "dotz"}, "'dotz' is not in config/robots: there are convoy_car, dots"),
         ("robot", {"device": "real"}, "no device 'real': there are virtual"),
         ("robot", {"arena": "moon"}, "'moon' is not in worlds"),
@@ -337,4 +337,4 @@ def test_without_rviz2_nothing_is_started(programs, root, caplog, name):
     code, started = programs.launch(root, name, rviz="true")
     assert code != 0
     assert not started
-    assert "no package 'rviz2' here" in caplog.text
+    assert "package 'rviz2' not found" in caplog.text

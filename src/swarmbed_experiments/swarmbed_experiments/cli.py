@@ -520,16 +520,16 @@ def plot(
 
       swarmbed plot runs/scan-convoy-0a1b2c3d --metric collisions --metric accepted
     """
-    from swarmbed_experiments import results, runner, scan
+    from swarmbed_experiments import results, runner, scan_results
     from swarmbed_experiments.drawing import drawn, formats_of
 
-    is_scan = (directory / scan.ABOUT).is_file()
+    is_scan = (directory / scan_results.ABOUT).is_file()
     if metric and not is_scan:
         message = f"only for a parameter scan; {directory} is none"
         raise typer.BadParameter(message, param_hint="--metric")
     with drawn(style.value, formats_of(formats)):
         if is_scan:
-            files = scan.redraw(directory, metric or ())
+            files = scan_results.redraw(directory, metric or ())
         elif (directory / "sweep.json").is_file():
             files = tuple(results.redraw(directory))
         else:

@@ -1,7 +1,7 @@
-"""What to print, cut and place: markers of arenas and carriers, targets (DOTS paper, III-A4 and IV-B2).
+"""Printable sheets: markers of arenas and carriers, calibration targets (DOTS paper, III-A4 and IV-B2).
 
-A sheet is a code with its white margin of a module or more, and above it a strip with what one must know
-to hang it. `marker_pages` says what is where in millimetres, `sheets.write_pdf` draws it.
+A sheet is a code with a white margin of at least one module, and above it a strip with mounting instructions.
+`marker_pages` lays the sheets out in millimetres; `sheets.write_pdf` draws them.
 """
 
 from __future__ import annotations
@@ -42,34 +42,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 Printed = MarkerMap | CarrierMarkers | CalibrationTarget
-"""What there are sheets of."""
+"""What can be printed."""
 
 UNDERSIDE = "underside of every carrier"
 TARGET = "calibration target"
 SIDES = 4
-"""Sides of a carrier; they share its code."""
+"""Sides of a carrier. All of them show the same code."""
 NARROWEST = 50.0
-"""Millimetres of a sheet's width, so that its strip can be read however small the code is."""
+"""Minimum width of a sheet in millimetres, so that its strip stays legible next to a small code."""
 STRIP_TEXT = 80.0
-"""How long lines of a strip are at most: they fit on the first page of any sheet that takes several."""
+"""Maximum length of a strip's lines in millimetres: they fit on the first page of any tiled sheet."""
 LARGE, SMALL = 9.0, 4.5
-"""Points of a strip's letters."""
+"""Largest and smallest font size of a strip, in points."""
 UP = 6.0
-"""Millimetres for the arrow that points up."""
+"""Width in millimetres reserved for the arrow that points up."""
 LEAST_GAP = 4.0
-"""Between the codes of an underside, so that something can be written there."""
+"""Smallest gap in millimetres between the codes of an underside that is used for text."""
 LISTED = 14
-"""Lines of the list of what is on which page."""
+"""Maximum number of entries in the table of contents."""
 
 
 def read_markers(name: str) -> tuple[Printed, Path]:
-    """Return what a file holds, the markers of an arena or a carrier or a target, and where it is.
+    """Load the markers of an arena or a carrier, or a calibration target. Return them and the file's path.
 
     Args:
         name: from config/markermaps or config/targets, or a path to a YAML file.
 
     Raises:
-        ConfigError: there is no such file, or it is not what it should be.
+        ConfigError: the file is missing or invalid.
     """
     of_target = name in names(CalibrationTarget.FOLDER)
     path = find(name, CalibrationTarget.FOLDER if of_target else MarkerMap.FOLDER)
@@ -82,38 +82,40 @@ def read_markers(name: str) -> tuple[Printed, Path]:
         if "squares_x" in data:
             return check(data, CalibrationTarget, str(path)), path
     message = (
-        f"{path}: not a file of markers: it needs `markers`, as config/markermaps/dots_arena.yaml has them, "
-        "`sides` and `underside`, as dots_carrier.yaml has them, or squares, as config/targets/dots_wall.yaml"
+        f"{path}: not a file of markers: it needs `markers` (as in config/markermaps/dots_arena.yaml), "
+        "`sides` and `underside` (dots_carrier.yaml), or `squares_x` (config/targets/dots_wall.yaml)"
     )
     raise ConfigError(message)
 
 
 def parse_ids(text: str) -> tuple[int, ...]:
-    """Return the ids that a text such as 100-104 or 0,3,7-9 means, rising.
+    """Parse a list of ids such as 100-104 or 0,3,7-9. The result is sorted.
 
     Raises:
-        MarkerError: it is no such text, or has ids that the dictionary has not.
+        MarkerError: the syntax is wrong, or an id is not in the dictionary.
     """
     ids: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         ends = (first.strip(), last.strip() if dash else first.strip())
         if not all(end.isascii() and end.isdigit() and len(end) <= 9 for end in ends):
-            message = f"'{text}' are no ids: write them as 100-104, or as 0,3,7-9"
+            message = f"'{text}' is not a list of ids: write 100-104 or 0,3,7-9"
             raise MarkerError(message)
         low, high = int(ends[0]), int(ends[1])
         if high < low:
             message = f"'{text}': {low}-{high} is empty; write the lower id first"
             raise MarkerError(message)
         if high >= DICTIONARY_SIZE:
-            message = f"'{text}': ARUCO_MIP_36h12 has the ids 0 to {DICTIONARY_SIZE - 1}"
+            message = (
+                f"'{text}': id {high} does not exist; ARUCO_MIP_36h12 has ids 0 to {DICTIONARY_SIZE - 1}"
+            )
             raise MarkerError(message)
         ids.update(range(low, high + 1))
     return tuple(sorted(ids))
 
 
 def ids_as_text(ids: Iterable[int]) -> str:
-    """Return ids as `parse_ids` reads them."""
+    """Format ids in the syntax of `parse_ids`."""
     runs: list[list[int]] = []
     for number in sorted(ids):
         if runs and runs[-1][1] == number - 1:
@@ -126,20 +128,21 @@ def ids_as_text(ids: Iterable[int]) -> str:
 def marker_pages(
     markers: Printed, source: Path, paper: str = "A4", ids: Sequence[int] | None = None
 ) -> list[Page]:
-    """Return all pages to print: how to do it first, then the sheets.
+    """Return all pages to print: a page of instructions, then the sheets.
 
     Args:
         markers: of an arena or a carrier, or a target.
-        source: the file that they are from; the pages are called after it.
+        source: the file they come from. Its name is the title of the pages.
         paper: one of `sheets.PAPERS`.
-        ids: which wall markers, or which carriers' sides; None is all. The underside is always there.
+        ids: the wall markers, or the carriers' sides, to print; None for all. The underside is always
+            printed.
 
     Raises:
         MarkerError: an id is not among the markers.
     """
     if isinstance(markers, CalibrationTarget):
         if ids is not None:
-            message = f"{source} is one sheet: leave --ids out"
+            message = f"--ids: {source} is a single sheet without ids; leave --ids out"
             raise MarkerError(message)
         pages = lay_out([[target_sheet(markers)]], paper, first=2)
         return furnish([_first_page(markers, [], pages, paper), *pages], printable(source.stem))
@@ -148,7 +151,7 @@ def marker_pages(
     strange = sorted(set(chosen) - set(known))
     if strange:
         whose = "the carriers' sides" if isinstance(markers, CarrierMarkers) else "the markers"
-        message = f"{source} has no id {ids_as_text(strange)}: {whose} have {ids_as_text(known)}"
+        message = f"{source} has no id {ids_as_text(strange)}: {whose} have ids {ids_as_text(known)}"
         raise MarkerError(message)
     if isinstance(markers, CarrierMarkers):
         sides = [side_sheet(markers, number, side) for number in chosen for side in range(1, SIDES + 1)]
@@ -165,7 +168,7 @@ def marker_pages(
 
 
 def wall_sheet(marker: Marker) -> Piece:
-    """Return the sheet of a marker that hangs somewhere."""
+    """Return the sheet of a marker with a fixed pose in the arena."""
     x, y, z = marker.position
     corners = marker.corners()
     upright = marker.pitch == 0.0 and marker.roll == 0.0
@@ -207,7 +210,7 @@ def side_sheet(markers: CarrierMarkers, number: int, side: int) -> Piece:
 
 
 def underside_sheet(markers: CarrierMarkers) -> Piece:
-    """Return the map under a carrier as one sheet, as one sees it from below: +x is up."""
+    """Return the marker map under a carrier as one sheet, seen from below: +x points up."""
     under = markers.underside
     size, pitch = under.size * 1e3, under.pitch * 1e3
     module = size / MODULES
@@ -229,7 +232,7 @@ def underside_sheet(markers: CarrierMarkers) -> Piece:
         points = min(LARGE, 0.6 * gap * MM)
         for middle in columns:
             long = min(gap, 8.0)
-            # Beside the middle, which may be a seam.
+            # Next to the middle, where there may be a seam.
             lines += _arrow(middle + 0.15 * gap, rows[0] - long / 2, long)
             words.append(Words(middle + 0.25 * gap, rows[0] - 0.3 * points / MM, "+x", 0.9 * points))
         words.append(Words(module, rows[-1] - 0.3 * points / MM, *_fitted(title, points, STRIP_TEXT)))
@@ -252,7 +255,7 @@ def underside_sheet(markers: CarrierMarkers) -> Piece:
 
 
 def target_sheet(target: CalibrationTarget) -> Piece:
-    """Return the target that cameras are calibrated by as one sheet."""
+    """Return a camera calibration target as one sheet."""
     square, code = target.square * 1e3, target.marker * 1e3
     wide, high = target.width * 1e3, target.height * 1e3
     boxes: list[Box] = []
@@ -289,7 +292,7 @@ def _rest(box: Box) -> tuple[float, float, float]:
 
 
 def _sheet(name: str, number: int, size_m: float, lines: Sequence[str]) -> Piece:
-    """Return a code with its white margin, and above it a strip with an arrow and some lines."""
+    """Return a code with its white margin, below a strip with an arrow and lines of text."""
     size = size_m * 1e3
     module = size / MODULES
     wide, high = max(size + 2 * module, NARROWEST), size + 2 * module
@@ -299,7 +302,7 @@ def _sheet(name: str, number: int, size_m: float, lines: Sequence[str]) -> Piece
 
 
 def _strip(lines: Sequence[str], wide: float, base: float) -> tuple[float, list[Line], list[Words]]:
-    """Return the height of a strip of some lines with an arrow that points up, and what is in it."""
+    """Lay out a strip of text with an arrow that points up. Return its height, lines and words."""
     room = min(wide - UP - 2.0, STRIP_TEXT)
     points = min(_fitted(line, LARGE, room)[1] for line in lines)
     step = 1.35 * points / MM
@@ -312,13 +315,13 @@ def _strip(lines: Sequence[str], wide: float, base: float) -> tuple[float, list[
 
 
 def _fitted(text: str, points: float, room: float) -> tuple[str, float]:
-    """Return a text and the size at which there is room for it, or as much as there is room for."""
+    """Return a text and a font size that fit into the room. The text is cut where even SMALL does not fit."""
     points = max(SMALL, min(points, points * room / max(width_of(text, points), 1e-9)))
     return shorten(text, points, room), points
 
 
 def _code(number: int, left: float, bottom: float, size: float) -> list[Box]:
-    """Return a code's black modules, those side by side as one box."""
+    """Return a code's black modules, with adjacent ones in a row merged into one box."""
     module = size / MODULES
     boxes = []
     for row, white in enumerate(modules(number).tolist()):
@@ -345,7 +348,7 @@ def _arrow(x: float, y: float, long: float) -> list[Line]:
 
 
 def _mm(metres: float) -> str:
-    """Return metres as millimetres, with a tenth if it matters."""
+    """Format metres as millimetres, with one decimal unless it is 0."""
     return f"{round(metres * 1e3, 1) + 0.0:.1f}".removesuffix(".0")
 
 
@@ -357,7 +360,7 @@ def _above(metres: float) -> str:
     return f"{_mm(abs(metres))} mm {'above' if metres >= 0 else 'below'}"
 
 
-# The page that says how
+# The page of instructions
 
 
 def _first_page(markers: Printed, wall: Sequence[Marker], pages: Sequence[Page], paper: str) -> Page:
@@ -379,29 +382,29 @@ def _first_page(markers: Printed, wall: Sequence[Marker], pages: Sequence[Page],
 
 
 def _advice(markers: Printed, pages: Sequence[Page], paper: str) -> list[tuple[str, str]]:
-    """Return what the first page says, in paragraphs with a title each."""
+    """Return the text of the first page, as pairs of title and paragraph."""
     tiled = any(page.note for page in pages)
     advice = [
         (
             "Print",
             (
-                f"on {paper} paper, one side, at 100 % (“actual size”): not fitted to the page, not scaled. "
-                "Take matt paper: on shiny paper a lamp's reflection hides the code."
+                f"on {paper} paper, one-sided, at 100 % (“actual size”), without fitting or scaling. "
+                "Use matt paper: on glossy paper the reflection of a lamp can hide the code."
             ),
         ),
         (
             "Check",
             (
                 "the ruler on every page, and a black square from edge to edge. A code printed 1 % too large "
-                "is seen 1 % too near. If your printer cannot do better, write the size that you measured "
-                "into the file."
+                "appears 1 % too close. If your printer cannot print to scale, enter the size you measured "
+                "in the file."
             ),
         ),
         (
             "Cut",
             (
-                "along the marks at the corners. The white around a code is part of it: without one module "
-                "of it, an eighth of the code's side, a code on a dark wall is not found."
+                "along the marks at the corners. The white margin is part of the code: on a dark wall, a "
+                "code without at least one module of white (an eighth of its side) is not detected."
             ),
         ),
     ]
@@ -410,9 +413,9 @@ def _advice(markers: Printed, pages: Sequence[Page], paper: str) -> list[tuple[s
             (
                 "Glue",
                 (
-                    "what is larger than a page: cut out each of its pages along the marks, then glue it "
-                    "over the strip of its neighbours on the left and above, up to their dashed line, so "
-                    "that the code's edges meet. Measure the whole code again."
+                    "sheets larger than a page: cut out each page along the marks, then glue it over the "
+                    "strips of its left and upper neighbours, up to their dashed lines, so that the edges "
+                    "of the code meet. Measure the whole code again."
                 ),
             )
         )
@@ -422,17 +425,17 @@ def _advice(markers: Printed, pages: Sequence[Page], paper: str) -> list[tuple[s
             (
                 "Place",
                 (
-                    "flat on a board: what bends is measured as the lens'. Hang it upright on the wall, its "
-                    f"centre at x {_mm(x)} mm, y {_mm(y)} mm, {_mm(z)} mm above the floor, and keep 0.8 m of "
-                    "floor before it free."
+                    "flat on a board: a bent target looks like lens distortion. Hang it upright on the wall, "
+                    f"its centre at x {_mm(x)} mm, y {_mm(y)} mm, {_mm(z)} mm above the floor. Keep 0.8 m of "
+                    "floor in front of it free."
                 ),
             ),
             (
                 "Measure",
                 (
-                    f"across all its squares: {_mm(markers.width)} by {_mm(markers.height)} mm. If it is "
-                    "another size, or hangs elsewhere, write that into the file. In one piece, on A1 or "
-                    "larger, it is better than glued."
+                    f"across all squares: {_mm(markers.width)} by {_mm(markers.height)} mm. If its size or "
+                    "place differs, enter the real values in the file. A target in one piece, on A1 or "
+                    "larger, is better than a glued one."
                 ),
             ),
         ]
@@ -442,16 +445,16 @@ def _advice(markers: Printed, pages: Sequence[Page], paper: str) -> list[tuple[s
             (
                 "Sides",
                 (
-                    "each carrier has its own id, the same on its four sides: a sheet in the middle of each, "
-                    "upright, at the height that the sheet says."
+                    "each carrier has its own id, the same on its four sides. Put one sheet in the middle of "
+                    "each side, upright, at the height given on the sheet."
                 ),
             ),
             (
                 "Underside",
                 (
-                    "once for each carrier, the same for all: flat, facing down, in the tray's middle. "
-                    "The arrows +x point to the carrier's front, the +x of its pose. The codes' centres are "
-                    f"{_mm(under.pitch)} mm apart: measure from the first of a row to the last, "
+                    "one for each carrier, all alike: flat, facing down, in the middle of the tray. "
+                    "The +x arrows point to the carrier's front, the +x of its pose. The codes' centres "
+                    f"are {_mm(under.pitch)} mm apart: from the first to the last of a row measure "
                     f"{_mm(under.pitch * (under.columns - 1))} mm."
                 ),
             ),
@@ -461,16 +464,16 @@ def _advice(markers: Printed, pages: Sequence[Page], paper: str) -> list[tuple[s
             (
                 "Place",
                 (
-                    "each flat and upright, the arrow up, where its sheet and the plan say. Right and left "
-                    "are those of one who faces the marker. Put no film or glass over it."
+                    "each flat and upright, the arrow up, where its sheet and the plan show. Right and left "
+                    "are as seen when you face the marker. Do not cover it with film or glass."
                 ),
             ),
             (
                 "Measure",
                 (
-                    "where each code's centre really is, to a millimetre or two, and write it into the file: "
-                    "position in metres in the map's frame, yaw in radians, the way its face looks. A wrong "
-                    "place in the file is a wrong place of every robot that sees the marker."
+                    "the position of each code's centre, to a millimetre or two, and enter it in the file: "
+                    "position in metres in the map's frame, yaw in radians, the direction it faces. An error "
+                    "in the file becomes an error in the pose of every robot that sees the marker."
                 ),
             ),
         ]
@@ -478,7 +481,7 @@ def _advice(markers: Printed, pages: Sequence[Page], paper: str) -> list[tuple[s
 
 
 def _contents(pages: Sequence[Page]) -> str:
-    """Return what is on which page."""
+    """Return the table of contents: page numbers with titles."""
     entries: list[tuple[str, int, int]] = []
     for number, page in enumerate(pages, 2):
         if entries and entries[-1][0] == page.title:
@@ -496,7 +499,7 @@ def _contents(pages: Sequence[Page]) -> str:
 def _plan(
     markers: MarkerMap, wall: Sequence[Marker], room: tuple[float, float, float, float]
 ) -> tuple[list[Line], list[Words]]:
-    """Return a view from above: the area, the map's axes, and each marker with its id in front of it."""
+    """Return a plan view of the area, the map's axes, and each marker with its id in front of it."""
     left, bottom, right, top = room
     corners = markers.corners().reshape(-1, 3)
     xs, ys = [*corners[:, 0].tolist(), 0.0], [*corners[:, 1].tolist(), 0.0]
@@ -530,7 +533,7 @@ def _plan(
         Words(
             (left + right) / 2,
             top + 2.0,
-            "The plan from above: each number is the id, in front of its code.",
+            "Plan view: each number is an id, in front of its code.",
             8.0,
             "center",
         ),
@@ -549,17 +552,17 @@ def _plan(
 
 
 def print_markers(name: str, out: Path | None, paper: str = "A4", ids: str | None = None) -> list[str]:
-    """Write the PDF of some markers, and return what to tell its user.
+    """Write markers to a PDF, and return the lines to print about it.
 
     Args:
         name: of a file of markers.
-        out: PDF to write; None is one in the current directory that is called as the file of markers.
+        out: PDF to write; None for one in the current directory, named after the file of markers.
         paper: one of `sheets.PAPERS`.
-        ids: as `parse_ids` reads them; None is all.
+        ids: in the syntax of `parse_ids`; None for all.
 
     Raises:
-        ConfigError: the file of markers is not what it should be.
-        MarkerError: the ids or the name of the PDF are not.
+        ConfigError: the file of markers is missing or invalid.
+        MarkerError: the ids or the name of the PDF are invalid.
         RunError: the PDF cannot be written.
     """
     try:
@@ -568,20 +571,20 @@ def print_markers(name: str, out: Path | None, paper: str = "A4", ids: str | Non
         message = f"--ids {error}"
         raise MarkerError(message) from None
     if out is not None and out.suffix.lower() not in ("", ".pdf"):
-        message = f"--out {out}: what is written is a PDF; let the name end in .pdf"
+        message = f"--out {out}: the output is a PDF; use a name that ends in .pdf"
         raise MarkerError(message)
     markers, source = read_markers(name)
     file = Path(source.stem) if out is None else out
     file = file if out is not None and out.suffix else file.with_name(f"{file.name}.pdf")
     pages = marker_pages(markers, source, paper, chosen)
     write_pdf(pages, file, f"Markers of {source.stem}")
-    said = [f"{file}: {len(pages)} pages, {paper}; page 1 says how to print, cut and place"]
+    said = [f"{file}: {len(pages)} pages, {paper}; page 1 explains how to print, cut and place them"]
     if isinstance(markers, CarrierMarkers):
         under = [number for number, page in enumerate(pages, 1) if page.title == UNDERSIDE]
-        said.append(f"the carriers' sides, four of each id: {_pages(2, under[0] - 1)}")
-        said.append(f"the underside, to print once for each carrier: {_pages(under[0], under[-1])}")
+        said.append(f"carriers' sides, four of each id: {_pages(2, under[0] - 1)}")
+        said.append(f"underside, to print once for each carrier: {_pages(under[0], under[-1])}")
     elif isinstance(markers, CalibrationTarget):
-        said.append(f"the target: {_pages(2, len(pages))}")
+        said.append(f"target: {_pages(2, len(pages))}")
     else:
         count = len(markers.markers if chosen is None else chosen)
         said.append(f"{count} marker{'s' if count > 1 else ''}: {_pages(2, len(pages))}")

@@ -1,8 +1,8 @@
-"""What a process that was killed left behind, made into what one leaves that ends.
+"""Repair of what a killed process left behind: `swarmbed mend`.
 
-Recordings get the index that others need to open them. The journal becomes track, time series, pictures and a
-summary with the verdict `killed`. Metrics, which are only computed at the end, are lost, but for the last row
-of the time series.
+Recordings get the index that other tools need to open them. The journal becomes track, time series, pictures
+and a summary with the verdict `killed`. Metrics are only computed at the end of a run, so they are lost,
+except for the last row of the time series.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 
 FOOTER = struct.Struct("<BQ")
 END = FOOTER.size + 20 + len(MCAP0_MAGIC)
-"""Bytes of the last record of an MCAP file and what comes after it."""
+"""Size in bytes of the last record of an MCAP file and the magic bytes after it."""
 
 
 def mend(place: Path) -> list[str]:
-    """Mend what is not whole, and return a line on each thing that was done.
+    """Repair incomplete files, and return a line about each repair.
 
     Args:
         place: the directory of a run, or a recording.
 
     Raises:
-        RunError: it is neither, a process still writes it, or files cannot be read or written.
+        RunError: `place` is neither, a process still writes it, or files cannot be read or written.
     """
     if place.is_file():
         return _mend_recordings([place])
     journal = place / JOURNAL
     recordings = sorted(place.glob("*.mcap")) if place.is_dir() else []
     if not (journal.exists() or recordings or (place / "summary.json").exists()):
-        message = f"{place}: neither a run's directory nor a recording"
+        message = f"{place}: neither a run's directory nor a recording (*.mcap)"
         raise RunError(message)
     if journal.exists():
         _check_that_nobody_writes(journal)
@@ -61,16 +61,16 @@ def mend(place: Path) -> list[str]:
 
 
 def _check_that_nobody_writes(file: Path) -> None:
-    """Refuse a file that a living process holds: those who write one lock it.
+    """Reject a file that a running process writes: writers hold a lock on it.
 
     Raises:
-        RunError: one does.
+        RunError: a process holds the lock, or the file cannot be read.
     """
     try:
         with file.open("rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        message = f"{file}: a process is still writing it; mend it when that one has ended"
+        message = f"{file}: a process is still writing it; repeat the command when that process has ended"
         raise RunError(message) from None
     except OSError as error:
         message = f"{file}: cannot be read ({error.strerror or error})"
@@ -90,7 +90,7 @@ def _mend_recordings(files: Sequence[Path]) -> list[str]:
 
 
 def is_whole(file: Path) -> bool:
-    """Return whether a recording was written to its end.
+    """Return whether a recording is complete.
 
     Raises:
         RunError: it cannot be read.
@@ -108,17 +108,17 @@ def is_whole(file: Path) -> bool:
 
 
 def mend_recording(file: Path) -> int:
-    """Write all whole messages of a recording anew, with an index; return how many there are.
+    """Rewrite a recording with all its complete messages and an index; return the number of messages.
 
     Raises:
-        RunError: it is no recording, or cannot be read or written.
+        RunError: it is not a recording, or cannot be read or written.
     """
     aside = file.with_name(f".new-{file.name}")
     try:
         with file.open("rb") as source:
             start = source.read(len(MCAP0_MAGIC))
             if not MCAP0_MAGIC.startswith(start):
-                message = f"{file}: is no MCAP file"
+                message = f"{file}: not an MCAP file"
                 raise RunError(message)
             source.seek(0)
             with aside.open("wb") as target:
@@ -127,13 +127,13 @@ def mend_recording(file: Path) -> int:
     except OSError as error:
         with contextlib.suppress(OSError):
             aside.unlink(missing_ok=True)
-        message = f"{file}: cannot be mended ({error.strerror or error})"
+        message = f"{file}: cannot be repaired ({error.strerror or error})"
         raise RunError(message) from None
     return count
 
 
 def _copy(reader: StreamReader, writer: Writer) -> int:
-    """Copy records up to the first that is not whole; return how many messages there were."""
+    """Copy records up to the first incomplete one; return the number of messages copied."""
     records = reader.records
     schemas, channels = {0: 0}, {}
     started, count = False, 0
@@ -142,7 +142,7 @@ def _copy(reader: StreamReader, writer: Writer) -> int:
             record = next(records, None)
         except OSError:
             raise
-        except Exception:  # noqa: BLE001 - what was cut off may look like anything
+        except Exception:  # noqa: BLE001 - truncated data can raise anything
             record = None
         if isinstance(record, Header):
             writer.start(record.profile, record.library)
@@ -177,11 +177,11 @@ def _copy(reader: StreamReader, writer: Writer) -> int:
 
 
 def _mend_run(directory: Path, journal: Path) -> list[str]:
-    """Make of a journal what a run leaves, and delete it."""
+    """Turn a journal into a run's results, and delete it."""
     parts = list(parts_of(journal))
     if not parts:
         journal.unlink()
-        return [f"{journal}: holds nothing, and is deleted"]
+        return [f"{journal}: empty, deleted"]
     about, texts = dict(parts[0][1]), [text for _, text in parts[1:]]
     names = {key: about.pop(f"{key}_named") for key in ("robots", "carriers")}
     track = _joined(names, [arrays for arrays, _ in parts[1:]], texts)
@@ -206,7 +206,7 @@ def _joined(
     arrays: Sequence[Mapping[str, NDArray[Any]]],
     texts: Sequence[Mapping[str, Any]],
 ) -> Track:
-    """Return the track that was written in parts."""
+    """Return the track, joined from the parts of the journal."""
     robots, carriers = len(names["robots"]), len(names["carriers"])
     empty = {
         "times": np.zeros(0),
@@ -222,11 +222,11 @@ def _joined(
 
 
 def _summary(about: Mapping[str, Any], seconds: float, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what can be told of a run that was killed."""
+    """Return the summary of a killed run."""
     return {
         **about,
         "verdict": "killed",
-        "reason": f"the process was killed; the last that it kept is from {seconds:.1f} s",
+        "reason": f"the process was killed; its last saved state is from {seconds:.1f} s",
         "sim_seconds": seconds,
         "wall_seconds": None,
         "cpu_seconds": None,

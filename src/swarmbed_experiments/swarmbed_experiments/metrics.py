@@ -1,8 +1,8 @@
-"""What metrics are called and measured in: the one place for words, units, and what matters most.
+"""Names, units and order of metrics.
 
-Metrics of ours are in `METRICS`. A transducer, an acceptor or a controller of a user's own declares the units
-of its metrics in a class attribute, `UNITS = {"clusters": "", "nearest": "m"}`; names that end like
-`_seconds` need none.
+`METRICS` holds the built-in ones. A user's transducer, acceptor or controller declares the units of its
+metrics in a class attribute, `UNITS = {"clusters": "", "nearest": "m"}`; names with an ending such as
+`_seconds` need no declaration.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from swarmbed_core.scenario import Scenario
 
 OWN_RANK = 15
-"""Metrics of a user's own come after the results of tasks and before details."""
+"""Rank of users' metrics: after the results of tasks, before details."""
 ENDINGS = {
     "_seconds": "s",
     "_minutes": "min",
@@ -34,7 +34,7 @@ ENDINGS = {
     "_m": "m",
     "_hz": "Hz",
 }
-"""Units that a name tells by its end."""
+"""Units by the ending of a metric's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class Metric:
     """One metric.
 
     Attributes:
-        text: what it is, for people.
+        text: the name shown to users.
         unit: empty for counts and shares.
-        rank: lower matters more; None for what only files show.
+        rank: lower is shown first; None for metrics that only files hold.
     """
 
     text: str
@@ -59,7 +59,7 @@ METRICS: Mapping[str, Metric] = {
     "seconds_per_item": Metric("round trip with an item, mean", "s", 3),
     "convoy_error": Metric("error of the convoy, mean", "m", 4),
     "formation_error_max": Metric("formation error, worst", "m", 5),
-    "goal_error": Metric("off the goal by", "m", 6),
+    "goal_error": Metric("distance from the goal", "m", 6),
     "escaped_seconds": Metric("drop zone left after", "s", 20),
     "formation_turn_max": Metric("formation turned by at most", "rad", 21),
     "convoy_error_worst": Metric("error of the convoy, worst robot", "m", 22),
@@ -94,32 +94,33 @@ METRICS: Mapping[str, Metric] = {
     "items_by_robot": Metric("items of each robot"),
     "items_when": Metric("when items were delivered", "s"),
     "with_route_when": Metric("when robots got a route", "s"),
-    "slow_robots": Metric("robots that stand, each minute"),
+    "slow_robots": Metric("robots standing still, each minute"),
     "jam_poses": Metric("where robots stood in the worst jam"),
     "routes": Metric("routes"),
     "talks": Metric("when robots talked", "s"),
     "sim_seconds": Metric("simulated time", "s"),
     "wall_seconds": Metric("computed in", "s"),
-    "cpu_seconds": Metric("time of the processor", "s"),
+    "cpu_seconds": Metric("CPU time", "s"),
     "real_time_factor": Metric("times real time"),
 }
 SENSES = ("proximity", "light", "ground", "tof", "encoders", "camera", "imu", "battery")
-"""What `readings` records; with the times and places."""
+"""Names that `readings` records, each also with `_times` and `_poses`."""
 COSTS = ("sim_seconds", "wall_seconds", "cpu_seconds", "real_time_factor")
-"""What a run took; tables show it last."""
+"""Cost of a run; tables show these last."""
 
 
 def in_words(name: str) -> str:
-    """Return what a metric is for people: words for ours, the name of others."""
+    """Return a metric's name for users: text for built-in metrics, the plain name for others."""
     return METRICS[name].text if name in METRICS else name
 
 
 def unit_of(name: str, declared: Mapping[str, str] | None = None) -> str:
-    """Return the unit of a metric, empty if it has or tells none.
+    """Return the unit of a metric, empty if it has none or none is known.
 
     Args:
-        name: such as `completion_seconds`; of `distances.dots1` the first part decides if all of it does not.
-        declared: what `units_of` found.
+        name: such as `completion_seconds`. For a dotted name such as `distances.dots1`, the part before the
+            dot decides if the whole name is unknown.
+        declared: the result of `units_of`.
     """
     for part in (name.removeprefix("metrics."), name.partition(".")[0]):
         if declared and part in declared:
@@ -133,13 +134,13 @@ def unit_of(name: str, declared: Mapping[str, str] | None = None) -> str:
 
 
 def label_of(name: str, declared: Mapping[str, str] | None = None) -> str:
-    """Return what stands beside an axis: the metric in words, with its unit."""
+    """Return the label of an axis: the metric's name with its unit."""
     unit = unit_of(name, declared)
     return f"{in_words(name)} ({unit})" if unit else in_words(name)
 
 
 def rank_of(name: str) -> int | None:
-    """Return how much a metric matters: lower is more, None is what only files show."""
+    """Return a metric's rank: lower is shown first, None for metrics that only files hold."""
     if name in METRICS:
         return METRICS[name].rank
     if any(name == sense or name in {f"{sense}_times", f"{sense}_poses"} for sense in SENSES):
@@ -148,7 +149,7 @@ def rank_of(name: str) -> int | None:
 
 
 def by_rank(names: Iterable[str]) -> list[str]:
-    """Return the metrics that matter, those that matter most first."""
+    """Return the metrics that have a rank, most important first."""
     ranked = [(rank, name) for name in names if (rank := rank_of(name)) is not None]
     return [name for _, name in sorted(ranked, key=lambda item: item[0])]
 

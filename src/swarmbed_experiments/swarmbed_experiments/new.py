@@ -1,6 +1,6 @@
-"""What `swarmbed new` writes: files to start from, which run as they are.
+"""Templates of `swarmbed new`: complete files that run unchanged.
 
-The templates are whole files that the tests run: a new file is a template with another name in it.
+The tests run the templates as they are. A new file is a template with its name replaced.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
 
 
 class Kind(StrEnum):
-    """What `swarmbed new` can write."""
+    """Kinds of files that `swarmbed new` writes."""
 
     scenario = "scenario"
     controller = "controller"
@@ -33,12 +33,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Template:
-    """Files to write, and what to do with them.
+    """Files to write, and commands that use them.
 
     Attributes:
-        placeholder: the name that stands in them: `my_arena`.
-        files: templates by what they are to be called.
-        commands: that use them.
+        placeholder: the name to replace in them, such as `my_arena`.
+        files: template files by the name of the file to write.
+        commands: to try next.
     """
 
     placeholder: str
@@ -54,7 +54,7 @@ TEMPLATES = {
     ),
     Kind.controller: Template(
         "my_controller",
-        # pytest would run a template that is called as a test.
+        # pytest would collect a template named test_*.py.
         {"my_controller.py": "my_controller.py", "test_my_controller.py": "test_my_controller.py.txt"},
         (
             "swarmbed run random_walk --set controller.name=my_controller:MyController",
@@ -78,15 +78,15 @@ TEMPLATES = {
 
 
 def write(kind: Kind, name: str, out: Path) -> tuple[list[Path], list[str]]:
-    """Write the files of a template; return them, and the commands to try next.
+    """Write the files of a template; return their paths, and the commands to try next.
 
     Args:
         kind: of the template.
-        name: instead of the template's: letters, digits and underscores.
+        name: replaces the template's: lower-case letters, digits and underscores.
         out: directory of the files.
 
     Raises:
-        RunError: the name cannot be used, a file is there already, or one cannot be written.
+        RunError: the name is invalid, a file exists already, or one cannot be written.
     """
     template = TEMPLATES[kind]
     _check(name, kind)
@@ -114,25 +114,25 @@ def write(kind: Kind, name: str, out: Path) -> tuple[list[Path], list[str]]:
 
 
 def _check(name: str, kind: Kind) -> None:
-    """Make sure that files, robots and modules can have a name.
+    """Check that a name is valid for files, robots and modules.
 
     Raises:
-        RunError: they cannot.
+        RunError: it is not.
     """
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
         message = (
-            f"'{name}' cannot be a name: use lower-case letters, digits and underscores, such as {kind}_1"
+            f"'{name}' is not a valid name: use lower-case letters, digits and underscores, such as {kind}_1"
         )
         raise RunError(message)
     if kind is Kind.controller and importlib.util.find_spec(name) is not None:
         message = (
-            f"a Python module '{name}' is installed: `import {name}` would find that one; choose another name"
+            f"'{name}' is an installed Python module, which `import {name}` would find; choose another name"
         )
         raise RunError(message)
 
 
 def _renamed(text: str, old: str, new: str) -> str:
-    """Return a text with another name: as a module's, a class's, and in words."""
+    """Replace a name in a text, in its three forms: snake_case, CamelCase and words."""
 
     def camel(name: str) -> str:
         return "".join(part[:1].upper() + part[1:] for part in name.split("_"))

@@ -26,7 +26,7 @@ GROUPS = (WORLDS, CONTROLLERS, GENERATORS, TRANSDUCERS, ACCEPTORS, DEVICES)
 
 @cache
 def our_folders() -> dict[str, Path]:
-    """Return the directories of our packages that are installed."""
+    """Return the directories of the packages of this workspace that are installed."""
     found = {name: find_spec(name) for name in OURS}
     return {name: Path(spec.origin).parent for name, spec in found.items() if spec and spec.origin}
 
@@ -50,12 +50,12 @@ def is_library(file: str) -> bool:
 
 
 def is_our_name(module: str) -> bool:
-    """Return whether a module, by its name, belongs to this workspace."""
+    """Return whether a module belongs to this workspace, judging by its name."""
     return module.partition(".")[0] in OURS
 
 
 @cache
 def plugin_names() -> frozenset[str]:
-    """Return the top-level packages of others that add worlds, controllers or the like to Swarmbed."""
+    """Return the top-level packages of third-party plugins: worlds, controllers and so on."""
     tops = {point.module.partition(".")[0] for group in GROUPS for point in entry_points(group=group)}
     return frozenset(tops - set(OURS))

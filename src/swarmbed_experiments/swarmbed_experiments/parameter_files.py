@@ -1,7 +1,7 @@
-"""Files of ROS parameters, checked before anything starts: rcl ignores names that it does not know.
+"""ROS parameter files, checked before anything starts because rcl ignores names it does not know.
 
-A file has an entry for each node, by name, with its namespace or with the wildcards `*` (one part of a name)
-and `**` (any number of them): `/**/controller: {ros__parameters: {silence: 5.0}}`.
+A file has one entry per node, with the node's full name or with the wildcards `*` (one part of a name) and
+`**` (any number of parts): `/**/controller: {ros__parameters: {silence: 5.0}}`.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
     "teleop": teleop.OPTIONS,
     "navigator": navigator.OPTIONS,
 }
-"""Of the nodes that read such a file; the world of a run that is judged, `trial`, is called `world` too."""
+"""Options of the nodes that read a parameter file. The node of `trial` is called `world` too."""
 IN_ROBOTS = {"controller"}
-"""Nodes in the namespace of their robot."""
+"""Nodes in their robot's namespace."""
 EVERYWHERE = {"use_sim_time", "start_type_description_service"}
-"""Parameters that every node has."""
+"""Parameters of every node."""
 PARAMETERS = "ros__parameters"
 EXAMPLE = "/**: {ros__parameters: {scan_rate: 20.0}}"
 
 
 def check_parameters(file: Path, robots: Sequence[str]) -> None:
-    """Accept a file whose entries are of nodes that there are and of parameters that they have.
+    """Check that all nodes and parameters that a file names exist.
 
     Args:
-        file: to be read.
-        robots: that have programs.
+        file: to check.
+        robots: names of the robots that have programs.
 
     Raises:
-        ConfigError: it cannot be read or is not YAML.
-        RunError: it is no file of parameters, or a name in it does not exist.
+        ConfigError: the file cannot be read or is not YAML.
+        RunError: it is not a parameter file, or a name in it does not exist.
     """
     data = read(file)
     if not isinstance(data, dict) or not data:
-        message = f"{file}: no parameters in it; entries such as {EXAMPLE} are right"
+        message = f"{file}: no parameters; write entries such as {EXAMPLE}"
         raise RunError(message)
     nodes = {
         full: name
@@ -67,13 +67,13 @@ def check_parameters(file: Path, robots: Sequence[str]) -> None:
         matched = {name for full, name in nodes.items() if _pattern(pattern).fullmatch(full)}
         if not matched:
             there = [full for full in nodes if full.count("/") == 1 or full.endswith("/controller")]
-            message = f"{file}: no node '{pattern}': there are {', '.join(there)}, and /** for all"
+            message = f"{file}: no node '{pattern}': nodes are {', '.join(there)}; /** matches all"
             raise RunError(message)
         known = {option.name for name in matched for option in OPTIONS[name]} | EVERYWHERE
         for name in _names("", parameters):
             if name not in known and not name.startswith("qos_overrides."):
                 close = difflib.get_close_matches(name, known, 3) or sorted(known)
-                message = f"{file}: {pattern} has no parameter '{name}': there are {', '.join(close)}"
+                message = f"{file}: {pattern} has no parameter '{name}': parameters are {', '.join(close)}"
                 raise RunError(message)
 
 
@@ -82,18 +82,17 @@ def _anywhere(name: str, robots: Sequence[str]) -> list[str]:
 
 
 def _entries(file: Path, above: str, data: dict[Any, Any]) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """Yield the full name of each entry, and its parameters."""
+    """Yield the full name and the parameters of each entry."""
     for key, value in data.items():
         if not isinstance(value, dict):
             where = f"{above}/{key}".removeprefix("//")
             message = (
-                f"{file}: {where} is {value!r:.60}, which is no entry of a node; "
-                f"entries such as {EXAMPLE} are right"
+                f"{file}: {where} is {value!r:.60}, not an entry of a node; write entries such as {EXAMPLE}"
             )
             raise RunError(message)
         if key == PARAMETERS:
             if not above:
-                message = f"{file}: {PARAMETERS} of no node; entries such as {EXAMPLE} are right"
+                message = f"{file}: {PARAMETERS} without a node; write entries such as {EXAMPLE}"
                 raise RunError(message)
             yield above, value
         else:
@@ -101,7 +100,7 @@ def _entries(file: Path, above: str, data: dict[Any, Any]) -> Iterator[tuple[str
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """Return what the names of nodes have to match: `*` is one part of a name, `**` any number of them."""
+    """Return a regex for the names of nodes: `*` matches one part of a name, `**` any number of parts."""
     made = ""
     for part in name.strip("/").split("/"):
         made += r"(/\w+)*" if part == "**" else r"/\w+" if part == "*" else f"/{re.escape(part)}"
@@ -109,7 +108,7 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 
 def _names(above: str, parameters: dict[Any, Any]) -> Iterator[str]:
-    """Yield the names of parameters, those of nested ones with dots."""
+    """Yield the names of parameters, with dots for nested ones."""
     for key, value in parameters.items():
         name = f"{above}{key}"
         if isinstance(value, dict):

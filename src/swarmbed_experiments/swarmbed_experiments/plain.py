@@ -1,19 +1,20 @@
-"""What programs hand over, as values that files can hold: the types of JSON, and nothing else.
+"""Conversion of users' values to JSON types.
 
-Metrics and rows come from transducers, acceptors and controllers of users, who return what is at hand:
-numpy's numbers and arrays, sets, dates, objects of their own. Here each becomes null, a truth value, a
-number, a text, a list, or a mapping with texts as keys. What cannot becomes null, and is named.
+Metrics and rows come from users' transducers, acceptors and controllers, which may return anything: numpy
+numbers and arrays, sets, dates, objects of their own. This module converts each value to null, a boolean, a
+number, a string, a list, or a mapping with string keys. A value that cannot be converted becomes null and is
+reported.
 
-| what | becomes |
+| value | becomes |
 |---|---|
-| numpy's scalars, decimals and fractions | the number |
-| NaN, inf | null in a summary; what they are in a time series |
+| numpy scalars, decimals and fractions | the number |
+| NaN, inf | null in a summary, unchanged in a time series |
 | arrays, tuples, ranges, queues | lists |
 | sets | sorted lists |
-| members of enumerations | their values |
+| enum members | their values |
 | dataclasses | mappings of their fields |
-| paths, dates, times, UUIDs | texts |
-| texts with halves of characters | texts with `?` there |
+| paths, dates, times, UUIDs | strings |
+| strings with lone surrogates | strings with `?` in their place |
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ import numpy as np
 from swarmbed_core.errors import message_of
 
 DEEPEST = 32
-"""Levels of lists within lists, or mappings, that are written."""
+"""Maximum nesting depth of lists and mappings."""
 NAMED = 5
-"""Faults of one value that are named one by one."""
+"""Maximum number of faults listed for one value."""
 SIMPLE = frozenset({type(None), bool, int, float, str})
-"""Types whose values are plain already, but for texts and numbers that JSON lacks."""
+"""Types whose values are plain already, except non-finite numbers and strings that UTF-8 cannot encode."""
 INT64 = 2**63
 TEXTS = (PurePath, dt.date, dt.time, dt.timedelta, uuid.UUID)
 
 
 def plain(value: object, *, finite: bool = True) -> tuple[Any, list[str]]:
-    """Return a value that files can hold, and what of it they cannot, by place and type.
+    """Convert a value to JSON types. Return it, and the parts that cannot be converted, with place and type.
 
     Args:
         value: anything.
@@ -60,7 +61,7 @@ def plain(value: object, *, finite: bool = True) -> tuple[Any, list[str]]:
 
 
 class _Plain:
-    """One value on its way to plain types."""
+    """Converts one value and collects its faults."""
 
     def __init__(self, *, finite: bool) -> None:
         self._finite = finite
@@ -72,7 +73,7 @@ class _Plain:
         Args:
             value: anything.
             where: its place, for messages.
-            within: the identities of what it is in.
+            within: `id()` of the containers around it, to detect cycles.
         """
         kind = type(value)
         if kind is float:
@@ -85,7 +86,7 @@ class _Plain:
             return self._cannot(where, "contains itself")
         try:
             return self._made(value, where, (*within, id(value)))
-        except BaseException as error:  # noqa: BLE001 - users' types may raise anything at any question
+        except BaseException as error:  # noqa: BLE001 - users' types may raise anything
             return self._cannot(
                 where, f"({kind.__name__}) raises {type(error).__name__}: {message_of(error)}"
             )
@@ -108,24 +109,24 @@ class _Plain:
         if isinstance(value, AbstractSet):
             return sorted(self._list(value, where, within), key=_order)
         if isinstance(value, bytes | bytearray | memoryview):
-            return self._cannot(where, f"is {type(value).__name__}, which no file of a run holds")
+            return self._cannot(where, f"is {type(value).__name__}, which JSON cannot hold")
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             return self._mapping(fields, where, within)
         if callable(getattr(value, "tolist", None)):
-            # Arrays and columns of other libraries.
+            # Arrays and columns of third-party libraries.
             return self.of(value.tolist(), where, within)
         if callable(getattr(value, "to_dict", None)):
             return self.of(value.to_dict(), where, within)
         if isinstance(value, Collection):
             return self._list(value, where, within)
-        return self._cannot(where, f"is of type {type(value).__name__}, which no file of a run holds")
+        return self._cannot(where, f"is of type {type(value).__name__}, which JSON cannot hold")
 
     def _list(self, values: Collection[Any], where: str, within: tuple[int, ...]) -> list[Any]:
         made: list[Any] = []
         for k, item in enumerate(values):
             kind = type(item)
-            # Courses of a whole run have millions of these.
+            # Fast path: the time series of a whole run has millions of these.
             if kind is float and (not self._finite or math.isfinite(item)):
                 made.append(item)
             else:
@@ -147,12 +148,12 @@ class _Plain:
                 continue
             here = f"{where}.{name}" if where else name
             if name in made:
-                self._cannot(here, "is there more than once, and the last one counts")
+                self._cannot(here, "occurs more than once; the last one is kept")
             made[name] = self.of(item, here, within)
         return made
 
     def _key(self, key: Any, where: str) -> str | None:
-        """Return a mapping's key as a text, None if it has none."""
+        """Return a mapping's key as a string, None if it cannot be converted."""
         if isinstance(key, str):
             return writable(str.__str__(key))
         if isinstance(key, Enum):
@@ -166,7 +167,7 @@ class _Plain:
             return None if None in parts else ",".join(part or "" for part in parts)
         if isinstance(key, TEXTS):
             return writable(str(key))
-        self._cannot(where, f"has a key of type {type(key).__name__}, which is no text")
+        self._cannot(where, f"has a key of type {type(key).__name__}, which is not a string")
         return None
 
     def _cannot(self, where: str, what: str) -> None:
@@ -174,22 +175,22 @@ class _Plain:
 
 
 def writable(text: str) -> str:
-    """Return a text as files can hold it."""
+    """Return a string that UTF-8 can encode, with `?` for lone surrogates."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _order(value: Any) -> tuple[str, Any]:
-    """Return what plain values of any types are sorted by: numbers by size, the rest by its text."""
+    """Return the sort key of a plain value: numbers come first, by size; the rest is sorted by its JSON."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return "0", value
     return "1", json.dumps(value, sort_keys=True)
 
 
 def column(values: Sequence[Any]) -> list[Any]:
-    """Return plain values as ones of one type, which is what a column of a table has; None stays.
+    """Convert plain values to a single type, as a table's column needs it. None is kept.
 
-    Truth values, whole numbers, numbers, texts, and lists of numbers or texts stay what they are; anything
-    else, and any mixture, becomes JSON.
+    Booleans, integers, floats, strings, and lists of numbers or strings keep their type. Anything else, and
+    any mixture, becomes JSON.
     """
     given = [value for value in values if value is not None]
     if all(isinstance(value, bool) for value in given) or all(isinstance(value, str) for value in given):
@@ -215,7 +216,7 @@ def _is_number(value: object) -> bool:
 
 
 def _numbers(values: Sequence[Any]) -> list[Any]:
-    """Return numbers of one type: whole ones if they fit, else floats, else JSON."""
+    """Convert numbers to a single type: int if all fit into 64 bits, else float, else JSON."""
     if all(value is None or (isinstance(value, int) and -INT64 <= value < INT64) for value in values):
         return list(values)
     try:

@@ -1,4 +1,4 @@
-"""Pictures of runs and benchmarks. Every run leaves some that show at a glance what happened.
+"""Pictures of runs and benchmarks. Every run leaves pictures that show at a glance what happened.
 
 `draw_tracks` is the paper's Figure 17. `swarmbed_experiments.charts` draws sweeps and scans, and
 `swarmbed_experiments.drawing` has colours, sizes and formats.
@@ -58,25 +58,25 @@ DEEDS = (
     *("#BCD4E6", "#E69F00", "#009E73", "#CC79A7", "#0072B2", "#F0E442"),
     *("#56B4E9", "#5D3A9B", "#8C6D31", "#999999", "#F5CF8A", "#8FD3BF"),
 )
-"""Colours of what robots do: pale for what they do first, which is most of the time to search."""
+"""Colours of activities (`doing`). The first one is pale: robots start with it, and it is mostly a search."""
 SEARCH, DROP = "#DCECF7", "#DDF0E3"
 DEED_LENGTH = 30
-"""Letters of what a robot does that fit into a legend."""
+"""Maximum length of an activity's name in a legend."""
 NAMED = 24
-"""Robots that a legend names; more are only a crowd."""
+"""Maximum number of robots that a legend names. More are drawn as a density map."""
 ROWS = 30
-"""Robots that have a row each on a timeline; of more, the shares are drawn."""
+"""Maximum number of robots with a row each on a timeline. Of more, the number in each activity is drawn."""
 MARGIN = 0.15
-"""Metres around what is drawn."""
+"""Margin around the drawing, in metres."""
 
 
 def draw_tracks(file: Path, scene: Scene, track: Track, summary: Mapping[str, Any]) -> None:
-    """Draw the arena from above, and who went where: the paper's Figure 17.
+    """Draw a plan view of the arena with the robots' tracks: the paper's Figure 17.
 
     Args:
         file: PNG to write.
-        scene: where everything stood at the start.
-        track: what happened, with at least one sample.
+        scene: the initial state.
+        track: of the run, with at least one sample.
         summary: of the run, for the title.
 
     Raises:
@@ -94,7 +94,7 @@ def draw_tracks(file: Path, scene: Scene, track: Track, summary: Mapping[str, An
     axes.set_xlabel("x (m)")
     axes.set_ylabel("y (m)")
     _frame(axes, scene, track)
-    # Beside a crowd stands the scale of its density.
+    # The colour scale of a density map takes the place beside it.
     place = (0.5, -0.09) if crowd else (1.02, 1.0)
     axes.legend(
         handles=handles,
@@ -114,8 +114,8 @@ def draw_timeline(file: Path, scene: Scene, track: Track, summary: Mapping[str, 
 
     Args:
         file: PNG to write.
-        scene: where everything stood at the start.
-        track: what happened, with at least one sample.
+        scene: the initial state.
+        track: of the run, with at least one sample.
         summary: of the run, for the title.
 
     Raises:
@@ -133,7 +133,7 @@ def draw_timeline(file: Path, scene: Scene, track: Track, summary: Mapping[str, 
     else:
         _draw_shares(panels[0], track, colours)
     handles: list[Artist] = [
-        Patch(facecolor=colour, label=_short(name) or "no program of its own")
+        Patch(facecolor=colour, label=_short(name) or "no activity reported")
         for name, colour in colours.items()
     ]
     handles += _draw_events(panels[0], track, names=count <= ROWS)
@@ -144,14 +144,14 @@ def draw_timeline(file: Path, scene: Scene, track: Track, summary: Mapping[str, 
     panels[-1].set_xlim(0.0, end)
     legend = figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=small())
     for text in legend.get_texts():
-        # What programs say they do is no formula.
+        # Names of activities may contain `$`, which is not a formula here.
         text.set_parse_math(False)
     head(panels[0], _title(summary))
     save(figure, file)
 
 
 def draw_figure6(file: Path, drives: Sequence[Mapping[str, Any]]) -> None:
-    """Draw where robots were that drove a square, and by how much they were mistaken (DOTS paper, Figure 6).
+    """Draw true positions of robots driving a square, and their localisation errors (DOTS paper, Figure 6).
 
     Args:
         file: PNG to write.
@@ -183,11 +183,11 @@ def draw_figure6(file: Path, drives: Sequence[Mapping[str, Any]]) -> None:
 
 
 def draw_steps(file: Path, told: Sequence[Mapping[str, Any]]) -> None:
-    """Draw how a robot comes up to velocities and brakes, in several worlds.
+    """Draw the step response of a robot's velocity, for acceleration and braking in several worlds.
 
     Args:
         file: PNG to write.
-        told: one mapping whose `steps` has for each world, and each step, rows of time and velocity.
+        told: one mapping; its `steps` holds rows of time and velocity, by world and step.
 
     Raises:
         RunError: the picture cannot be written.
@@ -215,7 +215,7 @@ def draw_cost(file: Path, rows: Sequence[Mapping[str, Any]], title: str = "What 
 
     Args:
         file: PNG to write.
-        rows: each with `what` is simulated, `robots`, `ms_per_second` (milliseconds of one core for a
+        rows: each with `what` (the curve's label), `robots`, `ms_per_second` (milliseconds of one core for a
             simulated second), and optionally `mb`, the memory in megabytes.
         title: of the picture.
 
@@ -242,7 +242,7 @@ def draw_cost(file: Path, rows: Sequence[Mapping[str, Any]], title: str = "What 
         axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
         axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
         axes.yaxis.set_minor_formatter(NullFormatter())
-        # Whole decades, so that there are numbers at both ends.
+        # Whole decades, so that both ends of the axis have a tick label.
         low, high = axes.get_ylim()
         axes.set_ylim(10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high)))
         axes.grid(visible=True, which="major", color=GRID, linewidth=0.6)
@@ -259,19 +259,19 @@ def draw_cost(file: Path, rows: Sequence[Mapping[str, Any]], title: str = "What 
 
 
 def _title(summary: Mapping[str, Any]) -> str:
-    """Return the scenario's title, and below what was run and how it went."""
+    """Return two lines: the scenario's title; what was run, with its verdict."""
     how = f"{summary['verdict']} after {summary['sim_seconds']:.1f} s"
     what = f"{summary.get('controller', summary['scenario'])}, {summary['world']}, seed {summary['seed']}"
     return f"{summary.get('title', summary['scenario'])}\n{what}: {how}"
 
 
 def _thousands(value: float, _: object = None) -> str:
-    """Return a number on a logarithmic axis as people write it."""
+    """Format a tick of a logarithmic axis, with thousands separators from 1 on."""
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
 def _frame(axes: Axes, scene: Scene, track: Track) -> None:
-    """Show all there is."""
+    """Set the limits of the axes so that everything is visible."""
     x = [track.poses[..., 0].ravel(), track.carrier_poses[..., 0].ravel()]
     y = [track.poses[..., 1].ravel(), track.carrier_poses[..., 1].ravel()]
     reach = max((placement.spec.body.bounding_radius for placement in scene.robots), default=0.0)
@@ -279,14 +279,14 @@ def _frame(axes: Axes, scene: Scene, track: Track) -> None:
     x += [segments[:, 0], segments[:, 2]]
     y += [segments[:, 1], segments[:, 3]]
     all_x, all_y = np.concatenate(x), np.concatenate(y)
-    # In an open arena there are no walls that hold the bodies.
+    # In an open arena no walls bound the bodies, which reach beyond the tracks.
     slack = max(MARGIN, 0.02 * float(np.ptp(all_x))) + (reach if scene.arena.size is None else 0.0)
     axes.set_xlim(float(all_x.min()) - slack, float(all_x.max()) + slack)
     axes.set_ylim(float(all_y.min()) - slack, float(all_y.max()) + slack)
 
 
 def draw_place(axes: Axes, arena: Arena, *, tinted: bool) -> list[Artist]:
-    """Draw zones, as a tinted floor or by their edges, and walls; return what a legend explains."""
+    """Draw zones, as a tinted floor or by their edges, and walls; return the handles for a legend."""
     handles: list[Artist] = []
     if arena.zones is not None and arena.size is not None:
         half = arena.size[0] / 2, arena.size[1] / 2
@@ -328,12 +328,12 @@ def _corners(length: float, width: float, pose: Sequence[float] | FloatArray) ->
 
 
 def _draw_robots(axes: Axes, scene: Scene, track: Track) -> list[Artist]:
-    """Draw each robot's track, thicker where it carries, and its body at the end."""
+    """Draw each robot's track, thicker while it carries, and its body at the end."""
     handles: list[Artist] = []
     for r, (placement, name) in enumerate(zip(scene.robots, track.robots, strict=True)):
         colour, style = PALETTE[r % len(PALETTE)], STYLES[r // len(PALETTE) % len(STYLES)]
         if is_fitted():
-            # Told apart in grey, too.
+            # Distinguishable in greyscale print.
             style = LINES[r % len(LINES)]
         path = np.vstack([[placement.pose], track.poses[:, r]])[:, :2]
         axes.plot(*path.T, color=colour, linewidth=1.0, linestyle=style, alpha=0.85, zorder=4)
@@ -351,7 +351,7 @@ def _draw_robots(axes: Axes, scene: Scene, track: Track) -> list[Artist]:
 
 
 def _stretches(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return where a mask is true: the first of each stretch, and the one behind its last."""
+    """Return the stretches in which a mask is true, as half-open ranges of indices."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     return [(int(first), int(last)) for first, last in edges.reshape(-1, 2)]
 
@@ -372,7 +372,7 @@ def _draw_body(axes: Axes, body: Body, pose: FloatArray, colour: str) -> None:
 
 
 def _draw_carriers(axes: Axes, scene: Scene, track: Track) -> list[Artist]:
-    """Draw where each carrier stood and where it stands, with its id at both."""
+    """Draw each carrier's first and last place, with its id at both."""
     for k, placement in enumerate(scene.carriers):
         last = track.carrier_poses[-1, k]
         _draw_carrier(axes, placement, placement.pose, moved=False)
@@ -388,7 +388,7 @@ def _draw_carriers(axes: Axes, scene: Scene, track: Track) -> list[Artist]:
 def _draw_carrier(
     axes: Axes, placement: CarrierPlacement, pose: Sequence[float] | FloatArray, *, moved: bool
 ) -> None:
-    """Draw one carrier: dotted where it stood, filled where it was brought."""
+    """Draw one carrier: dotted at its first place, filled where it was moved to."""
     corners = _corners(placement.carrier.length, placement.carrier.width, pose)
     if moved:
         axes.add_patch(Polygon(corners, facecolor=TRAY, edgecolor=INK, linewidth=0.8, alpha=0.55, zorder=5.5))
@@ -409,14 +409,14 @@ def _draw_carrier(
 
 
 def _draw_crowd(figure: Figure, axes: Axes, scene: Scene, track: Track) -> list[Artist]:
-    """Draw where the many were for how long, and where they are at the end."""
+    """Draw a crowd: a density map of robot-seconds, and the robots at the end."""
     last = track.poses[-1]
     spread = track.poses[..., :2].reshape(-1, 2)
     low, high = spread.min(axis=0), spread.max(axis=0)
     if scene.arena.size is not None:
         high = np.array(scene.arena.size) / 2
         low = -high
-    # Cells of about a robot's size, as many as a picture can show.
+    # Cells of about a robot's size, but at most 120 along the longer side.
     radius = max(placement.spec.body.bounding_radius for placement in scene.robots)
     cell = max(2 * radius, float((high - low).max()) / 120, 1e-6)
     edges = [np.linspace(low[i], high[i], max(2, math.ceil((high[i] - low[i]) / cell) + 1)) for i in (0, 1)]
@@ -470,7 +470,7 @@ def _draw_contacts(axes: Axes, track: Track) -> list[Artist]:
 
 
 def _places(track: Track, kind: str) -> FloatArray:
-    """Return where those were to whom events of a kind happened, rows of x, y."""
+    """Return the places of the robots and carriers in events of a kind, as rows of x, y."""
     found = []
     for event in track.events:
         if event.kind != kind:
@@ -484,16 +484,16 @@ def _places(track: Track, kind: str) -> FloatArray:
 
 
 def _short(name: str) -> str:
-    """Return as much of what a program says that it does as a legend has room for."""
+    """Shorten the name of an activity for a legend."""
     return name if len(name) <= DEED_LENGTH else name[: DEED_LENGTH - 1] + "…"
 
 
 def _deed_colours(track: Track) -> dict[str, str]:
-    """Return a colour for all that robots do; what they do least has one together."""
+    """Return the colours of activities. The rarest ones share the colour of `other`."""
     often = Counter({deed: int((track.doing == k).sum()) for k, deed in enumerate(track.deeds)})
     shown = [deed for deed, count in often.most_common() if count and deed != "dead"]
     kept = shown if len(shown) <= len(DEEDS) else shown[: len(DEEDS) - 1]
-    # In the order in which they came, so that the legend reads like the run.
+    # In order of first occurrence, so that the legend reads like the run.
     colours = {deed: DEEDS[k] for k, deed in enumerate(deed for deed in track.deeds if deed in kept)}
     if len(kept) < len(shown):
         colours["other"] = "#CCCCCC"
@@ -503,7 +503,7 @@ def _deed_colours(track: Track) -> dict[str, str]:
 
 
 def _draw_rows(axes: Axes, track: Track, colours: Mapping[str, str]) -> None:
-    """Draw a row for each robot, in the colours of what it does."""
+    """Draw a row for each robot, in the colours of its activities."""
     edges = np.concatenate([[0.0], track.times])
     for r in range(len(track.robots)):
         for k in np.unique(track.doing[:, r]):
@@ -526,7 +526,7 @@ def _draw_rows(axes: Axes, track: Track, colours: Mapping[str, str]) -> None:
 
 
 def _draw_shares(axes: Axes, track: Track, colours: Mapping[str, str]) -> None:
-    """Draw how many robots do what."""
+    """Draw the number of robots in each activity as stacked areas."""
     counts = {deed: np.zeros(len(track.times)) for deed in colours}
     for k in np.unique(track.doing):
         deed = track.deeds[k]
@@ -538,7 +538,7 @@ def _draw_shares(axes: Axes, track: Track, colours: Mapping[str, str]) -> None:
 
 
 def _draw_events(axes: Axes, track: Track, *, names: bool) -> list[Artist]:
-    """Mark contacts on the rows, and write what generators did above them."""
+    """Mark contacts and deliveries on the rows; draw other events as vertical lines with a legend."""
     handles: list[Artist] = []
     if names and (track.carried_by >= 0).any():
         handles.append(Line2D([], [], color=INK, linewidth=2.5, label="carrying"))
@@ -579,7 +579,7 @@ _STAR: dict[str, Any] = {
 
 
 def _bearers(track: Track, done: Sequence[Any]) -> list[tuple[float, int]]:
-    """Return time and row of the robot that brought each of the carriers that are done."""
+    """Return, for each delivered carrier, the time and the row of the robot that carried it last."""
     found = []
     for event in done:
         if event.who not in track.carriers:
@@ -593,7 +593,7 @@ def _bearers(track: Track, done: Sequence[Any]) -> list[tuple[float, int]]:
 
 
 def _draw_count(axes: Axes, track: Track) -> None:
-    """Draw how many carriers had been retrieved."""
+    """Draw the number of retrieved carriers over time."""
     times = sorted(event.time for event in track.events if event.kind == "retrieved")
     end = float(track.times[-1])
     steps = [0.0, *times, end]

@@ -1,7 +1,7 @@
-"""Which processes a scenario on ROS 2 consists of: one plan, which `swarmbed up` and the launch files start.
+"""Plans of processes: what `swarmbed up` and the launch files start to run a scenario on ROS 2.
 
-A plan is made before anything starts: the scenario as it is run is written into the run's directory, from
-which the world process reads it.
+A plan is made before anything starts. It writes the final scenario into the run's directory, where the world
+process reads it.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Process:
 
     Attributes:
         name: unique in its plan.
-        package: whose executable it is.
-        executable: its name.
-        arguments: of its own.
+        package: ROS package of the executable.
+        executable: name of the executable.
+        arguments: without those for ROS.
         namespace: of its node.
-        needed: whether all is over when it ends.
-        domain: how many ROS domains after the plan's own it runs in.
-        robot: whose program it is, if it is one.
-        again: its arguments when it is started again, if others.
-        parameters: a file of ROS parameters for it.
-        clock: whether it is told to go by the world's clock; programs and worlds know without.
+        needed: whether the end of this process ends the whole plan.
+        domain: offset of its ROS domain from the plan's.
+        robot: the robot it is the program of; empty for other processes.
+        again: its arguments after a restart, if they differ.
+        parameters: its ROS parameter file.
+        clock: whether to set `use_sim_time`; programs and worlds use the world's clock anyway.
     """
 
     name: str
@@ -63,12 +63,12 @@ class Process:
     clock: bool = False
 
     def ros_arguments(self, *, again: bool = False) -> tuple[str, ...]:
-        """Return its arguments with those for ROS."""
+        """Return all arguments, including those for ROS."""
         own, ros = self.again or self.arguments if again else self.arguments, self.told_ros()
         return (*own, "--ros-args", *ros) if ros else own
 
     def told_ros(self) -> tuple[str, ...]:
-        """Return what it is told by ROS's own arguments."""
+        """Return the arguments that follow `--ros-args`."""
         ros: list[str] = []
         if self.namespace:
             ros += ["-r", f"__ns:={self.namespace}"]
@@ -85,8 +85,8 @@ class Plan:
 
     Attributes:
         processes: in the order in which they are started; the world is the first.
-        robots: that get a program each; none where no programs are started.
-        directory: that the run leaves its things in.
+        robots: those with a program; empty if no programs are started.
+        directory: for the results of the run.
     """
 
     processes: tuple[Process, ...]
@@ -112,28 +112,29 @@ def make_processes(
     out: Path = Path("runs"),
     parameters: Path | None = None,
 ) -> Plan:
-    """Return what has to run, and write the scenario as it is run.
+    """Make the plan of a scenario, and write the final scenario into the run's directory.
 
     Args:
         scenario: a name from config/scenarios, or a file.
-        world: instead of the scenario's.
-        robots: how many of the first group, instead of the scenario's.
-        controller: instead of the scenario's; its parameters are then its own.
-        seed: instead of the scenario's.
+        world: replaces the scenario's.
+        robots: number of robots in the first group; replaces the scenario's.
+        controller: replaces the scenario's, with default parameters.
+        seed: replaces the scenario's.
         sets: further changes, such as `frame.acceptors.0.count=5`.
-        speed: times real time, or max; what `parameters` say, or real time, if not given.
-        duration: seconds of the world's time after which the run is over, instead of the scenario's.
-        record: whether all topics are recorded to rosbag.mcap.
-        rviz: whether rviz2 shows it.
-        programs: whether each robot gets its program; without, people drive the robots, and navigators take
-            their goals.
-        isolate: the world's ROS domain, if each robot and its program shall have one of their own: the next.
-        out: gets a directory for the run.
-        parameters: a file of ROS parameters for all nodes.
+        speed: factor of real time, or `max`; by default the one in `parameters`, or else real time.
+        duration: time limit in seconds of the world's time; replaces the scenario's.
+        record: whether to record all topics to rosbag.mcap.
+        rviz: whether to start rviz2.
+        programs: whether to start the robots' programs. Without them, navigators accept goals and people
+            drive.
+        isolate: the world's ROS domain. If given, each robot and its program share one of the following
+            domains.
+        out: directory that gets a new directory for the run.
+        parameters: ROS parameter file for all nodes.
 
     Raises:
-        ConfigError: something in the scenario is wrong.
-        RunError: the directory cannot be made.
+        ConfigError: the scenario is invalid.
+        RunError: the directory cannot be made, or the scenario has a crowd.
     """
     changes = list(sets)
     if robots is not None:
@@ -144,12 +145,14 @@ def make_processes(
         changes.append(f"time_limit={duration}")
     case, source = load_scenario(scenario, changes, world=world, seed=seed)
     if controller is not None and not programs:
-        message = f"controller {controller}: no programs are started; leave out one of the two"
+        message = (
+            f"controller {controller}: given, but no programs are started; leave out one of the two options"
+        )
         raise RunError(message)
-    # All faults are told now, by this process and not by five.
+    # Report all faults here, once, and not from each of the processes.
     found = make_plan(case, source)
     if found.scene.crowd:
-        message = f"{source}: robots: a crowd has no programs of its own; `swarmbed run` runs it"
+        message = f"{source}: robots: a crowd has no programs of its own; use `swarmbed run`"
         raise RunError(message)
     _let_programs_be_found_beside(Path(source))
     _check(parameters, [placement.name for placement in found.scene.robots])
@@ -191,7 +194,7 @@ def make_processes(
                 "swarmbed_robot",
                 "recorder",
                 ("--out", str(directory / "rosbag.mcap")),
-                # What was recorded until then stays.
+                # A new file in the same directory: the first recording is kept.
                 again=("--out", str(directory)),
                 parameters=parameters,
                 clock=True,
@@ -223,7 +226,7 @@ def _controllers(
 
 
 def _navigators(names: Sequence[str], parameters: Path | None, *, apart: bool) -> tuple[Process, ...]:
-    """Return what takes the robots' goals: one process for all of them, or one in each one's ROS domain."""
+    """Return the navigators, which accept goals: one for all robots, or one per robot in its ROS domain."""
     if not apart:
         arguments = ("--robots", *names)
         return (Process("navigator", "swarmbed_robot", "navigator", arguments, parameters=parameters),)
@@ -251,12 +254,12 @@ def host_processes(
     navigate: bool = False,
     parameters: Path | None = None,
 ) -> tuple[Process, ...]:
-    """Return what has to run for a world without programs and without a frame.
+    """Return the processes of a world without programs and experimental frame.
 
-    With `navigate`, the robots of the scenario take goals.
+    With `navigate`, a navigator accepts goals for the robots.
 
     Raises:
-        ConfigError: something in the scenario is wrong.
+        ConfigError: the scenario is invalid.
     """
     changes = [] if robots is None else [f"robots.0.count={robots}"]
     case, source = load_scenario(scenario, changes, world=world)
@@ -278,7 +281,7 @@ def host_processes(
 
 
 def _let_programs_be_found_beside(file: Path) -> None:
-    """Let the processes that this one starts find `module:Class` beside a scenario, which they never see."""
+    """Add a scenario's directory to PYTHONPATH: child processes load `module:Class` from there."""
     folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     beside = os.path.abspath(file.parent)  # noqa: PTH100 - without following links
     if beside not in folders:
@@ -286,11 +289,11 @@ def _let_programs_be_found_beside(file: Path) -> None:
 
 
 def _check(parameters: Path | None, robots: Sequence[str]) -> None:
-    """Accept a file of ROS parameters, if one is given.
+    """Check the ROS parameter file, if one is given.
 
     Raises:
         ConfigError: it cannot be read or is not YAML.
-        RunError: it is no such file, or a name in it does not exist.
+        RunError: it is not a parameter file, or a name in it does not exist.
     """
     if parameters is not None:
         from swarmbed_experiments.parameter_files import check_parameters
@@ -299,7 +302,7 @@ def _check(parameters: Path | None, robots: Sequence[str]) -> None:
 
 
 def _speed(speed: str | None) -> tuple[str, ...]:
-    """Return how a world is told its speed, if it is."""
+    """Return the world's arguments for its speed; none for the default."""
     return () if speed is None else ("--speed", speed)
 
 
@@ -319,14 +322,14 @@ def robot_processes(
     relay: bool = True,
     parameters: Path | None = None,
 ) -> tuple[Process, ...]:
-    """Return what has to run for one robot: its on-board software, the relay of its frames, a program.
+    """Return the processes of one robot: its on-board software, the relay of its frames, its program.
 
     Raises:
-        ConfigError: there is no such kind, device, arena or controller.
-        RunError: that is no robot's name.
+        ConfigError: the kind, device, arena or controller does not exist.
+        RunError: the name is not valid.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", robot, re.ASCII):
-        message = f"'{robot}' is no robot's name: letters, digits and _ are right, such as dots1"
+        message = f"'{robot}' is not a valid robot name: use letters, digits and _, such as dots1"
         raise RunError(message)
     RobotSpec.load(kind)
     Arena.load(arena)

@@ -1,6 +1,6 @@
-"""A transducer that keeps what a crowd of e-puck2s reads, beside where the robots truly are.
+"""A transducer that records the sensor readings of a crowd of e-puck2s, with the robots' true poses.
 
-The figures of "Design and analysis of an E-Puck2 robot plug-in for ARGoS" are made from what it keeps.
+The figures of "Design and analysis of an E-Puck2 robot plug-in for ARGoS" are made from its records.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class ReadingsParameters(Part):
-    """What to keep.
+    """Parameters of `ReadingsOf`.
 
     Attributes:
         sense: a field of `swarmbed_core.epuck2.Readings`.
-        every: ticks from one sample to the next.
-        poses: whether the robots' true poses are kept too.
+        every: ticks between samples.
+        poses: whether to record the robots' true poses too.
     """
 
     sense: Literal[
@@ -46,27 +46,30 @@ class ReadingsParameters(Part):
 
 
 class ReadingsOf:
-    """The course of one sense of all robots of a crowd, as lists by time and robot, named after the sense.
+    """The time series of one sense of a crowd, as lists by time and robot, named after the sense.
 
     Metrics:
         SENSE_times: [s] times of the samples; SENSE is the parameter `sense`.
-        SENSE: readings, a list for each time with those of each robot.
-        SENSE_poses: true poses of the robots, likewise; with `poses: true`.
+        SENSE: readings, by time and robot.
+        SENSE_poses: true poses, by time and robot; only with `poses: true`.
     """
 
     Parameters: ClassVar[type[Part]] = ReadingsParameters
 
     def __init__(self, parameters: ReadingsParameters, setting: Setting) -> None:
-        """Find the readings.
+        """Check that the sense exists.
 
         Raises:
-            ConfigError: the robots have no such sense, or it is off.
+            ConfigError: the robots do not have the sense, or it is off.
         """
         world = cast("CrowdWorld", setting.world)
         self._crowd = world.crowd() if setting.scene.crowd else None
         self._parameters = parameters
         if self._sample() is None:
-            message = f"readings: sense: {parameters.sense} is nothing that these robots have on"
+            message = (
+                f"readings: sense: {parameters.sense} is off, or these robots do not have it; "
+                "use a crowd of e-puck2s with it in `crowd.senses`"
+            )
             raise ConfigError(message)
         self._times: list[float] = []
         self._poses: list[Any] = []
@@ -74,12 +77,12 @@ class ReadingsOf:
         self._ticks = 0
 
     def _sample(self) -> Any:
-        """Return what is read now, None if nothing is."""
+        """Return the current readings, None if there are none."""
         own = None if self._crowd is None else self._crowd.senses().epuck2
         return None if own is None else getattr(own, self._parameters.sense)
 
     def tick(self, look: Look) -> None:
-        """Keep a sample, if it is time."""
+        """Record a sample, if one is due."""
         self._ticks += 1
         if self._ticks % self._parameters.every:
             return
@@ -90,18 +93,18 @@ class ReadingsOf:
         self._values.append(_blobs(now) if self._parameters.sense == "camera" else now.tolist())
 
     def row(self) -> Mapping[str, float]:
-        """Return nothing: it is all in the summary."""
+        """Return no columns: the samples are metrics."""
         return {}
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return the course: times, readings by time and robot, and poses."""
+        """Return the times, the readings by time and robot, and the poses."""
         name = self._parameters.sense
         course = {f"{name}_times": self._times, name: self._values}
         return {**course, f"{name}_poses": self._poses} if self._parameters.poses else course
 
 
 def _blobs(blobs: Blobs) -> list[list[list[float]]]:
-    """Return what each robot sees: rows of column, row, red, green, blue."""
+    """Return the blobs that each robot sees: rows of column, row, red, green, blue."""
     first = blobs.first.tolist()
     rows = [
         [round(column, 4), round(row, 4), *map(float, colour)]

@@ -1,23 +1,23 @@
-"""What happened in a run, as a file that Foxglove, `ros2 bag` and rosbags open: recording.mcap.
+"""Recording of a run as recording.mcap, a file that Foxglove, `ros2 bag` and rosbags open.
 
-The topics, types and frames are those the robots have on ROS 2, so that whatever shows a live robot shows
-a recording. Time is the world's and starts at 0.
+Topics, types and frames are those of the robots on ROS 2, so that tools for live robots also show recordings.
+Time is the world's and starts at 0.
 
-| topic | type | what |
+| topic | type | content |
 |---|---|---|
 | `/tf` | tf2_msgs/TFMessage | `map` -> `<robot>_odom` -> `<robot>_base_link` |
 | `/<robot>/odom` | nav_msgs/Odometry | dead reckoning |
-| `/<robot>/odometry/filtered` | nav_msgs/Odometry | the EKF, of robots that have found their pose in `map` |
+| `/<robot>/odometry/filtered` | nav_msgs/Odometry | the EKF's estimate, of localised robots |
 | `/<robot>/sensor/scan` | sensor_msgs/PointCloud2 | the returns of the distance sensors |
-| `/<robot>/collision_map` | nav_msgs/OccupancyGrid | what was seen around the robot lately |
-| `/<robot>/tree` | std_msgs/String | JSON, when it changes: what it does, and its tree's nodes |
+| `/<robot>/collision_map` | nav_msgs/OccupancyGrid | what the robot has recently seen around it |
+| `/<robot>/tree` | std_msgs/String | JSON, on change: the robot's activity, and the nodes of its tree |
 | `/scene` | visualization_msgs/MarkerArray | arena, obstacles and robots' bodies, once |
 | `/carriers` | visualization_msgs/MarkerArray | the carriers, when they move |
-| `/crowd` | geometry_msgs/PoseArray | of a crowd nothing but where everybody is |
-| `/<robot>/<camera>/image_tags/compressed` | sensor_msgs/CompressedImage | on request: with the tags |
+| `/crowd` | geometry_msgs/PoseArray | the robots' poses; the only topic of a crowd's robots |
+| `/<robot>/<camera>/image_tags/compressed` | sensor_msgs/CompressedImage | images with tags, on request |
 
-`map` -> `<robot>_odom` is what the robot believes once it is localised, else it leads to where it truly is.
-
+`map` -> `<robot>_odom` is the robot's own estimate once it is localised. Until then it is chosen so that
+`<robot>_base_link` is at the robot's true pose.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ RATE = 10.0
 SCAN_RATE = 5.0
 MAP_RATE = 2.0
 CROWD_RATE = 2.0
-"""How often poses, returns, collision maps with trees, and the poses of a crowd are recorded, in Hz."""
+"""Recording rates in Hz: poses; sensor returns; collision maps and trees; poses of a crowd."""
 MAP_CELL = 0.06
-"""Edge in metres of a recorded map's cells: coarser than the robot's own, which would cost the more."""
+"""Cell size of recorded maps in metres: coarser than the robot's own, to keep recordings small."""
 STALE = 0.5
-"""Seconds after which what a robot sensed is no longer recorded as what it senses."""
+"""Age in seconds from which a robot's senses are no longer recorded."""
 
 
 class _Robot:
@@ -94,7 +94,7 @@ class _Robot:
         self._nodes: list[trees.NodeStatus] = []
 
     def odometry(self, senses: Senses) -> None:
-        """Record where the robot believes to be."""
+        """Record the robot's odometry, and the EKF's estimate if it is localised."""
         recorder, name = self._recorder, self.name
         twist = senses.twist_body.tolist()
         self._odom.fill(senses.pose_odom.tolist(), twist, None)
@@ -104,7 +104,7 @@ class _Robot:
             recorder.write(f"/{name}/odometry/filtered", "nav_msgs/msg/Odometry", self._filtered.template)
 
     def scan(self, points_body: FloatArray) -> None:
-        """Record the returns of the distance sensors; how many there are changes the bytes' layout."""
+        """Record the returns of the distance sensors. The byte layout depends on their number."""
         count = len(points_body)
         template = self._scans.get(count)
         if template is None:
@@ -112,12 +112,12 @@ class _Robot:
         points = np.empty((count, 3), "<f4")
         points[:, :2] = points_body
         points[:, 2] = self._height
-        # Behind the points comes only the flag that they are all finite.
+        # The points are followed only by `is_dense`, one byte.
         template.data[-1 - 12 * count : -1] = points.tobytes()
         self._recorder.write(f"/{self.name}/sensor/scan", "sensor_msgs/msg/PointCloud2", template)
 
     def map(self, collision_map: CollisionMap) -> None:
-        """Record the collision map; its percentages are the last bytes of the message."""
+        """Record the collision map. Its cells, in percent, are the last bytes of the message."""
         grid = collision_map.as_grid(MAP_CELL)
         if self._map is None or self._map[1] != grid.size:
             self._map = Template(grid_template(self.frame, len(grid), MAP_CELL)), grid.size
@@ -126,7 +126,7 @@ class _Robot:
         self._recorder.write(f"/{self.name}/collision_map", "nav_msgs/msg/OccupancyGrid", template)
 
     def tree(self, controller: Controller, *, looking: bool) -> None:
-        """Record what the program does, if that has changed; its tree is only looked at now and then."""
+        """Record the program's activity and tree on change. The tree is compared only if `looking`."""
         same = controller.doing == self._doing
         if same and not looking:
             return
@@ -146,17 +146,18 @@ class Watched:
     """The cameras of one robot whose images are recorded."""
 
     def __init__(self, robot: LocalRobot, cameras: Sequence[str]) -> None:
-        """Begin to look.
+        """Start rendering the cameras' images.
 
         Raises:
-            RunError: it has no such camera.
+            RunError: the robot does not have the camera.
             SimError: this machine cannot render images.
         """
         device = robot.onboard.device
         there = {camera.name: camera for camera in device.spec.cameras} if device.images else {}
         strangers = [name for name in cameras if name not in there]
         if strangers or device.images is None:
-            message = f"images of {robot.name}/{strangers[0]}: its cameras are {', '.join(there) or 'none'}"
+            known = ", ".join(there) or "none"
+            message = f"images of {robot.name}/{strangers[0]}: no such camera; its cameras are {known}"
             raise RunError(message)
         self._name = robot.name
         self._watcher = device.images.watcher()
@@ -176,10 +177,10 @@ class Watched:
 
 
 def watch(images: Sequence[str], robots: Sequence[LocalRobot]) -> list[Watched]:
-    """Begin to look at cameras, such as `dots1/cam0`.
+    """Start rendering the images of cameras such as `dots1/cam0`.
 
     Raises:
-        RunError: there is no such robot or camera.
+        RunError: the robot or camera does not exist.
         SimError: this machine cannot render images.
     """
     known = {robot.name: robot for robot in robots}
@@ -187,15 +188,15 @@ def watch(images: Sequence[str], robots: Sequence[LocalRobot]) -> list[Watched]:
     for asked in images:
         robot, _, camera = asked.partition("/")
         if robot not in known or not camera:
-            right = f"{min(known)}/cam0" if known else "none, for there is no robot"
-            message = f"images of {asked}: a robot and a camera are right, such as {right}"
+            right = f"write ROBOT/CAMERA, such as {min(known)}/cam0" if known else "there are no robots"
+            message = f"images of {asked}: no such camera; {right}"
             raise RunError(message)
         found.setdefault(robot, []).append(camera)
     return [Watched(known[robot], cameras) for robot, cameras in found.items()]
 
 
 class Recorder:
-    """Writes a run's recording. Use it as a context, so that the file is whole whatever happens."""
+    """Writes a run's recording. Use it as a context manager, so that the file is always finished."""
 
     def __init__(
         self,
@@ -209,10 +210,10 @@ class Recorder:
 
         Args:
             file: to write, such as recording.mcap.
-            scene: where everything stands at the start.
-            world: for the truth.
-            robots: all that have Onboards; none for a crowd.
-            images: the cameras whose images are recorded too.
+            scene: the initial state.
+            world: source of the true poses.
+            robots: all robots with an Onboard; empty for a crowd.
+            images: cameras whose images are recorded too.
 
         Raises:
             RunError: the file cannot be written.
@@ -222,7 +223,7 @@ class Recorder:
         self._world = world
         try:
             self._stream = file.open("wb")
-            # For `swarmbed mend`, which leaves alone what somebody writes.
+            # `swarmbed mend` refuses files that are locked.
             with contextlib.suppress(OSError):
                 fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -258,11 +259,11 @@ class Recorder:
         self.close()
 
     def tick(self, time: float, robots: Sequence[LocalRobot], controllers: Sequence[Controller]) -> None:
-        """Record what there is now, as far as it is due.
+        """Record the current state, as far as it is due.
 
         Args:
             time: of the world's clock.
-            robots: those whose programs run; what they sensed last is recorded, they are not asked again.
+            robots: those whose programs run. Their latest senses are recorded; nothing is sensed anew.
             controllers: their programs, in the same order.
 
         Raises:
@@ -293,13 +294,13 @@ class Recorder:
         self._record_carriers()
 
     def write(self, topic: str, kind: str, what: Any, time: float | None = None) -> None:
-        """Write one message, now.
+        """Write one message with the current time.
 
         Args:
-            topic: where it would be on ROS.
+            topic: its topic on ROS.
             kind: its type, such as `std_msgs/msg/String`.
             what: a message, or a filled `Template`, which is stamped here.
-            time: that its headers tell, if it is not of now.
+            time: for the stamps in its headers, if other than the current time.
 
         Raises:
             RunError: the file cannot be written any more.
@@ -319,7 +320,7 @@ class Recorder:
             raise self._failed(error) from None
 
     def flush(self) -> None:
-        """Put on the disk what was recorded until now: `swarmbed mend` finds it if the process is killed.
+        """Write the data so far to disk, where `swarmbed mend` finds it if the process is killed.
 
         Raises:
             RunError: the file cannot be written any more.
@@ -332,7 +333,7 @@ class Recorder:
             raise self._failed(error) from None
 
     def close(self) -> None:
-        """Finish the file; what is recorded can be read from then on.
+        """Finish the file. It can be read from then on.
 
         Raises:
             RunError: the rest of the file cannot be written.
@@ -347,12 +348,12 @@ class Recorder:
             raise self._failed(error) from None
 
     def _failed(self, error: OSError) -> RunError:
-        """Give up on the file; return what to say."""
+        """Stop writing the file; return the error to raise."""
         self._writer = None
         return unwritable(self.file, error)
 
     def _new_channel(self, topic: str, kind: str) -> int:
-        """Enter a topic, with its type's definition and the QoS that ros2 bag play offers it with."""
+        """Register a topic, with its type's definition and the QoS that `ros2 bag play` offers."""
         if self._writer is None:
             raise AssertionError
         schema = self._schemas.get(kind)
@@ -371,7 +372,7 @@ class Recorder:
         return channel
 
     def _record_frames(self, truth: FloatArray, latest: Mapping[str, Senses | None]) -> None:
-        """Record all frames."""
+        """Record the transforms of all robots."""
         values = self._poses
         for k, name in enumerate(self._world.names):
             senses = latest.get(name)
@@ -387,7 +388,7 @@ class Recorder:
         self.write("/tf", "tf2_msgs/msg/TFMessage", self._places)
 
     def _record_crowd(self, truth: FloatArray) -> None:
-        """Record where everybody is."""
+        """Record the poses of a crowd."""
         half = truth[:, 2] / 2
         self._poses[:, :2] = truth[:, :2]
         self._poses[:, 2] = np.sin(half)
@@ -396,7 +397,7 @@ class Recorder:
         self.write("/crowd", "geometry_msgs/msg/PoseArray", self._places)
 
     def _record_carriers(self) -> None:
-        """Record where the carriers are, if one has moved."""
+        """Record the carriers, if one has moved."""
         if self._carriers is None:
             return
         if self._carriers.moved(self._world.carriers()):
@@ -404,12 +405,12 @@ class Recorder:
 
 
 def _fresh(senses: Senses | None, now: float) -> Senses | None:
-    """Return what a robot sensed, unless it is dead and that was long ago."""
+    """Return a robot's senses, None if they are stale because the robot is dead."""
     return None if senses is None or now - senses.time > STALE else senses
 
 
 def _qos(*, best_effort: bool, latched: bool) -> str:
-    """Return the quality of service of a topic as ros2 bag writes it: numbers of rmw's enumerations."""
+    """Return the QoS profile of a topic as ros2 bag writes it, with the values of rmw's enums."""
     infinite = "{sec: 9223372036, nsec: 854775807}"
     return (
         f"- {{history: 1, depth: {1 if latched else 10}, reliability: {2 if best_effort else 1}, "
@@ -419,13 +420,13 @@ def _qos(*, best_effort: bool, latched: bool) -> str:
 
 
 def crowd_poses(count: int) -> Any:
-    """Return the poses of a crowd, with slots."""
+    """Return a message for the poses of a crowd, with slots to fill."""
     return message(
         "geometry_msgs/msg/PoseArray", header=stamped("map"), poses=[pose_slots() for _ in range(count)]
     )
 
 
 def _frames(names: Sequence[str]) -> Any:
-    """Return the frames of all robots, with slots."""
+    """Return a message for the transforms of all robots, with slots to fill."""
     odom = ((("map", f"{name}_odom"), (f"{name}_odom", f"{name}_base_link")) for name in names)
     return transforms([pair for pairs in odom for pair in pairs], flat=True)

@@ -1,6 +1,7 @@
-"""A scenario's first second, before the runs: compiles, finds faults, and shows what runs depend on.
+"""Rehearsal: a scenario's first second, run before a sweep.
 
-A whole rehearsal executes the programs of users, so it is for a process of its own. `tame` leaves them out.
+It compiles the kernels, finds faults early, and finds the files that the runs depend on. A full rehearsal
+executes users' programs, so it belongs in a separate process. `tame` replaces those programs.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ if TYPE_CHECKING:
 
 SECONDS = 1.0
 SEED = 1
-"""Whatever seeds a sweep has, it depends on the same files."""
+"""Seed of all rehearsals: the files that runs depend on are the same for all seeds."""
 FORKABLE = ("planar", "mujoco")
-"""Worlds that leave no threads and no windows behind, so that a process which ran them may be forked."""
+"""Worlds that leave no threads or windows behind, so that a process may fork after running them."""
 _PROGRAM = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What came out.
+    """Result of a rehearsal.
 
     Attributes:
-        fault: what is wrong with the scenario, for whoever wrote it; empty if nothing.
-        inputs: what its runs depend on; None if there is a fault.
+        fault: error text for the scenario's author; empty if there is none.
+        inputs: what the runs depend on; None if there is a fault.
     """
 
     fault: str
@@ -57,13 +58,13 @@ class Rehearsal:
 
 @dataclass(frozen=True)
 class Case:
-    """What is rehearsed.
+    """A scenario to rehearse.
 
     Attributes:
         scenario: as JSON.
         source: its file, for messages.
-        ticks: whether anything moves; otherwise all is only made.
-        programs: whether the controller is run, as far as it seems to be ours, when others' are left out.
+        ticks: whether to run it; otherwise world, robots and programs are only created.
+        programs: for `warm`: whether to run the controller if it belongs to this workspace.
     """
 
     scenario: str
@@ -77,7 +78,7 @@ class Case:
 
 
 def rehearse(case: Case) -> Rehearsal:
-    """Run the beginning of a scenario with all programs."""
+    """Run a scenario's first second with all programs."""
     since = time.time_ns()
     reads = Reads()
     from swarmbed_experiments.metrics import units_of
@@ -93,9 +94,9 @@ def rehearse(case: Case) -> Rehearsal:
         run = Run(scenario, case.source)
     except SwarmbedError as error:
         return Rehearsal(str(error), None)
-    except Exception:  # noqa: BLE001 - the runs fail likewise, each in its row
+    except Exception:  # noqa: BLE001 - the runs fail the same way, each in its row
         run = None
-    # What raises in a tick raises in the runs as well.
+    # Errors in a tick occur in the runs as well, which report them.
     with contextlib.suppress(BaseException):
         for _ in range(_ticks(scenario) if case.ticks and run is not None else 0):
             run.tick()  # type: ignore[union-attr]
@@ -105,28 +106,28 @@ def rehearse(case: Case) -> Rehearsal:
     parts = (*plan.generators, *plan.transducers, *plan.acceptors)
     made = (plan.make_world, plan.controller, *(part for part, _ in parts))
     roots = {name for one in made if isinstance(name := getattr(one, "__module__", None), str)}
-    # Only here, for finding a user's parts imports them.
+    # Not earlier: looking up a user's parts imports them.
     units = units_of(scenario)
     return Rehearsal("", replace(all_inputs(sorted(roots), list(reads.found), since), units=units))
 
 
 def rehearsal_by(workers: Workers, case: Case, limits: Limits) -> Inputs:
-    """Let a worker rehearse, and return what runs depend on.
+    """Rehearse a scenario in a worker, and return what its runs depend on.
 
     Raises:
-        ConfigError: something in the scenario is wrong.
-        FailedError: a program hangs, or ends its process before anything moves.
+        ConfigError: the scenario is invalid.
+        FailedError: a program hangs, or ends its process before the first tick.
     """
     try:
         found = workers.submit(rehearse, case, limits=limits).result()
         if isinstance(found, Lost) and not found.stuck:
-            # One seed that dies does not make the others impossible.
+            # It died during a tick. That may be due to this seed, so the sweep goes on if setup works.
             found = workers.submit(rehearse, replace(case, ticks=False), limits=limits).result()
     except JobError as error:
-        message = f"{case.source}: cannot be made ready: {error}"
+        message = f"{case.source}: the rehearsal failed: {error}"
         raise FailedError(message) from None
     if isinstance(found, Lost):
-        when = "in its first second" if found.stuck else "while it was made"
+        when = "in its first second" if found.stuck else "during setup"
         message = f"{case.source}: {when}, {found.reason}"
         raise FailedError(message)
     if found.inputs is None:
@@ -135,7 +136,7 @@ def rehearsal_by(workers: Workers, case: Case, limits: Limits) -> Inputs:
 
 
 def warm(case: Case) -> None:
-    """Load what runs of a scenario need into this process, without any program that is not ours."""
+    """Load what a scenario's runs need into this process, without executing users' programs."""
     from swarmbed_experiments.runner import Run
 
     scenario = case.read()
@@ -153,32 +154,32 @@ def _ticks(scenario: Scenario) -> int:
 
 
 class Idle:
-    """A program that does nothing: takes the place of a user's."""
+    """A program that does nothing. It replaces a user's controller."""
 
     Parameters = NoParameters
     doing = "idle"
 
     def __init__(self, robot: Robot, parameters: NoParameters, rng: np.random.Generator) -> None:
-        """Get ready."""
+        """Store the robot."""
         del parameters, rng
         self._robot = robot
 
     def tick(self) -> None:
-        """Sense, so that what makes senses is loaded."""
+        """Read the senses, so that their code is compiled and loaded."""
         self._robot.sense()
 
     @staticmethod
     def crowd(spec: RobotSpec, parameters: NoParameters, count: int, rng: np.random.Generator) -> IdleCrowd:
-        """Return the program of a crowd that stands."""
+        """Return the program for a crowd."""
         del spec, parameters, count, rng
         return IdleCrowd()
 
 
 class IdleCrowd:
-    """A crowd that stands."""
+    """A program that keeps a crowd standing still."""
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
-        """Stand."""
+        """Command zero velocities."""
         del senses
         v_body[:] = 0.0
 
@@ -187,11 +188,11 @@ IDLE = f"{Idle.__module__}:{Idle.__name__}"
 
 
 def tame(scenario: Scenario, *, programs: bool = True) -> Scenario:
-    """Return a scenario without what is not ours, the world excepted.
+    """Return a scenario without users' programs. The world is kept.
 
     Args:
         scenario: any.
-        programs: whether the controller is kept if it seems to be ours.
+        programs: whether to keep the controller if it belongs to this workspace.
     """
     frame, named = scenario.frame, scenario.controller
     change: dict[str, Any] = {}
@@ -208,7 +209,7 @@ def tame(scenario: Scenario, *, programs: bool = True) -> Scenario:
 
 
 def is_world_ours(scenario: Scenario) -> bool:
-    """Return whether the world of a scenario is one of ours."""
+    """Return whether a scenario's world belongs to this workspace."""
     return _is_ours(WORLDS, Named(name=scenario.world))
 
 
@@ -217,7 +218,7 @@ def _ours(group: str, parts: Sequence[Named]) -> tuple[Named, ...]:
 
 
 def _is_ours(group: str, named: Named) -> bool:
-    """Return whether a name stands for something of ours, and so do all that its parameters name."""
+    """Return whether a part and all programs that its parameters name belong to this workspace."""
     points = [point for point in entry_points(group=group) if point.name == named.name]
     module = points[0].module if points else named.name.partition(":")[0]
     others = [

@@ -1,4 +1,4 @@
-"""What a person sees of a run: progress while it goes on, and a table of how it went."""
+"""Terminal output: progress of a run; tables of results, calibrations, scenarios and `swarmbed doctor`."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ if TYPE_CHECKING:
 
 COLOURS = {"accepted": "green", "rejected": "red", "failed": "red", "interrupted": "yellow"}
 EVERY = 5
-"""Ticks between two updates of the bar: it must not cost the run anything."""
+"""Ticks between two updates of the bar, to keep its cost negligible."""
 
 LONGEST = 60
-"""Letters of a metric that is a text or a list."""
+"""Maximum length of a metric that is a string or a list, in characters."""
 ITEMS = 6
-"""Items of a metric that is a mapping."""
+"""Maximum number of items shown of a metric that is a mapping."""
 
 
 class _Standing(ProgressColumn):
-    """How a run stands: of all columns the one that gives way where the terminal is narrow."""
+    """The state of a run. This is the only column that shrinks on a narrow terminal."""
 
     def render(self, task: Task) -> Text:
-        """Return it in one line."""
+        """Return the state in one line."""
         return Text(task.description, no_wrap=True, overflow="ellipsis")
 
 
 class RunProgress:
-    """A bar over the world's time, with how it stands and how long it may take at most."""
+    """A progress bar over the world's time, with the run's state and the maximum time left."""
 
     def __init__(self, console: Console, seconds: float) -> None:
-        """Make one for a run of at most so many seconds of the world's time."""
+        """Make a bar for a run of at most `seconds` of the world's time."""
         columns: list[ProgressColumn] = [
             _Standing(),
             BarColumn(bar_width=10),
@@ -71,29 +71,29 @@ class RunProgress:
         self._ticks = 0
 
     def __enter__(self) -> Self:
-        """Show it."""
+        """Show the bar."""
         self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take it away."""
+        """Remove the bar."""
         self._progress.stop()
 
     def __call__(self, run: Run) -> None:
-        """Show how far a run is."""
+        """Update the bar."""
         self._ticks += 1
         if self._ticks % EVERY == 0:
             self._progress.update(self._task, completed=run.time, description=run.standing)
 
 
 def result_table(summary: Mapping[str, Any], units: Mapping[str, str] | None = None) -> Table:
-    """Return how a run went.
+    """Return a table of a run's result.
 
     Args:
         summary: of the run.
-        units: of metrics of a user's own, as `units_of` finds them.
+        units: of users' metrics, as returned by `units_of`.
     """
     verdict, metrics = summary["verdict"], summary["metrics"]
     title = Text.assemble(
@@ -121,7 +121,7 @@ def result_table(summary: Mapping[str, Any], units: Mapping[str, str] | None = N
 
 
 def _shown(value: object, unit: str) -> str | None:
-    """Return a metric in one line, None if there is nothing to say."""
+    """Format a metric in one line; None if it is empty or not finite."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or (isinstance(value, float) and not math.isfinite(value)) or value in ("", [], {}):
@@ -144,7 +144,7 @@ def _shown(value: object, unit: str) -> str | None:
 
 @contextlib.contextmanager
 def share_bar(console: Console, doing: str) -> Iterator[Callable[[float], None]]:
-    """Show a bar while something goes on that tells which share of it is done."""
+    """Show a progress bar. Yield a function that sets the share done, from 0 to 1."""
     columns = [TextColumn(doing), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(doing, total=1.0)
@@ -152,10 +152,10 @@ def share_bar(console: Console, doing: str) -> Iterator[Callable[[float], None]]
 
 
 def calibration_table(done: Calibration) -> Table:
-    """Return what a calibration in simulation found, beside the truth."""
+    """Return a table of a calibration in simulation, with its errors against the truth."""
     table = Table(
         title=f"{done.pictures} pictures in {done.seconds:.0f} s of the robot's time",
-        caption="error: against the lens that the simulated camera truly has",
+        caption="error: compared with the true lens of the simulated camera",
     )
     for column in ("camera", "fx, fy (px)", "cx, cy (px)", "error of f", "error of c", "residual", ""):
         table.add_column(column)
@@ -178,7 +178,7 @@ def calibration_table(done: Calibration) -> Table:
 
 
 def show_files(console: Console, directory: Path) -> None:
-    """Say where a run's pictures and other files are."""
+    """Print the paths of a run's pictures and other files."""
     pictures = [(f"{name}.{kind}", "picture") for name in ("tracks", "timeline") for kind in FORMATS]
     for name, what in (
         *pictures,
@@ -191,7 +191,7 @@ def show_files(console: Console, directory: Path) -> None:
 
 
 def scenario_table() -> Table:
-    """Return the scenarios there are."""
+    """Return a table of the scenarios in config/scenarios."""
     from swarmbed_core.config import names
     from swarmbed_core.scenario import Scenario
 
@@ -215,7 +215,7 @@ STATES = {"ok": "green", "missing": "red", "optional": "yellow", "note": "cyan"}
 
 
 def doctor_table(checks: Iterable[Check]) -> Table:
-    """Return what `swarmbed doctor` found: each thing, its state, and what mends it."""
+    """Return the findings of `swarmbed doctor`: each check, its state, and how to fix it."""
     table = Table("what", "state", Column("found, and what to do", overflow="fold"))
     for check in checks:
         text = Text(check.found)

@@ -1,8 +1,8 @@
-"""What a sweep has found out: rows, sums with confidence intervals, and the files and the table of both.
+"""Results of a sweep: rows, aggregates with confidence intervals, and the files and the table of both.
 
-A row is one run, flat: its summary's fields and its metrics. Whatever metrics a program invents, none is
-lost: a name that is taken gets the prefix `metrics.`, lists become JSON, a column whose values differ in type
-becomes JSON, and sweep.json says of each metric that cannot be averaged why.
+A row is one run, flattened: the fields of its summary and its metrics. No metric is lost. A metric whose name
+is taken gets the prefix `metrics.`. Lists become JSON, and so does a column of mixed types. sweep.json gives
+the reason for each metric that cannot be averaged.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.95
 PERCENTILES = (5, 25, 50, 75, 95)
 FACTS = frozenset({"scenario", "title", "world", "controller", "seed", "verdict", "reason"})
-"""Columns of a row that say what was run and how it went: nothing to average."""
+"""Columns that describe a run and its outcome. They are not averaged."""
 RESERVED = FACTS | {"robots", "refused", "metrics", *COSTS}
-"""Names of a row's columns that no metric can have."""
+"""Column names that a metric cannot have."""
 SETTLED = frozenset({"robots", "carriers"})
-"""Numbers of a run that the scenario says."""
+"""Numbers that the scenario determines."""
 HUGE = 1e300
-"""Numbers from here on, infinity too, are no measurement."""
+"""Numbers of this size or larger, including infinity, are not averaged."""
 LARGEST = 2**63
-"""Whole numbers from here on do not fit into a column."""
+"""Integers from this size on do not fit into an integer column."""
 COMMON = 10
-"""Texts that sweep.json counts."""
+"""Number of different texts that sweep.json lists per metric, the most frequent ones."""
 
 
 # Rows
 
 
 def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a run's summary as one flat row; metrics of each robot get names with a dot."""
+    """Flatten a run's summary into one row. Metrics of single robots get dotted names."""
     row: dict[str, Any] = {}
     for key, value in summary.items():
         if key != "metrics":
@@ -90,7 +90,7 @@ def _flat(key: str, value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it: numbers, texts, lists; of anything else its text."""
+    """Return a value that JSON can hold: numbers, strings, lists; anything else becomes a string."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, bool | int | float | str | list | tuple | dict):
@@ -105,11 +105,11 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -HUGE < value < HUGE
 
 
-# Sums
+# Aggregates
 
 
 def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return Wilson's interval of a share: it holds for few trials, and for none or all of them, too."""
+    """Return the Wilson score interval of a share. It is valid for few trials and for shares of 0 and 1."""
     from scipy.stats import norm
 
     if not trials:
@@ -122,7 +122,7 @@ def wilson(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple
 
 
 def statistics(values: Sequence[float], confidence: float = CONFIDENCE) -> dict[str, Any]:
-    """Return the mean with its confidence interval by Student's t, and how the values are spread."""
+    """Return mean, confidence interval (Student's t), standard deviation, extremes and percentiles."""
     from scipy.stats import t
 
     array = np.asarray(values, dtype=np.float64)
@@ -140,7 +140,7 @@ def statistics(values: Sequence[float], confidence: float = CONFIDENCE) -> dict[
 
 
 def share(successes: int, trials: int) -> dict[str, Any]:
-    """Return a share of runs with its interval."""
+    """Return a share of runs with its confidence interval."""
     low, high = wilson(successes, trials)
     return {
         "runs": successes,
@@ -152,10 +152,10 @@ def share(successes: int, trials: int) -> dict[str, Any]:
 
 
 def aggregate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return verdicts, the share of accepted runs, and each metric over the runs that have it.
+    """Return verdicts, the share of accepted runs, and each metric aggregated over the runs that have it.
 
-    Numbers have statistics, yes and no a share, texts are counted; `not_summed_up` says of the others why.
-    Runs that failed are no measurement: they count in the verdicts only.
+    Numbers get statistics, booleans a share, texts are counted. `not_summed_up` gives the reason for all
+    others. Failed runs count in the verdicts and in the share of accepted runs, but not in the metrics.
     """
     verdicts = [row["verdict"] for row in rows]
     found: dict[str, Any] = {
@@ -175,14 +175,14 @@ def aggregate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
     measured = [row for row in rows if row["verdict"] != "failed"]
     for key in dict.fromkeys(key for row in measured for key in row if key not in FACTS):
-        # What is not known is None or NaN.
+        # Unknown values are None or NaN.
         values = [row[key] for row in measured if key in row]
         _sum_up(found, key, [value for value in values if value is not None and value == value])  # noqa: PLR0124
     return found
 
 
 def _sum_up(found: dict[str, Any], key: str, values: list[Any]) -> None:
-    """Add what one column says."""
+    """Add the aggregate of one column."""
     kinds = {_kind(value) for value in values}
     if kinds == {"number"}:
         numbers = [float(value) for value in values if is_number(value)]
@@ -224,12 +224,12 @@ def _kind(value: object) -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """What a sweep has found out.
+    """Result of a sweep.
 
     Attributes:
-        directory: where its files are.
-        rows: one a run, in order of the seeds.
-        aggregates: what sweep.json holds.
+        directory: of its files.
+        rows: one per run, in order of the seeds.
+        aggregates: content of sweep.json.
     """
 
     directory: Path
@@ -247,19 +247,19 @@ def conclude(
     units: Mapping[str, str],
     picture: bool = True,
 ) -> Result:
-    """Write table, sums and, if wanted, the picture of the runs that are done.
+    """Write the table, the aggregates and, if wanted, the picture of the completed runs.
 
     Args:
         directory: of the sweep.
         scenario: of the runs.
         source: its file.
-        rows: of the runs that are done.
-        seeds: how many runs are wanted.
-        units: of metrics, as the scenario's parts declare them.
-        picture: whether there is one.
+        rows: of the completed runs.
+        seeds: number of runs requested.
+        units: of metrics, as declared by the scenario's parts.
+        picture: whether to draw one.
 
     Raises:
-        RunError: they cannot be written.
+        RunError: a file cannot be written.
     """
     sums = aggregate(rows)
     named = [*sums["metrics"], *sums["yes_or_no"], *sums["texts"], *sums["not_summed_up"]]
@@ -285,7 +285,7 @@ def conclude(
 
 
 def draw(directory: Path, rows: Sequence[Mapping[str, Any]], aggregates: Mapping[str, Any]) -> list[Path]:
-    """Draw a sweep's picture into its directory and return its files.
+    """Draw a sweep's picture into its directory, and return the picture's files.
 
     Raises:
         RunError: it cannot be written.
@@ -298,21 +298,21 @@ def draw(directory: Path, rows: Sequence[Mapping[str, Any]], aggregates: Mapping
 
 
 def redraw(directory: Path) -> list[Path]:
-    """Draw a sweep's picture again from its files, and return them.
+    """Draw a sweep's picture again from the sweep's files, and return the picture's files.
 
     Raises:
-        RunError: they cannot be used.
+        RunError: the sweep's files are missing or invalid.
     """
     aggregates = read_json(directory / "sweep.json")
     needed = {"title", "controller", "world", "runs", "metrics", "paper", "units", "first_seed"}
     if not (isinstance(aggregates, dict) and aggregates.keys() >= needed):
-        message = f"{directory / 'sweep.json'}: is not what a sweep leaves; run the sweep's command again"
+        message = f"{directory / 'sweep.json'}: not a sweep's result; run the sweep's command again"
         raise RunError(message)
     return draw(directory, read_table(directory / "sweep.parquet"), aggregates)
 
 
 def is_papers(scenario: Scenario) -> bool:
-    """Return whether five robots fetch five carriers undisturbed, as for Table V of the DOTS paper."""
+    """Return whether five robots fetch five carriers undisturbed, as in Table V of the DOTS paper."""
     return (
         sum(group.number for group in scenario.robots) == 5
         and sum(group.number * len(group.joined or (0,)) for group in scenario.carriers) == 5
@@ -322,7 +322,7 @@ def is_papers(scenario: Scenario) -> bool:
 
 
 def write_table(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as Parquet; what a row does not have is null, a column of several types is JSON.
+    """Write rows as Parquet. Missing values are null, and a column of mixed types becomes JSON.
 
     Raises:
         RunError: it cannot be written.
@@ -343,7 +343,7 @@ def write_table(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _column(values: list[Any]) -> list[Any]:
-    """Return values of one type, or JSON; None stays."""
+    """Return values of a single type, or as JSON if types are mixed. None is kept."""
     given = [value for value in values if value is not None]
     if all(isinstance(value, bool) for value in given):
         return values
@@ -358,7 +358,7 @@ def _column(values: list[Any]) -> list[Any]:
 
 
 def _writable(text: str) -> str:
-    """Return a text as a file can hold it: half a character becomes a question mark."""
+    """Return a string that UTF-8 can encode: lone surrogates become question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -380,14 +380,14 @@ def read_table(file: Path) -> list[dict[str, Any]]:
     return rows
 
 
-# What a person sees
+# Terminal output
 
 
 @contextlib.contextmanager
 def progress(
     console: Console, total: int, done: Iterable[Mapping[str, Any]]
 ) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """Show a bar with what has come out so far and how long the rest may take; give what takes a new row."""
+    """Show a bar with the results so far and the time left. Yield a function that adds a row."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -408,7 +408,7 @@ def progress(
 
 
 def tell(console: Console, result: Result, ran: int, seconds: float) -> None:
-    """Print the result, in 80 columns if there are no more."""
+    """Print the result. It fits into 80 columns."""
     found = result.aggregates
     console.print(Text(found["title"], style="bold"), soft_wrap=True)
     console.print(Text(_what(found)), soft_wrap=True)
@@ -428,14 +428,14 @@ def tell(console: Console, result: Result, ran: int, seconds: float) -> None:
         console.print(f"and {len(found['not_accepted']) - 5} more, in sweep.json", highlight=False)
     console.print(f"{ran} runs in {seconds:.1f} s", highlight=False)
     named = [(file, "picture") for file in picture_files(result.directory / "sweep.png")]
-    named += [(result.directory / "sweep.parquet", "runs"), (result.directory / "sweep.json", "sums")]
+    named += [(result.directory / "sweep.parquet", "runs"), (result.directory / "sweep.json", "aggregates")]
     for file, what in named:
         if file.exists():
             console.print(f"{what}: {file}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _what(found: Mapping[str, Any]) -> str:
-    """Return what was run: the controller with its parameters, the world, the seeds."""
+    """Describe the runs: the controller with its parameters, the world, the seeds."""
     runs, first = found["runs"], found["first_seed"]
     parameters = ", ".join(f"{name}={shown(value)}" for name, value in found.get("parameters", {}).items())
     controller = f"{found['controller']} ({parameters})" if parameters else found["controller"]
@@ -444,26 +444,26 @@ def _what(found: Mapping[str, Any]) -> str:
 
 
 def shown(value: object, most: int = 40) -> str:
-    """Return a value in one line that is not too long."""
+    """Format a value in one line of at most `most` characters."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Return a number with so many digits, and thousands as people read them."""
+    """Format a number with `digits` significant digits, from 10,000 on with thousands separators."""
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.{digits}g}"
 
 
 def _table_of(found: Mapping[str, Any]) -> Table:
-    """Return the sums as a table of at most 80 columns."""
+    """Return the aggregates as a table of at most 80 columns."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("metric", overflow="fold", min_width=24)
     table.add_column("unit")
     for column in ("mean", f"± {CONFIDENCE:.0%}", "least", "median", "most"):
         table.add_column(column, justify="right", no_wrap=True)
     units, metrics = found["units"], found["metrics"]
-    # What each robot did is in the table of the runs, and what is always the same is in the scenario.
+    # Metrics of single robots are only in the table of runs, and constants only in the scenario.
     names = [name for name in metrics if "." not in name.removeprefix("metrics.") and name not in SETTLED]
     first = [name for name in by_rank(names) if name not in COSTS]
     rest = [name for name in names if name not in {*first, *COSTS}]
@@ -480,7 +480,7 @@ def _table_of(found: Mapping[str, Any]) -> Table:
 
 
 def _left_out(found: Mapping[str, Any]) -> str:
-    """Return which metrics are in no row of the table because they cannot be averaged."""
+    """Describe the metrics that are not in the table because they cannot be averaged."""
     own = {name: "text" for name in found["texts"] if rank_of(name) is not None}
     own |= {name: why for name, why in found["not_summed_up"].items() if rank_of(name) is not None}
     own = {name: why for name, why in own.items() if "." not in name.removeprefix("metrics.")}

@@ -1,8 +1,8 @@
-"""One run of a scenario: the loop of world, Onboards, controllers and experimental frame, and what it leaves.
+"""One run of a scenario: the loop of world, Onboards, controllers and experimental frame, and its results.
 
-Everything in the loop goes by the world's clock; pacing only sleeps. A run leaves a directory with the
-scenario as it was run, its summary, its time series, its track and its recording. Each of these is written by
-itself: what cannot be is named among the summary's `faults`, and costs none of the others.
+Everything in the loop uses the world's clock; pacing only sleeps. A run leaves a directory with the final
+scenario, the summary, the time series, the track and the recording. Each is written independently: a file
+that cannot be written is listed in the summary's `faults` and does not affect the others.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ if TYPE_CHECKING:
 ROW_PERIOD = 0.5
 """Seconds between two rows of the time series."""
 SUMMARY = frozenset({"scenario", "world", "controller", "seed", "verdict", "sim_seconds", "metrics"})
-"""What a summary at least has."""
+"""Required fields of a summary."""
 FEW = 100
-"""Robots that are tracked at every tick; of more, the track has one pose a second ..."""
+"""Maximum number of robots that are tracked at every tick. More are tracked once per second ..."""
 POSES = 1_000_000
-"""... and of long runs with more poses than these."""
+"""... as are all robots of a run that would have more poses than these."""
 KEPT = 2.0
-"""Seconds of this machine after which what was found since is put on the disk, lest a kill loses it ..."""
+"""Seconds of wall time between two saves to the journal, which limit what a kill loses ..."""
 COST = 0.005
-"""... and the share of a run's time that this may take."""
+"""... and the maximum share of a run's time that saving may take."""
 FAULTS = 50
-"""Faults that a summary lists."""
+"""Maximum number of faults in a summary."""
 NUMBERS = frozenset({type(None), bool, int, float})
 
 Verdict = Literal["accepted", "rejected", "failed", "interrupted", "killed"]
@@ -75,15 +75,15 @@ Verdict = Literal["accepted", "rejected", "failed", "interrupted", "killed"]
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """Where everything was: T samples of R robots and C carriers, at 10 Hz or, if they were too many, 1 Hz.
+    """Poses over time: T samples of R robots and C carriers, at 10 Hz, or at 1 Hz if there are too many.
 
     Attributes:
         robots: names, in the order of the columns of `poses` and `doing`.
         carriers: names, in the order of the columns of `carrier_poses` and `carried_by`.
         times: T seconds.
         poses: T x R x 3: x, y, yaw in `map`.
-        doing: T x R: indices into `deeds`; all 0 for a crowd that does not say.
-        deeds: what controllers said they did.
+        doing: T x R: indices into `deeds`; all 0 for a crowd whose program reports no activities.
+        deeds: names of activities that controllers reported.
         carrier_poses: T x C x 3.
         carried_by: T x C: the index of the robot that carries it, -1 if none does.
         events: in order of time.
@@ -100,10 +100,10 @@ class Track:
     events: tuple[Event, ...]
 
     def save(self, file: Path) -> None:
-        """Write it to an .npz file.
+        """Write the track to an .npz file.
 
         Raises:
-            RunError: it cannot be written.
+            RunError: the file cannot be written.
         """
         texts = {
             "robots": self.robots,
@@ -117,7 +117,7 @@ class Track:
             raise unwritable(file, error) from None
 
     def arrays(self) -> dict[str, Any]:
-        """Return its arrays as they are written."""
+        """Return the arrays in the types they are saved in."""
         few = len(self.deeds) < 2**15
         return {
             "times": self.times,
@@ -129,10 +129,10 @@ class Track:
 
     @classmethod
     def load(cls, file: Path) -> Track:
-        """Read what `save` wrote.
+        """Read a track that `save` wrote.
 
         Raises:
-            RunError: it cannot be read.
+            RunError: the file cannot be read as a track.
         """
         try:
             with np.load(file, allow_pickle=False) as data:
@@ -143,7 +143,7 @@ class Track:
 
     @classmethod
     def of(cls, texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Track:
-        """Return the track of what is in its file."""
+        """Return a track from the content of its file."""
         return cls(
             robots=tuple(texts["robots"]),
             carriers=tuple(texts["carriers"]),
@@ -158,7 +158,7 @@ class Track:
 
 
 def events_as_lists(events: Sequence[Event]) -> list[list[Any]]:
-    """Return events as JSON has them."""
+    """Return events as lists for JSON."""
     return [[event.time, event.kind, event.who, event.text] for event in events]
 
 
@@ -178,12 +178,12 @@ class _Tracker:
         self._carried_by: list[NDArray[np.int64]] = []
 
     def add(self, look: Look) -> None:
-        """Add a sample; one that is interrupted before its time is entered does not count."""
+        """Add a sample. Its time is appended last, so an interrupted call leaves no half sample."""
         deeds = self._deeds
         if look.doing or self._doing:
             said = look.doing or ("",) * len(self.robots)
             while len(self._doing) < len(self._times):
-                # A crowd that says for the first time what it does.
+                # A crowd that reports activities for the first time.
                 self._doing.append([deeds.setdefault("", len(deeds))] * len(self.robots))
             self._doing.append([deeds.setdefault(deed, len(deeds)) for deed in said])
         self._poses.append(look.robots[:, :3].copy())
@@ -194,16 +194,16 @@ class _Tracker:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Return how many samples and deeds there are."""
+        """Return the number of samples and of deeds."""
         return len(self._times), len(self._deeds)
 
     def track(self, events: Sequence[Event]) -> Track:
-        """Return what was collected."""
+        """Return the whole track."""
         track = self.since((0, 0), sorted(events, key=lambda event: event.time))
         return track if track.deeds else replace(track, deeds=("",))
 
     def since(self, size: tuple[int, int], events: Sequence[Event]) -> Track:
-        """Return what was collected since it was of that size; its deeds are the new ones."""
+        """Return the track since an earlier `size`, with only the deeds added since then."""
         first, end = size[0], len(self._times)
         samples, robots, carriers = end - first, len(self.robots), len(self.carriers)
         doing = np.array(self._doing[first:end], dtype=np.int64)
@@ -221,41 +221,41 @@ class _Tracker:
 
 
 class Remote:
-    """Stands for a program that runs elsewhere.
+    """Placeholder for a program that runs in another process.
 
     Attributes:
-        doing: what it says it does.
+        doing: the activity it reports.
     """
 
     def __init__(self) -> None:
         self.doing = ""
 
     def tick(self) -> None:
-        """Do nothing: it is ticked where it runs."""
+        """Do nothing: the program is ticked in its own process."""
 
 
 class Run:
-    """One run of a scenario, ready to go.
+    """One run of a scenario, ready to start.
 
     Attributes:
         swarm: the robots' Onboards, None for a crowd.
-        now: what is being computed, for the message if it raises.
-        standing: how it stands, as the first acceptor has it.
-        directory: where the results are, if they are written.
-        interrupts: the signals that have arrived.
-        faults: what was lost of the results, and why.
+        now: the part being computed, for error messages.
+        standing: current state of the run, as reported by the first acceptor.
+        directory: of the results, None if none are written.
+        interrupts: the signals received.
+        faults: results that were lost, with the reasons.
     """
 
     def __init__(self, scenario: Scenario, source: str = "scenario", *, remote: bool = False) -> None:
         """Make the world, the robots, their controllers and the frame.
 
         Args:
-            scenario: what to run.
+            scenario: to run.
             source: its file, for messages; the run is named after it if the scenario has no name.
-            remote: whether the robots' programs run elsewhere; their place is then taken by `Remote`.
+            remote: whether the robots' programs run in other processes, with `Remote` in their place.
 
         Raises:
-            ConfigError: something in the scenario is wrong.
+            ConfigError: the scenario is invalid.
         """
         plan = make_plan(scenario, source)
         self.scenario = scenario
@@ -282,7 +282,7 @@ class Run:
         self._summary: dict[str, Any] | None = None
         self._cpu: float | None = None
         if plan.scene.crowd and remote:
-            message = f"{plan.source}: robots: a crowd has no programs of its own; leave out crowd"
+            message = f"{plan.source}: robots: a crowd has no programs of its own; leave out `crowd`"
             raise ConfigError(message)
         if plan.scene.crowd:
             self._make_crowd(plan)
@@ -314,10 +314,10 @@ class Run:
         self._time_limit = scenario.time_limit
 
     def _make_crowd(self, plan: Plan) -> None:
-        """Let one program drive all robots."""
+        """Make the single program that drives all robots."""
         crowd_of = getattr(self.world, "crowd", None)
         if crowd_of is None:
-            message = f"{plan.source}: world {self.scenario.world} drives no crowds; planar does"
+            message = f"{plan.source}: world {self.scenario.world} does not support crowds; use world planar"
             raise ConfigError(message)
         crowd: Crowd = crowd_of()
         who = self.now = f"crowd: controller {self.scenario.controller.name}"
@@ -345,7 +345,7 @@ class Run:
 
     @property
     def track(self) -> Track:
-        """Return where everything was up to now."""
+        """Return the track up to now."""
         return self._tracker.track(self._events())
 
     def go(
@@ -362,16 +362,16 @@ class Run:
         """Run to the end and return the summary.
 
         Args:
-            out: gets a directory for this run, which is then `self.directory`; without, no files are written.
-            record: whether recording.mcap is written too.
-            images: the cameras whose images it holds, such as `dots1/cam0`.
-            speed: times real time, None for as fast as it goes.
+            out: gets a new directory for this run, `self.directory`; None writes no files.
+            record: whether to write recording.mcap too.
+            images: cameras whose images to record, such as `dots1/cam0`.
+            speed: factor of real time, None for as fast as possible.
             progress: called after each tick.
-            terminate: whether SIGTERM ends the run as Ctrl-C does: `self.interrupts` says which it was.
-            limits: how long a tick and the run may take; as long as they like, if not given.
+            terminate: whether SIGTERM ends the run like Ctrl-C; `self.interrupts` tells them apart.
+            limits: maximum wall time of a tick and of the run; by default there is none.
 
         Raises:
-            RunError: the directory cannot be written, or there is no such camera.
+            RunError: the directory cannot be written, or a camera does not exist.
         """
         from swarmbed_experiments.recording import watch
 
@@ -388,22 +388,22 @@ class Run:
             try:
                 with limited(self._limits(limits, speed)):
                     verdict, reason = self._loop(speed, progress)
-            except BaseException as error:  # noqa: BLE001 - whatever happens, what was recorded is kept
+            except BaseException as error:  # noqa: BLE001 - the data so far is kept in any case
                 signals.held = True
                 verdict, reason, failure = self._ended_by(error)
             signals.held = signals.writing = True
             compiling.close()
-            # What is compiled, or loaded from the cache, at its first use says nothing about the run.
+            # Compiling kernels, or loading them from the cache, is not a cost of this run.
             compiled = compiler.duration if compiler.done else 0.0
             wall = time.perf_counter() - started - compiled
             self._cpu = time.process_time() - worked - compiled
             return self.finish(verdict, reason, wall, failure)
 
     def begin(self, directory: Path | None, *, record: bool = True, images: Sequence[Watched] = ()) -> None:
-        """Get ready for what the run leaves: a directory that is there, or nothing.
+        """Open the files of the run in an existing directory; with None, write no files.
 
         Raises:
-            RunError: it cannot be written.
+            RunError: the directory cannot be written.
         """
         self.directory = directory
         if directory is None:
@@ -417,13 +417,13 @@ class Run:
     def finish(
         self, verdict: Verdict, reason: str, wall: float, failure: str | None = None
     ) -> dict[str, Any]:
-        """Write what the run leaves, and return its summary; what cannot be written is among its faults.
+        """Write the results, and return the summary. Files that cannot be written are listed in its faults.
 
         Args:
-            verdict: what became of it.
-            reason: why.
-            wall: seconds of this machine that it took.
-            failure: a traceback, if it failed.
+            verdict: of the run.
+            reason: for the verdict.
+            wall: wall time of the run in seconds.
+            failure: a traceback, if the run failed.
         """
         self._attempt("recording.mcap", self._close_recorder)
         summary = self._summary = self._sum_up(verdict, reason, wall)
@@ -432,7 +432,7 @@ class Run:
         return summary
 
     def close(self) -> None:
-        """Give back what the world holds."""
+        """Release the world's resources."""
         self._attempt(f"{self._world_label}: close()", self.world.close)
         if self._summary is not None and self.faults:
             self._summary["faults"] = self.faults
@@ -442,7 +442,7 @@ class Run:
     # The loop
 
     def _loop(self, speed: float | None, progress: Callable[[Run], None] | None) -> tuple[Verdict, str]:
-        """Tick until the acceptors have decided; return verdict and reason."""
+        """Tick until the acceptors decide; return verdict and reason."""
         started = time.perf_counter()
         signals = self.interrupts
         for tick in itertools.count(1):
@@ -452,7 +452,7 @@ class Run:
                 try:
                     progress(self)
                 except OSError:
-                    # Nobody looks on any more: no reason to stop.
+                    # The output is closed, which is no reason to stop the run.
                     progress = None
             if decided is not None:
                 return decided
@@ -465,13 +465,13 @@ class Run:
         raise AssertionError
 
     def _limits(self, limits: Limits | None, speed: float | None) -> Limits:
-        """Return limits that leave time to wait for the next tick."""
+        """Return the limits, with enough time per tick for pacing."""
         if limits is None or limits.tick is None or speed is None:
             return limits or Limits(None)
         return Limits(max(limits.tick, 2.0 / (TICK_RATE * speed)), limits.run)
 
     def _ended_by(self, error: BaseException) -> tuple[Verdict, str, str | None]:
-        """Return verdict, reason and traceback of a run that something ended."""
+        """Return verdict, reason and traceback of a run that an exception ended."""
         signals = self.interrupts
         if signals.received is not None or (isinstance(error, KeyboardInterrupt) and signals.possible):
             return "interrupted", f"stopped by {signals.name} after {self.time:.1f} s", None
@@ -480,7 +480,7 @@ class Run:
         return "failed", f"{self.now}: {cause_of(error)}", "".join(traceback.format_exception(error))
 
     def take(self, look: Look) -> tuple[Verdict, str] | None:
-        """Record a tick and judge it; return verdict and reason once the acceptors have decided."""
+        """Record a tick and judge it; return verdict and reason once the acceptors decide."""
         if self._recorder is not None:
             self._record(self._recorder, look)
         if self._journal is not None and time.perf_counter() > self._due:
@@ -488,20 +488,20 @@ class Run:
         return self._judge(look)
 
     def _record(self, recorder: Recorder, look: Look) -> None:
-        """Record a tick; a recording that cannot go on ends, and the run does not."""
+        """Record a tick. An error ends the recording, but not the run."""
         self.now = "recording"
         signals = self.interrupts
         held, signals.held = signals.held, True
         try:
             recorder.tick(look.time, self.robots, self.controllers)
-        except Exception as error:  # noqa: BLE001 - it also looks at users' trees
+        except Exception as error:  # noqa: BLE001 - it also reads users' trees
             self._note("recording.mcap", error)
             self._attempt("recording.mcap", self._close_recorder)
         finally:
             signals.held = held
 
     def _keep(self, journal: Journal) -> None:
-        """Put on the disk what was found since the last time."""
+        """Save the data since the last save to the journal."""
         signals = self.interrupts
         held, signals.held = signals.held, True
         started = time.perf_counter()
@@ -517,8 +517,8 @@ class Run:
             self._kept = self._tracker.size, len(self._rows), len(self.setting.events)
             if self._recorder is not None:
                 self._recorder.flush()
-        except Exception as error:  # noqa: BLE001 - the run can do without
-            self._note("what a kill would leave", error)
+        except Exception as error:  # noqa: BLE001 - the run does not need the journal
+            self._note("journal", error)
             self._journal = None
             with contextlib.suppress(OSError):
                 journal.close(remove=True)
@@ -528,7 +528,7 @@ class Run:
         self._due = now + max(KEPT, (now - started) / COST)
 
     def tick(self) -> Look:
-        """Let a tenth of a second pass: world and Onboards, controllers, generators, transducers."""
+        """Advance by 0.1 s: world and Onboards, controllers, generators, transducers."""
         for _ in range(self._steps):
             self.step()
         if self._crowd is not None:
@@ -543,7 +543,7 @@ class Run:
         return self.frame()
 
     def step(self) -> None:
-        """Let one of the world's time steps pass, with the Onboards that are due."""
+        """Advance the world by one time step, and run the Onboards that are due."""
         self.now = self._world_label
         if self.swarm is None:
             self.world.step()
@@ -551,7 +551,7 @@ class Run:
             self.swarm.step()
 
     def frame(self) -> Look:
-        """Let the experimental frame do its part of a tick, which the programs have done."""
+        """Run the experimental frame's part of a tick, after the programs."""
         look = self._look()
         for generator in self.generators:
             self.now = f"generator {type(generator).__name__}"
@@ -563,7 +563,7 @@ class Run:
         return look
 
     def _look(self) -> Look:
-        """Return the truth of now."""
+        """Return the true state of the world, with the robots' activities."""
         self.now = self._world_label
         dead = self.setting.dead
         world, doing = self.world, []
@@ -574,7 +574,7 @@ class Run:
             said = getattr(controller, "doing", None)
             if not isinstance(said, str):
                 self.now = label
-                message = f"its `doing` is {said!r}; a controller says there in a word or two what it does"
+                message = f"its `doing` is {said!r}; set it to a short string that names the current activity"
                 raise RunError(message)
             doing.append(said)
         if self._crowd is not None:
@@ -582,16 +582,18 @@ class Run:
         return Look(world.time, world.truth(), world.carriers(), self._contacts.read(), doing)
 
     def _crowd_doing(self, program: CrowdProgram, dead: set[str]) -> list[str]:
-        """Return what the robots of a crowd do, if their program says."""
+        """Return the activities of a crowd's robots, empty if their program reports none."""
         said = list(getattr(program, "doing", ()))
         names = [placement.name for placement in self.scene.robots]
         if said and (len(said) != len(names) or not all(isinstance(word, str) for word in said)):
-            message = f"controller {self.scenario.controller.name}: `doing` has to be a word for each robot"
+            message = (
+                f"controller {self.scenario.controller.name}: `doing` must hold one string for each robot"
+            )
             raise RunError(message)
         return ["dead" if name in dead else word for name, word in zip(names, said, strict=False)]
 
     def _collect(self, look: Look) -> None:
-        """Keep what belongs into track and time series, when it is time."""
+        """Add to the track and the time series, when a sample is due."""
         tick = round(look.time * TICK_RATE)
         if tick % self._tracker.every == 0:
             self._tracker.add(look)
@@ -613,9 +615,10 @@ class Run:
         row.update({self._free(row, self.now, key): value for key, value in made.items()})
 
     def _judge(self, look: Look) -> tuple[Verdict, str] | None:
-        """Return verdict and reason once the acceptors have decided.
+        """Return verdict and reason once the acceptors decide.
 
-        One that rejects is enough; all others must accept or be content.
+        One rejection is enough to reject the run. It is accepted once an acceptor accepts and none is open.
+        At the time limit, open counts as rejected and content as accepted.
         """
         over = look.time >= self._time_limit - 1e-9
         judgements = []
@@ -636,7 +639,7 @@ class Run:
             return "accepted", "; ".join(judgement.reason for judgement in judgements)
         return None
 
-    # What it leaves
+    # Results
 
     def _open_recorder(self, directory: Path, images: Sequence[Watched]) -> Recorder:
         from swarmbed_experiments.recording import Recorder
@@ -649,11 +652,11 @@ class Run:
             recorder.close()
 
     def _attempt(self, what: str, call: Callable[[], object]) -> bool:
-        """Do something that may fail by itself; return whether it did not."""
+        """Call a function, and note its error as a fault; return whether there was none."""
         try:
             call()
         except BaseException as error:
-            # While signals are held, it is a program that raises this.
+            # While signals are held, a KeyboardInterrupt comes from a user's program.
             if isinstance(error, KeyboardInterrupt) and not self.interrupts.held:
                 raise
             self._note(what, error)
@@ -661,27 +664,27 @@ class Run:
         return True
 
     def _note(self, what: str, fault: BaseException | str) -> None:
-        """Note what was lost, and why; what goes wrong again and again is noted once."""
+        """Note a fault: what was lost, and why. Repeated faults are noted once."""
         if isinstance(fault, BaseException):
-            # Errors of ours name the file.
+            # Our own errors name the file already.
             fault = message_of(fault) if isinstance(fault, SwarmbedError) else cause_of(fault)
         text = writable(fault if what in fault else f"{what}: {fault}")
         if text not in self.faults and len(self.faults) < FAULTS:
             self.faults.append(text)
 
     def _plain(self, what: str, found: object, *, finite: bool = True) -> dict[str, Any]:
-        """Return a mapping that a program returned in plain types, and note what of it has none."""
+        """Convert a mapping from a user's program to plain types; note the parts that cannot be converted."""
         made, faults = plain(found, finite=finite)
         for fault in faults:
             self._note(what, fault)
         if isinstance(made, dict):
             return made
         if not faults:
-            self._note(what, f"returned {type(found).__name__}; a mapping of names and values is right")
+            self._note(what, f"returned {type(found).__name__}; return a mapping of names to values")
         return {}
 
     def _free(self, taken: Mapping[str, Any], who: str, key: str) -> str:
-        """Return a name that is not taken: `key`, or after it whose it is."""
+        """Return a free name: `key`, or if that is taken, `key` with the part's name in front."""
         if key not in taken:
             return key
         whose = f"{who.rpartition(' ')[2]}.{key}"
@@ -689,19 +692,19 @@ class Run:
         return next(name for name in names if name not in taken)
 
     def _events(self, first: int = 0) -> list[Event]:
-        """Return the events from one on as files can hold them."""
+        """Return the events from index `first` on, in types that files can hold."""
         made = []
         for event in self.setting.events[first:]:
             try:
                 time_, texts = float(event.time), (str(event.kind), str(event.who), str(event.text))
-            except Exception as error:  # noqa: BLE001 - frame parts may have put there anything
+            except Exception as error:  # noqa: BLE001 - users' frame parts may put anything there
                 self._note("an event", error)
                 continue
             made.append(Event(time_, *map(writable, texts)))
         return made
 
     def _metrics(self) -> dict[str, Any]:
-        """Return the metrics of all parts that have any; each that raises is named."""
+        """Return the metrics of all parts. A part that raises is noted as a fault."""
         metrics: dict[str, Any] = {}
         asked: list[tuple[str, Any]] = [
             *((f"transducer {type(part).__name__}", part) for part in self.transducers),
@@ -715,7 +718,7 @@ class Run:
         return metrics
 
     def _metrics_of(self, who: str, part: Any) -> dict[str, Any]:
-        """Return what one part of a run, or a crowd's program, measured."""
+        """Return the metrics of one part of the frame, or of a crowd's program."""
         found: list[object] = []
 
         def ask() -> None:
@@ -724,7 +727,7 @@ class Run:
         return self._plain(who, found[0]) if self._attempt(who, ask) else {}
 
     def _about(self) -> dict[str, Any]:
-        """Return what a summary says of what is run."""
+        """Return the fields of a summary that describe what is run."""
         return {
             "scenario": self.name,
             "title": self.scenario.title,
@@ -751,7 +754,7 @@ class Run:
         }
 
     def _refused(self) -> dict[str, int]:
-        """Return how many commands robots refused, by reason: a program that is wrong seldom raises."""
+        """Return the number of rejected commands by reason. They reveal faulty programs that do not raise."""
         counts: Counter[str] = Counter()
         for robot in self.robots:
             if robot.name not in self.setting.dead:
@@ -759,7 +762,7 @@ class Run:
         return {reason: counts[reason] for reason in sorted(counts) if reason.startswith("command.")}
 
     def _write(self, directory: Path, summary: dict[str, Any], failure: str | None) -> None:
-        """Write everything but the recording, the summary first; each by itself."""
+        """Write all results except the recording, each independently, the summary first."""
         self._attempt("summary.json", self._write_summary)
         if failure is not None:
             self._attempt("failure.txt", lambda: write_text(directory / "failure.txt", writable(failure)))
@@ -773,7 +776,7 @@ class Run:
             self._attempt("summary.json", self._write_summary)
         journal, self._journal = self._journal, None
         if journal is not None:
-            # What could not be written may be tried again: `swarmbed mend`.
+            # If a file could not be written, `swarmbed mend` can try again from the journal.
             self._attempt(JOURNAL, lambda: journal.close(remove=kept))
 
     def _write_summary(self) -> None:
@@ -782,7 +785,7 @@ class Run:
 
 
 def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows of plain values as a Parquet file; what a row does not have is null.
+    """Write rows of plain values as a Parquet file. Missing values are null.
 
     Raises:
         RunError: it cannot be written.
@@ -793,7 +796,7 @@ def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     names = dict.fromkeys(key for row in rows for key in row)
     columns = {writable(str(name)): column([row.get(name) for row in rows]) for name in names}
     try:
-        # pyarrow itself takes no name that the locale cannot spell.
+        # pyarrow rejects file names that the locale cannot encode.
         with file.open("wb") as stream:
             pq.write_table(pa.table(columns), stream)
     except OSError as error:
@@ -807,17 +810,17 @@ def draw(
     summary: Mapping[str, Any],
     attempt: Callable[[str, Callable[[], None]], object] = lambda _, draw: draw(),
 ) -> list[Path]:
-    """Draw a run's pictures into its directory and return their files.
+    """Draw a run's pictures into its directory, and return their files.
 
     Args:
         directory: gets the files.
-        scene: where everything stood at the start.
-        track: what happened.
+        scene: the initial state.
+        track: of the run.
         summary: of the run.
-        attempt: is called with the name of each picture and what draws it.
+        attempt: called with the name of each picture and the function that draws it.
 
     Raises:
-        RunError: they cannot be written.
+        RunError: a picture cannot be written.
     """
     from swarmbed_experiments import plots
 
@@ -832,30 +835,32 @@ def draw(
 
 
 def redraw(directory: Path) -> list[Path]:
-    """Draw the pictures of a run again from its files, and return them.
+    """Draw the pictures of a run again from its files, and return the pictures' files.
 
     Raises:
-        ConfigError: its scenario cannot be used.
-        RunError: its other files cannot.
+        ConfigError: scenario.yaml is missing or invalid.
+        RunError: another file is missing or invalid, or a picture cannot be written.
     """
     summary = read_json(directory / "summary.json")
     if not (isinstance(summary, dict) and summary.keys() >= SUMMARY and isinstance(summary["metrics"], dict)):
-        message = f"{directory / 'summary.json'}: is no run's summary"
+        message = f"{directory / 'summary.json'}: not a run's summary"
         raise RunError(message)
     scenario, source = load_scenario(str(directory / "scenario.yaml"))
     scene, track = make_scene(scenario, source=source), Track.load(directory / "track.npz")
     robots = tuple(placement.name for placement in scene.robots)
     carriers = tuple(placement.name for placement in scene.carriers)
     if (track.robots, track.carriers) != (robots, carriers):
-        message = f"{directory}: scenario.yaml and track.npz are not of the same run"
+        message = (
+            f"{directory}: scenario.yaml and track.npz are from different runs: robots or carriers differ"
+        )
         raise RunError(message)
     return draw(directory, scene, track, summary)
 
 
 def warm_up(scenario: Scenario, source: str, seconds: float = 1.0, *, remote: bool = False) -> None:
-    """Run a scenario's beginning for nothing, so that everything is compiled, or loaded from the cache.
+    """Run the start of a scenario and discard it, so that everything is compiled, or loaded from the cache.
 
-    Programs that are not ours are left out: what they remember would leak into the run.
+    Users' programs are left out, because their global state would leak into the run.
     """
     if not is_world_ours(scenario):
         return
@@ -865,7 +870,7 @@ def warm_up(scenario: Scenario, source: str, seconds: float = 1.0, *, remote: bo
             for _ in range(round(min(seconds, scenario.time_limit) * TICK_RATE)):
                 run.tick()
         except BaseException as error:
-            # What raises here will raise in the run, which tells of it and keeps what was recorded.
+            # The run will raise the same error, report it and keep its data.
             if isinstance(error, KeyboardInterrupt) and signals.possible:
                 raise
     run.close()

@@ -1,8 +1,8 @@
-"""Parameter scans: a scenario with every combination of some values, several seeds each.
+"""Parameter scans: a scenario with every combination of some values, each with several seeds.
 
-A grid is one field and its values, as `--grid controller.speed=0.2,0.4` has it. Each combination is a cell,
-and each cell a sweep in the scan's directory. All runs are one list of work. A scan leaves a table of the
-cells and one of the runs, with the parameters as columns, and a picture of each metric that is asked for.
+A grid is one field and its values, such as `--grid controller.speed=0.2,0.4`. Each combination is a cell, and
+each cell is a sweep in the scan's directory. All runs form one list of tasks, so that workers never wait for
+a cell. `swarmbed_experiments.scan_results` writes the tables and pictures.
 """
 
 from __future__ import annotations
@@ -17,64 +17,43 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.safe_yaml import parse, short
 
-from swarmbed_experiments import charts, cluster
-from swarmbed_experiments.charts import Axis, Point
-from swarmbed_experiments.drawing import files_of as picture_files
+from swarmbed_experiments import cluster
+from swarmbed_experiments.charts import Axis
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.files import RUNS, read_json, write_json
+from swarmbed_experiments.files import RUNS
 from swarmbed_experiments.hang import Limits
-from swarmbed_experiments.metrics import by_rank, label_of
-from swarmbed_experiments.results import (
-    CONFIDENCE,
-    FACTS,
-    RESERVED,
-    Result,
-    is_number,
-    number,
-    row_of,
-    shown,
-    statistics,
-    wilson,
-    write_table,
-)
+from swarmbed_experiments.results import Result, row_of
+from swarmbed_experiments.scan_results import CELLS, about_of, choose, draw, insist, tell, write
 from swarmbed_experiments.scenarios import load_scenario
 from swarmbed_experiments.sweep import Cell, prepare, seeds_of, work_through
 from swarmbed_experiments.workers import Lost, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from swarmbed_experiments.rehearsal import Case
     from swarmbed_experiments.sweep import Task
 
 MOST_CELLS = 10_000
-ACCEPTED = "accepted"
-"""Name of the share of accepted runs, which every scan has beside its metrics."""
 FAULTS = 5
-"""Cells that are wrong and named; of more the number is."""
-TOLD = 40
-"""Cells that the printed table has at most."""
-ABOUT, CELLS = "scan.json", "cells"
+"""Maximum number of invalid cells that an error lists; further ones are only counted."""
 NAME = 60
-"""Letters of a cell's directory."""
+"""Maximum length of the name of a cell's directory, without the digest."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A field of the scenario and the values that it takes.
+    """A field of the scenario and the values to try.
 
     Attributes:
         field: such as `controller.speed`.
         texts: the values as YAML.
-        values: what they are.
+        values: the parsed values.
     """
 
     field: str
@@ -83,10 +62,10 @@ class Grid:
 
     @classmethod
     def parse(cls, text: str) -> Grid:
-        """Return what `FIELD=VALUE,VALUE` means; commas in brackets and quotes belong to a value.
+        """Parse `FIELD=VALUE,VALUE`. Commas in brackets and quotes belong to a value.
 
         Raises:
-            ConfigError: it cannot be understood.
+            ConfigError: the syntax is wrong, or a value occurs twice.
         """
         field, equals, rest = text.partition("=")
         field = field.strip()
@@ -96,7 +75,7 @@ class Grid:
         texts = [part.strip() for part in _split(text, rest)]
         if not all(texts):
             what = "there is no value" if len(texts) == 1 else f"value {texts.index('') + 1} is empty"
-            message = f"--grid {text}: {what}; write FIELD=VALUE,VALUE, and '' for an empty text"
+            message = f"--grid {text}: {what}; write FIELD=VALUE,VALUE, and '' for an empty string"
             raise ConfigError(message)
         values = []
         for part in texts:
@@ -108,21 +87,21 @@ class Grid:
         kinds = [json.dumps(value, default=str) for value in values]
         twice = next((part for k, part in enumerate(texts) if kinds[k] in kinds[:k]), None)
         if twice is not None:
-            message = f"--grid {text}: {twice} is there twice; give each value once"
+            message = f"--grid {text}: value {twice} occurs twice; give each value once"
             raise ConfigError(message)
         return cls(field, tuple(texts), tuple(values))
 
     @property
     def axis(self) -> Axis:
-        """Return it as an axis of a picture."""
+        """Return the grid as an axis of a picture."""
         return Axis(self.field, self.values)
 
 
 def _split(whole: str, text: str) -> list[str]:
-    """Return what stands between the commas that are in no bracket and no quotes.
+    """Split a text at commas outside brackets and quotes.
 
     Raises:
-        ConfigError: a bracket or quote has no end.
+        ConfigError: a bracket or quote is not closed.
     """
     parts, depth, quote = [""], 0, ""
     for letter in text:
@@ -139,21 +118,23 @@ def _split(whole: str, text: str) -> list[str]:
             continue
         parts[-1] += letter
     if quote or depth:
-        message = f"--grid {whole}: {'a quote' if quote else 'a bracket'} has no counterpart"
+        message = (
+            f"--grid {whole}: a {'quote' if quote else 'bracket'} is unbalanced; close it, or quote the value"
+        )
         raise ConfigError(message)
     return parts
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What a scan has found out.
+    """Result of a scan.
 
     Attributes:
-        directory: where its files are.
-        grids: what was scanned.
-        results: of the cells, the last grid's values changing fastest.
-        metrics: those that are drawn.
-        pictures: their files.
+        directory: of the scan's files.
+        grids: the fields and values.
+        results: of the cells; the last grid's values change fastest.
+        metrics: the ones that are drawn.
+        pictures: files of the pictures.
     """
 
     directory: Path
@@ -179,27 +160,27 @@ def scan(
     job: Callable[[Task], dict[str, Any]] | None = None,
     limits: Limits | None = None,
 ) -> Scan:
-    """Run a scenario with all combinations of some values, or go on with that.
+    """Run a scenario with all combinations of some values, or continue a scan.
 
     Args:
         name: of the scenario, or a path to its file.
         grids: such as `controller.speed=0.2,0.4`.
-        seeds: runs of each cell; all cells have the same seeds.
-        out: the directory of this scan; one in `runs/` with a name of its own, if not given.
-        first_seed: of the first run; the others count on.
-        workers: processes on this machine; one a core, if not given.
+        seeds: number of runs per cell; all cells have the same seeds.
+        out: the directory of this scan; by default one in `runs/`, named after scenario and fields.
+        first_seed: of each cell's first run; the following runs count up from it.
+        workers: number of processes on this machine; by default one per core.
         dask: address of a Dask scheduler, whose workers are used instead.
-        world: instead of the scenario's.
-        sets: changes of the scenario that all cells have.
-        metrics: that are drawn; the one that matters most for the scenario, if none is given.
+        world: replaces the scenario's.
+        sets: changes of the scenario, for all cells.
+        metrics: to draw; by default the most important one for the scenario.
         console: for progress and results.
-        job: what is done for each task instead of a run.
-        limits: how long a tick and a run may take.
+        job: function called for each task instead of a run.
+        limits: maximum wall time of a tick and of a run.
 
     Raises:
-        ConfigError: a grid or a cell is wrong, or there is no such metric.
-        RunError: results cannot be written, workers die, or there is no cluster at the address.
-        KeyboardInterrupt: somebody pressed Ctrl-C; what was done by then is kept and summed up.
+        ConfigError: a grid or a cell is invalid, or a metric does not exist.
+        RunError: results cannot be written, workers die, or no cluster answers at the address.
+        KeyboardInterrupt: Ctrl-C was pressed; completed runs are saved and aggregated.
     """
     console = console or Console(quiet=True)
     wanted = seeds_of(first_seed, seeds)
@@ -215,14 +196,14 @@ def scan(
         if metrics and job is None:
             columns = crew.submit(columns_of, cells[0].case, limits=Limits(limits.tick)).result()
             for metric in metrics if columns and not isinstance(columns, Lost) else ():
-                _insist(metric, columns, "runs have no such metric")
+                insist(metric, columns, "runs have no such metric")
         _claim(directory)
         text = f"{len(cells)} cells with {seeds} seeds each: {len(cells) * seeds} runs"
         console.print(text, highlight=False)
         worked = work_through(crew, cells, inputs, console, limits, job=job, dask=dask, pictures=False)
     units = {name: unit for found in inputs for name, unit in found.units.items()}
-    about = _about(cells, parsed, worked.results, sets, units)
-    _write(directory, parsed, worked.results, about)
+    about = about_of(cells, parsed, worked.results, sets, units)
+    write(directory, parsed, worked.results, about)
     chosen: tuple[str, ...] = ()
     pictures: tuple[Path, ...] = ()
     if any(result.rows for result in worked.results):
@@ -235,7 +216,7 @@ def scan(
 
 
 def columns_of(case: Case) -> list[str]:
-    """Return the names of the columns of a scenario's rows, as its first second tells; none if it fails."""
+    """Run a scenario's first second, and return the names of its rows' columns; empty if the run fails."""
     from swarmbed_experiments.runner import Run
 
     run = Run(case.read(), case.source)
@@ -243,41 +224,41 @@ def columns_of(case: Case) -> list[str]:
         for _ in range(round(TICK_RATE)):
             run.tick()
         return list(row_of(run.finish("interrupted", "", 0.0)))
-    except Exception:  # noqa: BLE001 - the runs tell what is wrong, each in its row
+    except Exception:  # noqa: BLE001 - the runs report the error, each in its row
         return []
     finally:
         run.close()
 
 
 def _check(grids: Sequence[Grid], world: str | None, sets: Sequence[str]) -> None:
-    """Refuse fields that are there twice, and more cells than anybody can want.
+    """Reject fields that occur twice or cannot be scanned, and more than MOST_CELLS cells.
 
     Raises:
-        ConfigError: there are such.
+        ConfigError: there is such a field, or there are too many cells.
     """
     fields = [grid.field for grid in grids]
     fixed = {change.partition("=")[0].strip() for change in sets} | ({"world"} if world else set())
     for k, field in enumerate(fields):
         if field in fields[:k]:
-            message = f"--grid {field}: there twice; put all its values into one"
+            message = f"--grid {field}: given twice; put all its values into one --grid"
             raise ConfigError(message)
         if field in fixed:
             option = "--world" if field == "world" else "--set"
-            message = f"--grid {field}: the same field is set by {option} too; remove one of them"
+            message = f"--grid {field}: {option} sets the same field; remove one of them"
             raise ConfigError(message)
         if field == "seed":
             message = "--grid seed: each cell has several seeds; use --seeds and --first-seed"
             raise ConfigError(message)
     count = math.prod(len(grid.texts) for grid in grids)
     if count > MOST_CELLS:
-        message = f"--grid: {count:,} cells; at most {MOST_CELLS:,} are possible: give fewer values"
+        message = f"--grid: {count:,} cells, at most {MOST_CELLS:,} are allowed; give fewer values"
         raise ConfigError(message)
 
 
 def _directory(
     out: Path | None, name: str, grids: Sequence[Grid], world: str | None, sets: Sequence[str]
 ) -> Path:
-    """Return where a scan's files go: the same for the same fields, so that values can be added."""
+    """Return the directory of a scan. It is the same for the same fields, so that values can be added."""
     if out is not None:
         return out
     what = json.dumps([name, world, list(sets), [grid.field for grid in grids]])
@@ -295,7 +276,7 @@ def _cells(
     """Return the cells.
 
     Raises:
-        ConfigError: a cell's scenario is wrong, or two are the same.
+        ConfigError: a cell's scenario is invalid, or two cells are the same.
     """
     cells: list[Cell] = []
     faults: list[str] = []
@@ -326,14 +307,14 @@ def _place(folder: Path, slug: str, digest: str) -> Path:
 
 
 def _slug(changes: Sequence[str]) -> str:
-    """Return what a cell's directory is called, before the word for all that decides its runs."""
+    """Return the name of a cell's directory, without the digest of its identity."""
     named = (change.partition("=") for change in changes)
     short = ",".join(f"{field.rpartition('.')[2]}={text}" for field, _, text in named)
     return re.sub(r"[^A-Za-z0-9._=,+-]", "_", short)[:NAME]
 
 
 def _claim(directory: Path) -> None:
-    """Make the directory of a scan, or make sure that it is one.
+    """Make the directory of a scan, or check that an existing one belongs to a scan.
 
     Raises:
         RunError: it cannot be made, or holds something else.
@@ -342,266 +323,9 @@ def _claim(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         there = sorted(path.name for path in directory.iterdir())
         if there and CELLS not in there:
-            message = f"{directory} is no scan's: {there[0]} is in it; give --out one of its own"
+            message = f"{directory} is not a scan's: it contains {there[0]}; choose another --out"
             raise RunError(message)
         (directory / CELLS).mkdir(exist_ok=True)
     except OSError as error:
         message = f"{directory}: cannot be made ({error.strerror}); choose another --out"
         raise RunError(message) from None
-
-
-# What comes out
-
-
-def _about(
-    cells: Sequence[Cell],
-    grids: Sequence[Grid],
-    results: Sequence[Result],
-    sets: Sequence[str],
-    units: Mapping[str, str],
-) -> dict[str, Any]:
-    """Return what scan.json says: what was run, and the sums of each cell."""
-    scenario = cells[0].scenario
-    fields = {grid.field for grid in grids}
-    parameters = {
-        key: value
-        for key, value in scenario.controller.parameters.items()
-        if f"controller.{key}" not in fields
-    }
-    places = itertools.product(*(grid.values for grid in grids))
-    return {
-        "scenario": Path(cells[0].source).stem,
-        "title": scenario.title,
-        "world": None if "world" in fields else scenario.world,
-        "controller": None if fields & {"controller", "controller.name"} else scenario.controller.name,
-        "parameters": parameters,
-        "set": list(sets),
-        "grids": [{"field": grid.field, "values": list(grid.values)} for grid in grids],
-        "first_seed": cells[0].seeds[0],
-        "seeds": len(cells[0].seeds),
-        "units": dict(units),
-        "cells": [
-            {
-                "values": list(values),
-                "directory": f"{CELLS}/{result.directory.name}",
-                **{
-                    key: result.aggregates[key]
-                    for key in ("runs", "verdicts", "accepted", "metrics", "yes_or_no", "not_summed_up")
-                },
-            }
-            for values, result in zip(places, results, strict=True)
-        ],
-    }
-
-
-def _write(
-    directory: Path, grids: Sequence[Grid], results: Sequence[Result], about: Mapping[str, Any]
-) -> None:
-    """Write the tables of cells and runs, and scan.json.
-
-    Raises:
-        RunError: they cannot be written.
-    """
-    write_json(directory / ABOUT, about)
-    fields = [grid.field for grid in grids]
-    cells, runs = [], []
-    for values, result in zip(itertools.product(*(grid.values for grid in grids)), results, strict=True):
-        place = dict(zip(fields, map(_cell_value, values), strict=True))
-        sums = result.aggregates
-        row = {
-            **place,
-            "runs": sums["runs"],
-            "accepted": sums["accepted"]["share"],
-            "accepted_low": sums["accepted"]["low"],
-            "accepted_high": sums["accepted"]["high"],
-        }
-        for name, found in sums["metrics"].items():
-            columns = {"": "mean", "_low": "low", "_high": "high", "_std": "std", "_runs": "runs"}
-            for end, key in columns.items():
-                _put(row, f"{name}{end}", found[key])
-        for name, found in sums["yes_or_no"].items():
-            _put(row, name, found["share"])
-        cells.append(row)
-        for run in result.rows:
-            line = dict(place)
-            for name, value in run.items():
-                _put(line, name, value)
-            runs.append(line)
-    write_table(directory / "scan.parquet", cells)
-    if runs:
-        write_table(directory / "runs.parquet", runs)
-
-
-def _put(row: dict[str, Any], name: str, value: Any) -> None:
-    """Add a column; a parameter's stays what it is."""
-    while name in row:
-        name = f"metrics.{name}"
-    row[name] = value
-
-
-def _cell_value(value: Any) -> Any:
-    """Return a parameter's value as a table can hold it."""
-    plain = value is None or isinstance(value, bool | int | float | str)
-    return value if plain else json.dumps(value, default=str)
-
-
-def choose(metrics: Sequence[str], results: Sequence[Result]) -> tuple[str, ...]:
-    """Return the metrics to draw: those asked for, or the one that matters most.
-
-    Raises:
-        ConfigError: there is none of that name; the message lists those that are there.
-    """
-    there = [
-        name
-        for name in dict.fromkeys(key for result in results for row in result.rows for key in row)
-        if name not in FACTS and any(_values(result, name) for result in results)
-    ]
-    for name in metrics:
-        _insist(name, there, "no run has such a number")
-    if metrics:
-        return tuple(dict.fromkeys(metrics))
-    every = [row for result in results for row in result.rows]
-    return (next(iter(charts.headline(every)), ACCEPTED),)
-
-
-def _insist(name: str, there: Iterable[str], why: str) -> None:
-    """Make sure that there is a metric.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    if name != ACCEPTED and name not in there:
-        plain = [each for each in there if "." not in each and each not in RESERVED]
-        known = [*by_rank(plain), *sorted(set(plain) - set(by_rank(plain)))]
-        message = f"--metric {name}: {why}; there are {', '.join([ACCEPTED, *known])}"
-        raise ConfigError(message)
-
-
-def _values(result: Result, metric: str) -> list[float]:
-    """Return a metric of each run that has it; yes is 1, no is 0."""
-    if metric == ACCEPTED:
-        return [100.0 * (row["verdict"] == "accepted") for row in result.rows]
-    found: list[Any] = [row.get(metric) for row in result.rows if row["verdict"] != "failed"]
-    return [float(value) for value in found if isinstance(value, bool) or is_number(value)]
-
-
-def point_of(result: Result, metric: str) -> Point:
-    """Return what a metric is in one cell, with its interval: Wilson's of shares, Student's of means."""
-    values = _values(result, metric)
-    if not values:
-        return Point((), len(result.rows), math.nan, None, None)
-    if metric == ACCEPTED:
-        low, high = wilson(sum(value > 0 for value in values), len(values))
-        mean = sum(values) / len(values)
-        if len(values) == 1:
-            return Point(tuple(values), 1, mean, None, None)
-        return Point(tuple(values), len(values), mean, 100 * low, 100 * high)
-    sums = statistics(values)
-    return Point(tuple(values), len(result.rows), sums["mean"], sums["low"], sums["high"])
-
-
-def draw(
-    directory: Path, about: Mapping[str, Any], results: Sequence[Result], metrics: Sequence[str]
-) -> tuple[Path, ...]:
-    """Draw a picture of each metric into a scan's directory, and return the files of those that can be drawn.
-
-    Raises:
-        RunError: they cannot be written.
-    """
-    axes = [Axis(grid["field"], tuple(grid["values"])) for grid in about["grids"]]
-    places = list(itertools.product(*(range(len(axis.values)) for axis in axes)))
-    files: list[Path] = []
-    for metric in metrics:
-        points = dict(zip(places, (point_of(result, metric) for result in results), strict=True))
-        file = directory / f"{re.sub(r'[^A-Za-z0-9_-]', '_', metric)}.png"
-        label = "runs accepted (%)" if metric == ACCEPTED else label_of(metric, about["units"])
-        if charts.draw_scan(file, axes, points, label, f"{about['title']}\n{_what(about)}"):
-            files += picture_files(file)
-    return tuple(files)
-
-
-def redraw(directory: Path, metrics: Sequence[str] = ()) -> tuple[Path, ...]:
-    """Draw the pictures of a scan again from its files, and return them.
-
-    Raises:
-        ConfigError: there is no such metric.
-        RunError: its files cannot be used, or it cannot be drawn.
-    """
-    from swarmbed_experiments.results import read_table
-
-    about = read_json(directory / ABOUT)
-    if not (isinstance(about, dict) and about.keys() >= {"grids", "cells", "units", "title"}):
-        message = f"{directory / ABOUT}: is not what a scan leaves; run the scan's command again"
-        raise RunError(message)
-    results = []
-    for cell in about["cells"]:
-        folder = directory / cell["directory"]
-        file = folder / "sweep.parquet"
-        results.append(Result(folder, read_table(file) if file.exists() else [], {}))
-    files = draw(directory, about, results, choose(metrics, results))
-    if not files:
-        raise RunError(NOT_DRAWN)
-    return files
-
-
-NOT_DRAWN = (
-    "more than three parameters, or more than "
-    f"{charts.MULTIPLES} values of the third, fit into no picture: scan.parquet has all cells"
-)
-
-
-# What a person sees
-
-
-def _what(about: Mapping[str, Any]) -> str:
-    """Return what was run: the controller with the parameters that all cells have, the world, the seeds."""
-    parameters = ", ".join(f"{name}={shown(value)}" for name, value in about["parameters"].items())
-    controller = about["controller"]
-    parts = [f"{controller} ({parameters})" if controller and parameters else controller, about["world"]]
-    seeds = about["seeds"]
-    parts.append(f"seed {about['first_seed']}" if seeds == 1 else f"{seeds} seeds a cell")
-    return ", ".join(part for part in parts if part)
-
-
-def tell(
-    console: Console,
-    directory: Path,
-    about: Mapping[str, Any],
-    results: Sequence[Result],
-    metrics: Sequence[str],
-    pictures: Sequence[Path],
-) -> None:
-    """Print the cells, in 80 columns if there are no more."""
-    console.print(Text(about["title"], style="bold"), soft_wrap=True)
-    console.print(Text(_what(about)), soft_wrap=True)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    fields = [grid["field"] for grid in about["grids"]]
-    lasts = [field.rpartition(".")[2] for field in fields]
-    for field, last in zip(fields, lasts, strict=True):
-        table.add_column(last if lasts.count(last) == 1 else field, overflow="fold")
-    table.add_column(ACCEPTED, justify="right", no_wrap=True)
-    columns = [metric for metric in metrics if metric != ACCEPTED][:2]
-    for metric in columns:
-        table.add_column(label_of(metric, about["units"]), justify="right")
-        table.add_column(f"± {CONFIDENCE:.0%}", justify="right", no_wrap=True)
-    for cell, result in list(zip(about["cells"], results, strict=True))[:TOLD]:
-        row = [shown(value, 24) for value in cell["values"]]
-        row.append(f"{cell['accepted']['runs']} of {cell['runs']}")
-        for metric in columns:
-            point = point_of(result, metric)
-            few = f" ({len(point.values)} runs)" if len(point.values) < point.runs else ""
-            row.append(f"{number(point.mean)}{few}" if point.values else "none")
-            row.append("" if point.high is None else f"{point.high - point.mean:.2g}")
-        table.add_row(*map(Text, row))
-    console.print(table)
-    if len(results) > TOLD:
-        console.print(f"and {len(results) - TOLD} more cells, in scan.parquet", highlight=False)
-    failed = [row for result in results for row in result.rows if row["verdict"] == "failed"]
-    for run in failed[:3]:
-        text = f"seed {run['seed']} failed: {run.get('reason')}"
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-    if not pictures:
-        console.print(NOT_DRAWN, highlight=False, soft_wrap=True)
-    named = [*((file, "picture") for file in pictures), (directory / "scan.parquet", "cells")]
-    for file, what in [*named, (directory / "runs.parquet", "runs"), (directory / ABOUT, "sums")]:
-        console.print(f"{what}: {file}", markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Scenario files: read with changes from the command line, and checked down to the last parameter."""
+"""Scenario files: loading with changes from the command line, full validation, and packing."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
     from swarmbed_core.scenario import Named
 
 FILES = "files"
-"""The directory beside a packed scenario that holds the files which it names."""
+"""Directory next to a packed scenario with copies of the files it names."""
 
 
 def load_scenario(
     name: str, sets: Sequence[str] = (), *, world: str | None = None, seed: int | None = None
 ) -> tuple[Scenario, str]:
-    """Return a scenario and the file it is from.
+    """Load a scenario. Return it and the path of its file.
 
     Args:
         name: from config/scenarios, or a path to a .yaml file.
-        sets: changes such as `robots.0.count=7`; the value is YAML. Paths in them are relative to the current
-            directory, those in the file to the file.
-        world: instead of the file's.
-        seed: instead of the file's.
+        sets: changes such as `robots.0.count=7`; the value is YAML. Paths in changes are relative to the
+            current directory, paths in the file to the file's directory.
+        world: replaces the file's.
+        seed: replaces the file's.
 
     Raises:
-        ConfigError: the file or a change is not what it should be.
+        ConfigError: the file or a change is invalid.
     """
     path = find(name, Scenario.FOLDER)
     data = read(path)
@@ -67,7 +67,7 @@ def load_scenario(
 
 
 def name_of(scenario: Scenario, source: str) -> str:
-    """Return what the runs of a scenario are called."""
+    """Return the name of a scenario's runs."""
     return scenario.name or Path(source).stem
 
 
@@ -75,11 +75,11 @@ def apply_set(data: Any, change: str) -> None:
     """Change one field of a file's data, in place.
 
     Args:
-        data: what the YAML file held.
-        change: `field.field=value`; numbers count the items of lists from 0.
+        data: content of the YAML file.
+        change: `field.field=value`; numbers are indices of lists, from 0.
 
     Raises:
-        ConfigError: it cannot be understood, or leads nowhere.
+        ConfigError: the syntax is wrong, or the path leads through a value without fields.
     """
     where, equals, text = change.partition("=")
     keys = where.strip().split(".")
@@ -98,8 +98,8 @@ def apply_set(data: Any, change: str) -> None:
         at = ".".join(keys[:i]) or "the scenario"
         if isinstance(here, list):
             if not key.isdecimal() or len(key) > 9 or int(key) >= len(here):
-                what = f"{short(at)} is a list of {len(here)}, the first of them 0"
-                message = f"--set {shown}: {what}; '{short(key)}' is none of them"
+                what = f"{short(at)} is a list of {len(here)}"
+                message = f"--set {shown}: {what}; '{short(key)}' is not one of its indices, which start at 0"
                 raise ConfigError(message)
             step: Any = int(key)
         elif isinstance(here, dict):
@@ -120,12 +120,13 @@ def root_of(controller: str, sets: Sequence[str], kind: str) -> Behaviour:
 
     Args:
         controller: its name.
-        sets: of its parameters, such as `speed=0.3`; before them come those of the first scenario with it.
+        sets: changes of its parameters, such as `speed=0.3`. The defaults are those of the first scenario
+            that uses the controller.
         kind: of the robot.
 
     Raises:
-        ConfigError: there is no such controller or kind, or it has no tree.
-        RunError: it cannot be made.
+        ConfigError: the controller or kind does not exist, or the controller has no tree.
+        RunError: the controller cannot be made.
     """
     cases = (Scenario.load(name) for name in names(Scenario.FOLDER))
     parameters: dict[str, Any] = next(
@@ -138,26 +139,26 @@ def root_of(controller: str, sets: Sequence[str], kind: str) -> Behaviour:
     program = make(f"controller {controller}", made, robot, checked, np.random.default_rng(0))
     root = getattr(program, "root", None)
     if root is None:
-        message = f"controller '{controller}' has no behaviour tree: a py_trees behaviour called root is one"
+        message = f"controller '{controller}' has no behaviour tree: `root` must be a py_trees behaviour"
         raise ConfigError(message)
     return cast("Behaviour", root)
 
 
 def to_yaml(scenario: Scenario) -> str:
-    """Return a scenario as the text of a file that gives the same scenario again."""
+    """Return a scenario as YAML that loads as the same scenario."""
     return _as_text(scenario.model_dump(mode="json", exclude_none=True))
 
 
 def pack(scenario: Scenario, source: str, directory: Path) -> None:
-    """Write a scenario and copies of all files that it names, so that both can go anywhere together.
+    """Write a scenario with copies of all files that it names, as a directory that can be moved.
 
     Args:
-        scenario: as it is run.
-        source: its file, after which it is named.
+        scenario: with all changes applied.
+        source: its file, which names it.
         directory: gets scenario.yaml and files/.
 
     Raises:
-        ConfigError: a file is gone since the scenario was checked.
+        ConfigError: a file has disappeared since the scenario was checked.
         RunError: the files cannot be written.
     """
     copies = _Copies(directory)
@@ -177,20 +178,20 @@ def pack(scenario: Scenario, source: str, directory: Path) -> None:
     if scenario.vision == "pixels":
         from swarmbed_sim.pixels import IMAGING
 
-        # For the record: scenarios do not choose it.
+        # Documents the run. Scenarios cannot choose this file.
         copies.add(find(IMAGING, Imaging.FOLDER), "imaging")
     replace_text(directory / "scenario.yaml", _as_text(data))
 
 
 class _Copies:
-    """Copies of files in a directory, one of each."""
+    """Copies of files in a directory, one copy of each file."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._made: dict[Path, str] = {}
 
     def add(self, file: Path, folder: str, text: str | None = None) -> str:
-        """Copy a file, or write `text` in its place; return the path from the scenario's file on."""
+        """Copy a file, or write `text` in its place; return the path relative to the scenario's file."""
         known = Path(os.path.realpath(file))
         if known in self._made:
             return self._made[known]
@@ -214,14 +215,14 @@ class _Copies:
 
 
 def _with_its_markers(arena: Path, copies: _Copies) -> str | None:
-    """Return an arena's file that names a copy of its marker map, None if it has none."""
+    """Return an arena's file as text that names a copy of its marker map; None if it has no marker map."""
     data = read(arena)
     Arena.anchor(data, arena.parent)
     name = data.get("marker_map") if isinstance(data, dict) else None
     if name is None:
         return None
     copy = copies.add(find(name, MarkerMap.FOLDER), "markermaps")
-    # Both are in folders of files/.
+    # Both copies are in subdirectories of files/.
     data["marker_map"] = f"../{Path(copy).relative_to(FILES)}"
     return _as_text(data)
 
@@ -232,7 +233,7 @@ def _as_text(data: Any) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """A scenario with everything found that its names mean."""
+    """A scenario with all its names resolved."""
 
     scenario: Scenario
     source: str
@@ -246,15 +247,15 @@ class Plan:
 
 
 def make_plan(scenario: Scenario, source: str) -> Plan:
-    """Find what a scenario's names mean and place its things.
+    """Resolve a scenario's names, and place its robots, carriers and obstacles.
 
     Raises:
-        ConfigError: something is wrong; every fault is listed, one a line.
+        ConfigError: the scenario is invalid; the message lists every fault, one per line.
     """
     faults: list[str] = []
 
     def ask(field: str, call: Callable[[], Any]) -> Any:
-        """Return what a call does, or note what it complains about."""
+        """Return the result of a call, or None after collecting its faults."""
         try:
             return call()
         except ConfigError as error:
@@ -283,7 +284,7 @@ def make_plan(scenario: Scenario, source: str) -> Plan:
         ask(f"robots.{i}.kind", lambda group=group: RobotSpec.load(group.kind))  # type: ignore[misc]
     scene = ask("", lambda: make_scene(scenario, source=source)) if len(faults) == before else None
     if scene is not None and scene.crowd and found is not None and not hasattr(found[0], "crowd"):
-        faults.append(f"{source}: robots: controller {named.name} has no form for a crowd; leave out crowd")
+        faults.append(f"{source}: robots: controller {named.name} does not support crowds; leave out `crowd`")
     if faults or scene is None:
         raise ConfigError("\n".join(faults))
     controller, parameters = found

@@ -1,7 +1,7 @@
-"""Paper: things to print to scale, cut out and, if they are larger than a page, glue together.
+"""Printing to scale: pieces to cut out and, if they are larger than a page, to glue together from tiles.
 
-`lay_out` says what is where on which page, in millimetres from a page's lower left corner; `write_pdf` draws
-it. Everything drawn is a line, a text or a black box: nothing has pixels that could blur.
+`lay_out` places pieces on pages, in millimetres from a page's lower left corner; `write_pdf` draws the pages.
+Everything is vector graphics (lines, text and black boxes), so that nothing blurs.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ PAPERS = {
 """Width and height, upright, in millimetres."""
 RULER = 100.0
 EDGE = 6.0
-"""What printers may leave white at a page's edges."""
+"""Unprintable margin of a page, in millimetres."""
 HEADER, FOOTER = 14.0, 14.0
 BAND = 4.0
-"""Around what is cut out, for the marks at its corners."""
+"""Space around a piece for the cutting marks at its corners, in millimetres."""
 MARK, MARK_GAP = 3.0, 1.0
 GAP = 2 * BAND
 OVERLAP = 10.0
-"""How far a page goes on below the one that is glued over it."""
+"""Width in millimetres of the strip that the neighbouring tile is glued over."""
 MM = 72 / 25.4
 """Points in a millimetre."""
 FONT = "DejaVu Sans"
 FAINT = 0.55
-"""The grey of what a page glued over it hides."""
+"""Grey level of lines and text that the neighbouring tile will cover."""
 _EPS = 1e-6
 
 
@@ -80,7 +80,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """One line of text; `x`, `y` is where its baseline starts, or what it is centred on or ends at."""
+    """One line of text; `x`, `y` is the start, centre or end of its baseline, depending on `align`."""
 
     x: float
     y: float
@@ -102,9 +102,9 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What is cut out as one, in millimetres from its lower left corner.
+    """A piece to cut out, in millimetres from its lower left corner.
 
-    `breaks_x` and `breaks_y` are where a seam harms least, if there must be one.
+    `breaks_x` and `breaks_y` are the preferred places of seams, if the piece needs any.
     """
 
     name: str
@@ -119,10 +119,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A piece, or a tile of one, on a page: `x`, `y` is where the piece's lower left corner is or would be.
+    """A piece, or a tile of one, on a page; `x`, `y` is the piece's lower left corner in page coordinates.
 
-    The tile is what of the piece is between `left`, `bottom`, `right` and `top`, in the piece's own
-    millimetres. Other tiles are glued over its strips, which are `strip_right` and `strip_bottom` wide.
+    That corner can be off the page. The tile is the part of the piece between `left`, `bottom`, `right` and
+    `top`, in the piece's coordinates. Other tiles are glued over its strips, which are `strip_right` and
+    `strip_bottom` wide.
     """
 
     piece: Piece
@@ -172,7 +173,7 @@ class _Draft:
         )
 
     def put(self, placed: Placed) -> None:
-        """Put a piece or a tile down, with the marks at its corners."""
+        """Add a piece or a tile, with cutting marks at its corners."""
         self.placed.append(placed)
         piece, x, y = placed.piece, placed.x, placed.y
         for box in piece.boxes:
@@ -196,17 +197,17 @@ class _Draft:
                 self.lines.append(Line(edge, level + out * near, edge, level + out * far))
 
 
-# What is where
+# Layout
 
 
 def width_of(text: str, points: float) -> float:
-    """Return how long a text is in millimetres."""
+    """Return the length of a text in millimetres."""
     return _width(text) * points
 
 
 @cache
 def _width(text: str) -> float:
-    """Return the millimetres a text takes for each point of its size."""
+    """Return the length of a text in millimetres per point of font size."""
     width, _, _ = text_to_path.get_text_width_height_descent(
         text, FontProperties(family=FONT, size=10.0), ismath=False
     )
@@ -214,13 +215,13 @@ def _width(text: str) -> float:
 
 
 def printable(text: str) -> str:
-    """Return a text with what the font has no letter for replaced by question marks."""
+    """Return a text with question marks in place of characters that the font lacks."""
     known = get_font(findfont(FontProperties(family=FONT))).get_charmap()
     return "".join(letter if ord(letter) in known else "?" for letter in text)
 
 
 def shorten(text: str, points: float, room: float) -> str:
-    """Return as much of a text as there is room for."""
+    """Cut a text to the room, in millimetres, with an ellipsis at the end."""
     if width_of(text, points) <= room:
         return text
     while text and width_of(f"{text}…", points) > room:
@@ -229,7 +230,7 @@ def shorten(text: str, points: float, room: float) -> str:
 
 
 def wrap(text: str, points: float, room: float) -> list[str]:
-    """Return a text as lines that there is room for."""
+    """Break a text into lines that fit into the room, in millimetres."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
@@ -241,17 +242,17 @@ def wrap(text: str, points: float, room: float) -> list[str]:
 
 
 def room_on(width: float, height: float) -> tuple[float, float]:
-    """Return the width and height that a page has for one piece."""
+    """Return the width and height available for pieces on a page of this size."""
     return width - 2 * (EDGE + BAND), height - 2 * (EDGE + BAND) - HEADER - FOOTER
 
 
 def lay_out(groups: Sequence[Sequence[Piece]], paper: str, first: int) -> list[Page]:
-    """Return the pages for pieces: as few as it takes, in the pieces' order.
+    """Place pieces, in their order, on few pages. Pieces larger than a page are tiled.
 
     Args:
         groups: of pieces; each group starts a new page.
-        paper: one of PAPERS; pages may lie on their side.
-        first: the first page's number.
+        paper: one of PAPERS; pages may be in landscape format.
+        first: number of the first page.
     """
     width, height = PAPERS[paper]
     sizes = ((width, height), (height, width))
@@ -275,7 +276,7 @@ def _fits(piece: Piece, size: tuple[float, float]) -> bool:
 
 
 def _inside(bounds: tuple[float, float, float, float], placed: Placed) -> bool:
-    """Return whether all of this will be seen on this page: half a text is worse than none."""
+    """Return whether bounds will be fully visible on a tile. Partly covered text is left out."""
     left, bottom, right, top = bounds
     return (
         left >= placed.left - _EPS
@@ -286,10 +287,10 @@ def _inside(bounds: tuple[float, float, float, float], placed: Placed) -> bool:
 
 
 def _packed(pieces: Sequence[Piece], sizes: Sequence[tuple[float, float]]) -> list[Page]:
-    """Return pages of pieces that fit on one, in rows from the top, whichever way up takes fewer pages."""
+    """Return pages of pieces that each fit on one page, in rows from the top, portrait or landscape."""
     ways = [_rows(pieces, size) for size in sizes if all(_fits(piece, size) for piece in pieces)]
     if not ways and pieces:
-        # Some are too high for one way and some too wide for the other.
+        # Some pieces need portrait and others landscape: one piece per page.
         return [page for piece in pieces for page in _packed([piece], sizes)]
     return min(ways, key=len, default=[])
 
@@ -318,9 +319,9 @@ def _names(draft: _Draft) -> str:
 
 
 def tiles_along(length: float, room: float, breaks: Sequence[float]) -> list[tuple[float, float]]:
-    """Return where tiles start and end along one side: few, overlapping, best broken at `breaks`.
+    """Return start and end of each tile along one side: few tiles, with seams at `breaks` where they fit.
 
-    Each reaches OVERLAP beyond the start of the next.
+    Each tile reaches OVERLAP beyond the start of the next.
     """
     count = 1 if length <= room + _EPS else math.ceil((length - OVERLAP) / (room - OVERLAP) - _EPS)
     step = (length - OVERLAP) / count
@@ -335,7 +336,7 @@ def tiles_along(length: float, room: float, breaks: Sequence[float]) -> list[tup
 
 def _tiled(piece: Piece, sizes: Sequence[tuple[float, float]], first: int) -> list[Page]:
     """Return the pages of a piece that is larger than a page, row by row from the upper left."""
-    # Rows are counted from the top, places along y from the bottom.
+    # Rows count from the top, y from the bottom.
     downwards = [piece.height - at for at in piece.breaks_y]
     ways = []
     for size in sizes:
@@ -356,7 +357,7 @@ def _tiled(piece: Piece, sizes: Sequence[tuple[float, float]], first: int) -> li
             over = []
             if strips[0]:
                 seam = x + right - OVERLAP
-                # On the side that is hidden in the end.
+                # On the side that the neighbour will cover.
                 draft.lines.append(Line(seam + 0.3, y + bottom, seam + 0.3, y + top, 0.3, FAINT, dashed=True))
                 middle = y + (bottom + top) / 2
                 draft.words.append(_strip(seam + OVERLAP / 2, middle, number + 1, upwards=True))
@@ -368,14 +369,14 @@ def _tiled(piece: Piece, sizes: Sequence[tuple[float, float]], first: int) -> li
                 draft.words.append(_strip(middle, seam - OVERLAP / 2, number + len(columns), upwards=False))
                 over.append(number + len(columns))
             place = f"Row {row + 1} of {len(rows)}, column {column + 1} of {len(columns)}. "
-            note = place + "Cut it out along the marks at its corners. " + _gluing(over)
+            note = place + "Cut along the marks at the corners. " + _gluing(over)
             _draw_key(draft, size, (len(rows), len(columns)), (row, column))
             pages.append(draft.page(piece.name, *size, note))
     return pages
 
 
 def _strip(x: float, y: float, number: int, *, upwards: bool) -> Words:
-    """Return what is written on the strip that another page is glued over."""
+    """Return the text on a strip that another page is glued over."""
     down = 0.35 * 8.0 / MM
     at = (x + down, y) if upwards else (x, y - down)
     return Words(*at, f"glue page {number} over this, up to the line", 8.0, "center", FAINT, upwards)
@@ -383,7 +384,7 @@ def _strip(x: float, y: float, number: int, *, upwards: bool) -> Words:
 
 def _gluing(over: Sequence[int]) -> str:
     if not over:
-        return "It comes on top."
+        return "Glue it on top."
     which = f"page {over[0]}" if len(over) == 1 else f"pages {over[0]} and {over[1]}"
     return f"Glue {which} over its strip{'s' if len(over) > 1 else ''}."
 
@@ -391,7 +392,7 @@ def _gluing(over: Sequence[int]) -> str:
 def _draw_key(
     draft: _Draft, size: tuple[float, float], tiles: tuple[int, int], here: tuple[int, int]
 ) -> None:
-    """Draw which of the tiles this is, in the header's right end."""
+    """Draw a key of all tiles with this one filled, at the right end of the header."""
     rows, columns = tiles
     cell = min(3.5, 7.0 / rows, 30.0 / columns)
     left, top = size[0] - EDGE - columns * cell, size[1] - EDGE - 6.0
@@ -405,10 +406,7 @@ def _draw_key(
 
 
 def furnish(pages: Sequence[Page], document: str) -> list[Page]:
-    """Return all pages of a document with titles, numbers and the ruler of 100 mm.
-
-    The first of them is page 1.
-    """
+    """Add titles, page numbers from 1 on and the ruler of 100 mm to all pages of a document."""
     return [_furnished(page, document, number, len(pages)) for number, page in enumerate(pages, 1)]
 
 
@@ -430,23 +428,23 @@ def _furnished(page: Page, document: str, number: int, total: int) -> Page:
         Words(EDGE + 50, base + 5.8, "50", 7.0, "center"),
         Words(EDGE + RULER - 0.8, base + 5.8, "100 mm", 7.0, "right"),
         Words(EDGE + RULER + 6, base + 3.2, "Measure this ruler. If it is not 100 mm long, the", 7.5),
-        Words(EDGE + RULER + 6, base - 0.4, "printer scaled: print again at 100 %, not fitted.", 7.5),
+        Words(EDGE + RULER + 6, base - 0.4, "page was scaled: print again at 100 %, not fitted.", 7.5),
     ]
     return replace(page, lines=(*page.lines, *lines), words=(*page.words, *words))
 
 
-# How it is drawn
+# Drawing
 
 
 def figure_of(page: Page) -> Figure:
-    """Return a page as a figure of its size, for a PDF or for any other of matplotlib's formats."""
+    """Return a page as a figure to scale, for any of matplotlib's formats."""
     figure = Figure(figsize=(page.width / 25.4, page.height / 25.4), facecolor="white")
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_axis_off()
     axes.set_xlim(0.0, page.width)
     axes.set_ylim(0.0, page.height)
     if page.boxes:
-        # All of them are one outline: boxes that touch show no line between them.
+        # A single path, so that no hairlines show between adjacent boxes.
         corners: list[tuple[float, float]] = []
         for box in page.boxes:
             x0, y0, x1, y1 = box.x, box.y, box.x + box.width, box.y + box.height
@@ -485,12 +483,12 @@ def figure_of(page: Page) -> Figure:
 
 
 def write_pdf(pages: Sequence[Page], file: Path, title: str) -> None:
-    """Write pages as a PDF file; the same pages give the same bytes.
+    """Write pages as a PDF file. The output is reproducible: the same pages give the same bytes.
 
-    What is there already is replaced when the new file is whole, not before.
+    An existing file is only replaced once the new one is complete.
 
     Raises:
-        RunError: it cannot be written.
+        RunError: the file cannot be written.
     """
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     if file.is_dir():
@@ -499,9 +497,9 @@ def write_pdf(pages: Sequence[Page], file: Path, title: str) -> None:
     about = {"Title": title, "Creator": "Swarmbed", "CreationDate": None}
     try:
         with mpl.rc_context():
-            # Somebody's own settings would change sizes.
+            # A user's matplotlibrc would change sizes.
             mpl.rcdefaults()
-            # Of a file that cannot be made we hear before the work.
+            # Opened first, so that an unwritable path fails before the work.
             with part.open("wb") as stream, PdfPages(stream, metadata=about) as pdf:
                 for page in pages:
                     pdf.savefig(figure_of(page))

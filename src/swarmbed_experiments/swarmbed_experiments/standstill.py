@@ -1,8 +1,8 @@
-"""Watch whether the machine itself stands still: `python -m swarmbed_experiments.standstill`, until SIGINT.
+"""Detect stalls of the whole machine: `python -m swarmbed_experiments.standstill`, until SIGINT.
 
-A virtual machine is held up by its host, a laptop by its power saving: then nobody keeps a time, whatever a
-benchmark says of the program under test. This process does nothing, at the highest priority that it can have,
-and tells how often it was not woken for long all the same.
+A host can pause its virtual machine, and power saving can stall a laptop. Benchmarks are meaningless then.
+This process sleeps at the highest priority it can get, and reports how often it was woken too late all the
+same.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import time
 NAP = 0.002
 """Seconds between two looks at the clock."""
 LONG = 0.008
-"""Seconds from which the time between two looks counts."""
+"""Seconds between two looks from which a stall is counted."""
 PRIORITY = 50
 
 
 def watch() -> dict[str, float]:
-    """Return how often and for how many seconds the machine stood still until somebody ended this."""
+    """Count stalls until SIGINT. Return their number, total duration and longest duration, in seconds."""
     with contextlib.suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     times, seconds, longest = 0, 0.0, 0.0
     with contextlib.suppress(KeyboardInterrupt):
-        # Whoever started this may have told it not to heed it.
+        # The parent may have set SIGINT to be ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        print("watching", flush=True)  # noqa: T201 - for whoever waits for it
+        print("watching", flush=True)  # noqa: T201 - the parent waits for this line
         before = time.monotonic()
         while True:
             time.sleep(NAP)
@@ -40,4 +40,4 @@ def watch() -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(watch()))  # noqa: T201 - what it is for
+    print(json.dumps(watch()))  # noqa: T201 - the result

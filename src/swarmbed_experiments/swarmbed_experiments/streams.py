@@ -1,7 +1,7 @@
-"""Standard output and error that may be closed, full or gone, or that cannot show a character.
+"""Standard output and error that survive closed pipes, full disks and unsupported characters.
 
-What a command does must not depend on who reads what it says: a run goes on when `head` has seen enough. What
-cannot be written is dropped, and why is kept until the command has ended.
+A command must not fail because its output cannot be written: a run continues after `head` has exited. Output
+that cannot be written is dropped, and the first error is kept until the command ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Console(rich.console.Console):
-    """A console that shows texts as they are: titles, paths and messages are not markup."""
+    """A console that prints texts literally, without interpreting markup in titles, paths and messages."""
 
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
         """Write to standard output, or to standard error."""
@@ -27,19 +27,19 @@ class Console(rich.console.Console):
 
 
 class Sink(io.RawIOBase):
-    """A file descriptor that takes everything.
+    """A file descriptor whose writes never fail.
 
     Attributes:
-        error: why it could not write, if it could not; from then on it drops what it gets.
+        error: the first error, None if there was none. After an error, data is dropped.
     """
 
     def __init__(self, descriptor: int) -> None:
-        """Write to a descriptor that is open."""
+        """Write to an open descriptor."""
         self.error: OSError | None = None
         self._descriptor = descriptor
 
     def writable(self) -> bool:
-        """Return that it is."""
+        """Return True: the stream is writable."""
         return True
 
     def fileno(self) -> int:
@@ -51,7 +51,7 @@ class Sink(io.RawIOBase):
         return os.isatty(self._descriptor)
 
     def write(self, data: Buffer, /) -> int:
-        """Write as much as goes; say that it was all if nothing goes any more."""
+        """Write data; return the number of bytes written, or all of them once writing has failed."""
         while self.error is None:
             try:
                 return os.write(self._descriptor, data)
@@ -63,11 +63,11 @@ class Sink(io.RawIOBase):
 
 
 def guard() -> Sink | None:
-    """Let standard output and error take everything from now on; return output's sink.
+    """Replace standard output and error by streams that never fail; return the sink of standard output.
 
-    Those of a test stay as they are, and there is no sink then.
+    Streams that a test has replaced are left alone. The sink is then None.
     """
-    # Else the next file that is opened would be standard output.
+    # Otherwise the next file opened would take the number of a closed descriptor and become standard output.
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)

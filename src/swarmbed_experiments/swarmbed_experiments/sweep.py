@@ -1,13 +1,13 @@
-"""Sweeps: one scenario with many seeds, on all cores or a cluster, summed up with confidence intervals.
+"""Sweeps: one scenario with many seeds, on all cores or a cluster, aggregated with confidence intervals.
 
-Each run becomes one file in `parts/` as soon as it is done, written aside and renamed, so that a sweep which
-is stopped, even by a power cut, has lost nothing but what was under way: the same command continues it. What
-makes a sweep the same is the scenario, but for its seed, and all code and configuration that runs depend on:
-change any of it, and the sweep starts anew in another directory; a directory that was asked for by name and
-holds runs of something else is refused (`swarmbed_experiments.identity`).
+Each completed run is saved at once as a file in `parts/`, written under another name and renamed. A sweep
+that is stopped, even by a power cut, loses only the runs in progress: the same command continues it. The
+identity of a sweep is the scenario without its seed, and all code and configuration that the runs depend on.
+If any of it changes, the sweep starts anew in another directory. A directory given by name that holds runs
+with another identity is rejected (`swarmbed_experiments.identity`).
 
-Runs happen in processes of their own (`swarmbed_experiments.workers`, or `cluster` for Dask). A run that dies
-or takes too long is a failed one; as that may be the machine's fault, the same command repeats it.
+Runs are executed in separate processes (`swarmbed_experiments.workers`, or `cluster` for Dask). A run that
+dies or exceeds its time limit counts as failed. The machine may be to blame, so the same command repeats it.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ if TYPE_CHECKING:
 
 SEEDS = 2**32
 IDENTITY, NEW_IDENTITY = "identity.json", "identity.new"
-"""What a sweep is of; the first file in its directory."""
+"""Identity of a sweep: the first file written to its directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run: all that a worker has to know, as small as it can be sent.
+    """One run, as sent to a worker.
 
     Attributes:
         scenario: as JSON.
         source: its file, for messages.
-        seed: instead of the scenario's.
+        seed: replaces the scenario's.
     """
 
     scenario: str
@@ -70,16 +70,16 @@ class Task:
 
 
 def run_task(task: Task) -> dict[str, Any]:
-    """Run a scenario with one seed and return its row; a run that cannot start is a failed one."""
+    """Run a scenario with one seed and return its row. A run that cannot start counts as failed."""
     from swarmbed_experiments.runner import Run
 
-    # For programs that do not use the generator that they are given.
+    # For programs that ignore the random generator they are given.
     random.seed(task.seed)
     np.random.seed(task.seed)  # noqa: NPY002 - they use this one
     scenario = Scenario.model_validate_json(task.scenario).model_copy(update={"seed": task.seed})
     try:
         run = Run(scenario, task.source)
-    except Exception as error:  # noqa: BLE001 - places drawn from the seed may not fit, programs may raise
+    except Exception as error:  # noqa: BLE001 - random places may not fit, programs may raise
         reason = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
         return {"seed": task.seed, "verdict": "failed", "reason": reason}
     try:
@@ -90,15 +90,14 @@ def run_task(task: Task) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Cell:
-    """One scenario and its seeds: what a sweep is of.
+    """One scenario and its seeds: the subject of a sweep.
 
     Attributes:
-        name: for people; empty if there is but one cell.
-        scenario: with the first seed, and the paths of files as seen from here: a cluster has others.
+        name: for messages; empty if there is only one cell.
+        scenario: with the first seed, and with file paths as seen from the current directory.
         source: its file, for messages.
         seeds: of the runs.
-        place: gives its directory, from a word that stands for all that decides its runs; one in `runs/`, if
-            not given.
+        place: returns the cell's directory, given the digest of its identity; by default one in `runs/`.
     """
 
     name: str
@@ -108,29 +107,29 @@ class Cell:
     place: Callable[[str], Path] | None = None
 
     def directory(self, digest: str) -> Path:
-        """Return where its files go."""
+        """Return the directory of the cell's files."""
         if self.place is not None:
             return self.place(digest)
         return RUNS / f"sweep-{Path(self.source).stem}-{digest}"
 
     @property
     def case(self) -> Case:
-        """Return what is rehearsed before its runs."""
+        """Return the case to rehearse before the runs."""
         return Case(self.scenario.model_dump_json(), self.source)
 
 
 @dataclass(frozen=True)
 class Worked:
-    """What came out of cells.
+    """Outcome of `work_through`.
 
     Attributes:
-        results: one of each cell.
-        ran: how many runs were done now.
-        seconds: that they took.
-        missing: how many are not done.
-        lost: how many died or took too long.
-        errors: what became of runs that could not be done at all.
-        interrupted: whether somebody pressed Ctrl-C.
+        results: one per cell.
+        ran: number of runs completed by this command.
+        seconds: wall time of those runs.
+        missing: number of runs not completed.
+        lost: number of runs that died or exceeded their time limit.
+        errors: messages about runs that could not be executed at all.
+        interrupted: whether Ctrl-C was pressed.
     """
 
     results: list[Result]
@@ -142,23 +141,23 @@ class Worked:
     interrupted: bool
 
     def insist(self, console: Console, where: Path | None = None) -> None:
-        """Say what is not done, and make sure that nothing is missing.
+        """Report incomplete runs, and raise if runs could not be executed.
 
         Args:
-            console: for what is not done.
-            where: the directory of what is kept, if there is but one.
+            console: for the report.
+            where: the directory of the results, if there is only one.
 
         Raises:
-            FailedError: runs could not be done.
-            KeyboardInterrupt: somebody pressed Ctrl-C.
+            FailedError: runs could not be executed.
+            KeyboardInterrupt: Ctrl-C was pressed.
         """
         if self.lost:
-            text = f"{self.lost} runs died or took too long; the same command does them again"
+            text = f"{self.lost} runs died or took too long; the same command repeats them"
             console.print(text, highlight=False, soft_wrap=True)
         kept = sum(len(result.rows) for result in self.results)
         there = "" if where is None else f" in {where}"
-        message = f"{kept} of {kept + self.missing} runs are kept{there}; "
-        message += f"the same command does the other {self.missing}"
+        message = f"{kept} of {kept + self.missing} runs are saved{there}; "
+        message += f"the same command runs the other {self.missing}"
         if self.interrupted:
             console.print(message, soft_wrap=True)
             raise KeyboardInterrupt
@@ -183,29 +182,29 @@ def sweep(
     limits: Limits | None = None,
     crew: Workers | None = None,
 ) -> Result:
-    """Run a scenario with many seeds, or go on with that.
+    """Run a scenario with many seeds, or continue a sweep.
 
     Args:
         name: of the scenario, or a path to its file.
-        seeds: how many runs.
-        out: the directory of this sweep; one in `runs/` with a name of its own, if not given.
-        first_seed: of the first run; the others count on.
-        workers: processes on this machine; one a core, if not given.
+        seeds: number of runs.
+        out: the directory of this sweep; by default one in `runs/`, named after its identity.
+        first_seed: of the first run; the following runs count up from it.
+        workers: number of processes on this machine; by default one per core.
         dask: address of a Dask scheduler, whose workers are used instead.
-        world: instead of the scenario's.
+        world: replaces the scenario's.
         sets: changes of the scenario, such as `robots.0.count=7`.
         console: for progress and results.
-        table: whether the results are printed.
-        job: what is done for each task, `run_task` if not given.
-        limits: how long a tick and a run may take.
-        crew: workers of several sweeps, which start once; own ones, if not given.
+        table: whether to print the results.
+        job: function called for each task; by default `run_task`.
+        limits: maximum wall time of a tick and of a run.
+        crew: workers shared by several sweeps; by default the sweep starts its own.
 
     Raises:
-        ConfigError: something in the scenario is wrong.
+        ConfigError: the scenario is invalid.
         FailedError: a program hangs in its first second, or runs were lost.
-        RunError: results cannot be written, nobody answers at the address, or the cluster there has other
+        RunError: results cannot be written, no scheduler answers at the address, or the cluster has different
             programs.
-        KeyboardInterrupt: somebody pressed Ctrl-C; what was done by then is kept and summed up.
+        KeyboardInterrupt: Ctrl-C was pressed; completed runs are saved and aggregated.
     """
     from swarmbed_experiments.scenarios import load_scenario
 
@@ -230,13 +229,13 @@ def sweep(
 
 
 def seeds_of(first: int, count: int) -> range:
-    """Return so many seeds.
+    """Return `count` seeds from `first` on.
 
     Raises:
-        ConfigError: there are not so many.
+        ConfigError: they exceed the largest seed.
     """
     if first + count > SEEDS:
-        message = f"{count} seeds from {first} on: the last seed that there is is {SEEDS - 1}"
+        message = f"{count} seeds from {first} on: the largest possible seed is {SEEDS - 1}"
         raise ConfigError(message)
     return range(first, first + count)
 
@@ -253,25 +252,25 @@ def prepare(
     """Check all cells, compile what they need, and return what the runs of each depend on.
 
     Args:
-        crew: who does it.
-        cells: what is run later.
-        console: for what is done.
+        crew: workers that do it.
+        cells: to be run later.
+        console: for progress.
         limits: of a tick.
-        job: what is done for each task instead of a run; then there is nothing to check.
-        here: whether the crew does the runs, too.
+        job: function called for each task instead of a run; then nothing is checked.
+        here: whether the crew also executes the runs.
 
     Raises:
-        ConfigError: something in a scenario is wrong; the message names the cell.
-        RunError: a program hangs, or ends its process before anything moves.
+        ConfigError: a scenario is invalid; the message names the cell.
+        RunError: a program hangs, or ends its process before the first tick.
     """
     if job is not None:
         return [our_inputs()] * len(cells)
-    # What is compiled now does not count as a run.
+    # No time limit for a whole run here: a rehearsal may include compiling.
     tick = Limits(limits.tick)
     with console.status(
         "getting ready: the first run after an update compiles its hot loops for half a minute"
     ) as status:
-        # What the first cell compiles, the others find.
+        # The first cell is rehearsed alone: the others use what it compiles.
         found = [_rehearsed(crew, cells[0], tick)]
         futures = [crew.submit(rehearse, cell.case, limits=tick) for cell in cells[1:]]
         for cell, future in zip(cells[1:], futures, strict=True):
@@ -296,7 +295,7 @@ def prepare(
 
 
 def _rehearsed(crew: Workers, cell: Cell, limits: Limits) -> Inputs:
-    """Return what the runs of a cell depend on; faults name the cell."""
+    """Return what the runs of a cell depend on; errors name the cell."""
     try:
         return rehearsal_by(crew, cell.case, limits)
     except SwarmbedError as error:
@@ -317,20 +316,20 @@ def work_through(
     dask: str | None = None,
     pictures: bool = True,
 ) -> Worked:
-    """Run what is left of all cells, as one list of work, and sum each of them up.
+    """Execute the missing runs of all cells as one list of tasks, and aggregate each cell.
 
     Args:
-        crew: who does the runs, without Dask.
-        cells: what is run.
-        inputs: what `prepare` found.
+        crew: workers for the runs, unless Dask is used.
+        cells: to run.
+        inputs: result of `prepare`.
         console: for progress.
-        limits: how long a tick and a run may take.
-        job: what is done for each task, `run_task` if not given.
+        limits: maximum wall time of a tick and of a run.
+        job: function called for each task; by default `run_task`.
         dask: address of a Dask scheduler, whose workers are used instead.
-        pictures: whether each cell gets one.
+        pictures: whether to draw a picture of each cell.
 
     Raises:
-        RunError: results cannot be written, nobody answers at the address, or the cluster there has other
+        RunError: results cannot be written, no scheduler answers at the address, or the cluster has different
             programs.
     """
     identities = [identity_of(cell.scenario, found) for cell, found in zip(cells, inputs, strict=True)]
@@ -351,7 +350,7 @@ def work_through(
     total = sum(len(cell.seeds) for cell in cells)
     if done:
         where = f", in {parts[0].directory}" if len(cells) == 1 else ""
-        console.print(f"{len(done)} of {total} runs are done already{where}", soft_wrap=True)
+        console.print(f"{len(done)} of {total} runs are already done{where}", soft_wrap=True)
     started = time.perf_counter()
     errors: list[str] = []
     lost = ran = 0
@@ -391,7 +390,7 @@ def work_through(
     seconds = time.perf_counter() - started
     results = []
     for cell, part, depends in zip(cells, parts, inputs, strict=True):
-        # Read back, so that the rows of a sweep that was continued are those of one that was not.
+        # Read back from the files, so that continued and uninterrupted sweeps give identical rows.
         rows = [kept for seed in cell.seeds if (kept := part.read(seed, lost=True)) is not None]
         results.append(
             conclude(
@@ -409,21 +408,21 @@ def work_through(
 
 
 def _text(error: Exception) -> str:
-    """Return an error for people; that of a job says itself what it is."""
+    """Return an error's message, with its type unless it is one of ours."""
     return str(error) if isinstance(error, JobError | RunError) else f"{type(error).__name__}: {error}"
 
 
 class Parts:
-    """The runs of a sweep that are done, a file each."""
+    """The completed runs of a sweep, one file each."""
 
     def __init__(self, directory: Path) -> None:
-        """Keep them in `parts` of a sweep's directory."""
+        """Use `parts/` in a sweep's directory."""
         self.directory = directory
         self._parts = directory / "parts"
 
     @classmethod
     def open(cls, directory: Path, scenario: Scenario, identity: Mapping[str, Any]) -> Parts:
-        """Make or find the directory of a sweep.
+        """Make the directory of a sweep, or open it.
 
         Raises:
             RunError: it cannot be made, or holds something else.
@@ -441,7 +440,7 @@ class Parts:
             write_text(aside, json.dumps(identity, indent=1) + "\n")
             aside.replace(about)
         elif IDENTITY not in strangers:
-            message = f"{directory} is no sweep's: {strangers[0]} is in it; give --out one of its own"
+            message = f"{directory} is not a sweep's: it contains {strangers[0]}; choose another --out"
             raise RunError(message)
         _compare(directory, _json(about), identity)
         from swarmbed_experiments.scenarios import to_yaml
@@ -455,11 +454,11 @@ class Parts:
         return parts
 
     def read(self, seed: int, *, lost: bool = False) -> dict[str, Any] | None:
-        """Return the row of a run, None if it is not done.
+        """Return the row of a run, None if the run is not done.
 
         Args:
             seed: of the run.
-            lost: whether a run that died or took too long is one, too.
+            lost: whether to include runs that died or exceeded their time limit.
         """
         row = _json(self._file(seed))
         if isinstance(row, dict) and row.get("seed") == seed and "verdict" in row:
@@ -467,7 +466,7 @@ class Parts:
         return _json(self._lost(seed)) if lost else None
 
     def write(self, seed: int, row: Mapping[str, Any], *, lost: bool = False) -> None:
-        """Keep the row of a run: from now on it is done, whatever happens, unless it was lost.
+        """Save the row of a run, atomically. The run is done from then on, unless it was lost.
 
         Raises:
             RunError: it cannot be written.
@@ -487,7 +486,7 @@ class Parts:
 
 
 def _json(file: Path) -> Any:
-    """Return what a file holds, None if it is not there or damaged."""
+    """Return the content of a JSON file, None if it is missing or damaged."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -495,13 +494,13 @@ def _json(file: Path) -> Any:
 
 
 def _compare(directory: Path, found: Any, identity: Mapping[str, Any]) -> None:
-    """Refuse a directory that holds runs of something else.
+    """Reject a directory that holds runs with another identity.
 
     Raises:
-        RunError: it does, and what is different.
+        RunError: it does; the message lists the differences.
     """
     if not is_identity(found):
-        what = "damaged, or of an earlier version of Swarmbed: nobody can tell what its runs are of"
+        what = "damaged, or from an earlier version of Swarmbed, so its runs cannot be identified"
         message = f"{directory / IDENTITY}: {what}; choose another --out, or delete the directory"
         raise RunError(message)
     different = differences(found, identity)
@@ -520,20 +519,20 @@ def work(
     *,
     limits: Limits,
 ) -> Generator[Outcome, None, None]:
-    """Do all tasks; give each one's row, or what came instead, as they come.
+    """Execute all tasks. Yield each task with its row, `Lost` or an exception, in order of completion.
 
     Args:
-        crew: who does them.
-        job: that is done.
-        tasks: and whether each needs a process of its own.
-        limits: of its time.
+        crew: workers that execute them.
+        job: function called for each task.
+        tasks: each with whether it needs a process of its own.
+        limits: of each task's time.
     """
     futures = {crew.submit(job, task, fresh=fresh, limits=limits): task for task, fresh in tasks.items()}
     try:
         for future in as_completed(list(futures)):
             fault = future.exception()
             task = futures.pop(future)
-            # Crew's futures raise nothing else.
+            # The crew's futures raise only Exceptions.
             yield task, future.result() if fault is None else cast("Exception", fault)
     finally:
         if futures:

@@ -1,4 +1,4 @@
-"""What is measured in a run: items moved, ways, contacts, energy, messages, errors of pose and formation."""
+"""Built-in transducers: carriers, distances, contacts, energy, messages, errors of pose and formation."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from swarmbed_experiments.frame import Look, Setting
 
 FLOOR = 0.002
-"""Metres above the floor at which a carrier's feet still count as standing on it."""
+"""Maximum height in metres at which a carrier's feet count as standing on the floor."""
 PARTS = 10
-"""Parts of a line whose errors a summary tells, from the front to the back."""
+"""Number of parts of a convoy whose mean errors a summary lists, front to back."""
 LISTED = 100
-"""Robots whose numbers a summary lists one by one."""
+"""Maximum number of robots whose distances a summary lists one by one."""
 
 
 def retrieved(carriers: CarrierTruth, drop: Area | None) -> NDArray[np.bool_]:
@@ -40,13 +40,13 @@ def retrieved(carriers: CarrierTruth, drop: Area | None) -> NDArray[np.bool_]:
 
 
 def turns(angles: FloatArray) -> FloatArray:
-    """Return how far apart directions are that differ by these angles: 0 to pi."""
+    """Return the absolute values of angles, wrapped to the range 0 to pi."""
     apart: FloatArray = np.abs((angles + math.pi) % (2 * math.pi) - math.pi)
     return apart
 
 
 class Carriers:
-    """Where the carriers get to: how many are retrieved, lifted, set down; marks for the timeline.
+    """Counts carriers that are retrieved and lifted; events for the timeline.
 
     Columns:
         carriers_retrieved: carriers that stand on the floor with their centre in the drop zone.
@@ -61,7 +61,7 @@ class Carriers:
     Parameters: ClassVar[type[Part]] = NoParameters
 
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
-        """Look for the drop zone."""
+        """Store the drop zone and the names."""
         zones = setting.scene.zones
         self._drop = None if zones is None else zones.drop
         self._setting = setting
@@ -72,7 +72,7 @@ class Carriers:
         self._lifts = 0
 
     def tick(self, look: Look) -> None:
-        """Note what changed hands."""
+        """Detect carriers that were lifted, lowered or retrieved."""
         carriers = look.carriers
         there = retrieved(carriers, self._drop)
         changed = carriers.carried_by != self._by
@@ -90,14 +90,14 @@ class Carriers:
         self._there = there
 
     def row(self) -> Mapping[str, float]:
-        """Return how many are retrieved and carried now."""
+        """Return the numbers of retrieved and carried carriers."""
         return {
             "carriers_retrieved": int(self._there.sum()),
             "carriers_carried": int((self._by >= 0).sum()),
         }
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return how many are retrieved at the end, of how many, and how often one was lifted."""
+        """Return the number retrieved at the end, the total, and the number of lifts."""
         return {
             "carriers_retrieved": int(self._there.sum()),
             "carriers": len(self._there),
@@ -106,7 +106,7 @@ class Carriers:
 
 
 class Travel:
-    """How far robots go.
+    """Measures the distances that robots cover.
 
     Columns:
         distance_per_robot: [m] mean distance covered so far.
@@ -120,25 +120,25 @@ class Travel:
     Parameters: ClassVar[type[Part]] = NoParameters
 
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
-        """Remember where they start."""
+        """Store the initial positions."""
         self._names = [placement.name for placement in setting.scene.robots]
         self._last = np.array([placement.pose[:2] for placement in setting.scene.robots])
         self._way = np.zeros(len(self._names))
         self._fastest = 0.0
 
     def tick(self, look: Look) -> None:
-        """Add what they went since the tick before."""
+        """Add the distances covered since the previous tick."""
         xy = look.robots[:, :2]
         self._way += np.hypot(xy[:, 0] - self._last[:, 0], xy[:, 1] - self._last[:, 1])
         self._last = xy.copy()
         self._fastest = max(self._fastest, float(np.hypot(look.robots[:, 3], look.robots[:, 4]).max()))
 
     def row(self) -> Mapping[str, float]:
-        """Return the mean way so far."""
+        """Return the mean distance so far."""
         return {"distance_per_robot": float(self._way.mean())}
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return the mean way and, of a few robots, each one's."""
+        """Return mean distance, highest speed and, with at most LISTED robots, each robot's distance."""
         metrics: dict[str, Any] = {"distance_per_robot": float(self._way.mean()), "max_speed": self._fastest}
         if len(self._names) <= LISTED:
             metrics["distances"] = dict(zip(self._names, self._way.tolist(), strict=True))
@@ -146,7 +146,7 @@ class Travel:
 
 
 class Contacts:
-    """What touched what, and how fast.
+    """Counts contacts by kind, with the speed of approach.
 
     Columns:
         collisions: contacts between robots so far.
@@ -164,7 +164,7 @@ class Contacts:
     Parameters: ClassVar[type[Part]] = NoParameters
 
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
-        """Learn who is a robot."""
+        """Store the names of robots and carriers."""
         self._setting = setting
         self._robots = frozenset(placement.name for placement in setting.scene.robots)
         self._carriers = frozenset(placement.name for placement in setting.scene.carriers)
@@ -172,7 +172,7 @@ class Contacts:
         self._fastest = {"max_approach_speed": 0.0, "max_contact_speed": 0.0}
 
     def tick(self, look: Look) -> None:
-        """Count what began."""
+        """Count the contacts that began since the previous tick."""
         for contact in look.contacts:
             pair = {contact.one, contact.other}
             self._fastest["max_contact_speed"] = max(self._fastest["max_contact_speed"], contact.speed)
@@ -191,12 +191,12 @@ class Contacts:
         return dict(self._counts)
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return the counts, and the fastest approach between robots and of anything."""
+        """Return the counts, and the fastest approaches."""
         return {**self._counts, **self._fastest}
 
 
 class Energy:
-    """What the batteries give.
+    """Measures the energy drawn from the batteries.
 
     Columns:
         energy_wh: [Wh] energy drawn by all robots together so far.
@@ -208,23 +208,23 @@ class Energy:
     Parameters: ClassVar[type[Part]] = NoParameters
 
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
-        """Hold on to the world, which counts it."""
+        """Store the world, which adds up the energy."""
         self._world = setting.world
 
     def tick(self, look: Look) -> None:
-        """Do nothing: the world adds it up."""
+        """Do nothing: the world adds up the energy."""
 
     def row(self) -> Mapping[str, float]:
-        """Return what all robots have drawn together."""
+        """Return the energy drawn by all robots so far."""
         return {"energy_wh": float(np.sum(self._world.energy_wh()))}
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return what all robots have drawn together."""
+        """Return the energy drawn by all robots."""
         return self.row()
 
 
 class Messages:
-    """What goes over the radios that carry payloads.
+    """Counts messages over radios that carry payloads.
 
     Columns:
         messages: packets with a payload sent so far.
@@ -240,14 +240,14 @@ class Messages:
     Parameters: ClassVar[type[Part]] = NoParameters
 
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
-        """Hold on to the world, which counts them."""
+        """Store the world, which counts the messages."""
         self._world = setting.world
 
     def tick(self, look: Look) -> None:
-        """Do nothing: the world adds them up."""
+        """Do nothing: the world counts the messages."""
 
     def row(self) -> Mapping[str, float]:
-        """Return how many were sent, received and lost so far; one sent is heard by several."""
+        """Return the counts so far. A message can have several receptions."""
         counts = self._world.messages()
         return {
             "messages": counts.get("sent", 0),
@@ -256,12 +256,12 @@ class Messages:
         }
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return how many were sent, received and lost."""
+        """Return the counts."""
         return self.row()
 
 
 class Localisation:
-    """How far the robots' idea of their pose in the arena is off the truth, of those that have one.
+    """Measures the position errors of localised robots against the truth.
 
     Columns:
         localisation_error: [m] largest error of a position now; NaN while no robot is localised.
@@ -274,7 +274,7 @@ class Localisation:
     Parameters: ClassVar[type[Part]] = NoParameters
 
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
-        """Hold on to the robots."""
+        """Store the robots."""
         self._robots = setting.robots
         self._now = math.nan
         self._sum = 0.0
@@ -282,7 +282,7 @@ class Localisation:
         self._worst = math.nan
 
     def tick(self, look: Look) -> None:
-        """Compare."""
+        """Compare the estimates with the true positions."""
         errors = [
             math.hypot(*(robot.onboard.filter.pose[:2] - truth[:2]))
             for robot, truth in zip(self._robots, look.robots, strict=False)
@@ -295,20 +295,20 @@ class Localisation:
             self._worst = float(np.fmax(self._now, self._worst))
 
     def row(self) -> Mapping[str, float]:
-        """Return the largest error of now."""
+        """Return the current largest error."""
         return {"localisation_error": self._now}
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return mean and largest error of the whole run in metres; null where nobody knew a pose."""
+        """Return mean and largest error of the run in metres, NaN if no robot was ever localised."""
         mean = self._sum / self._samples if self._samples else math.nan
         return {"localisation_error_mean": mean, "localisation_error_max": self._worst}
 
 
 class Formation:
-    """How well robots that carry something together keep the geometry they lifted it in.
+    """Measures how well robots that carry something together keep their formation.
 
-    The geometry is that of the robots in the frame of the carriers, at the first tick at which all the
-    carriers are carried; the error is the largest way that a robot is off its place in it.
+    The reference is the robots' poses in the first carrier's frame, at the first tick at which all carriers
+    are carried. The error is the largest distance of a robot from its reference place.
 
     Columns:
         formation_error: [m] largest error of a place now; NaN while not all carriers are carried.
@@ -321,7 +321,7 @@ class Formation:
     Parameters: ClassVar[type[Part]] = NoParameters
 
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
-        """Wait for the lifting."""
+        """Start without a reference, which is taken when all carriers are carried."""
         self._places: FloatArray | None = None
         self._robots: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._now = math.nan
@@ -329,7 +329,7 @@ class Formation:
         self._turned = 0.0
 
     def tick(self, look: Look) -> None:
-        """Compare with the geometry at the start."""
+        """Compare the formation with its reference."""
         carriers = look.carriers
         self._now = math.nan
         if not len(carriers.names) or (carriers.carried_by < 0).any():
@@ -344,11 +344,11 @@ class Formation:
         self._turned = max(self._turned, float(turns(off[:, 2]).max()))
 
     def row(self) -> Mapping[str, float]:
-        """Return the error of now, NaN while not all are carried."""
+        """Return the current error, NaN while not all carriers are carried."""
         return {"formation_error": self._now}
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return the largest errors, metres and radians; null if all were never carried at once."""
+        """Return the largest errors in metres and radians, NaN if all were never carried at once."""
         known = self._places is not None
         return {
             "formation_error_max": self._worst,
@@ -357,12 +357,12 @@ class Formation:
 
 
 class ConvoyParameters(Part):
-    """What robots in a line keep.
+    """Parameters of `Convoy`.
 
     Attributes:
-        distance: metres between the middles of one and the next: D of formulas (5) and (6).
-        settling: seconds at the start that the mean leaves out.
-        period: seconds from one sample of the error to the next, in the summary.
+        distance: desired metres between the centres of successive robots: D of formulas (5) and (6).
+        settling: seconds at the start that the mean excludes.
+        period: seconds between two samples of the error in the summary.
     """
 
     distance: Positive = 0.4
@@ -371,10 +371,10 @@ class ConvoyParameters(Part):
 
 
 class Convoy:
-    """How coherent a line of robots is: the convoy study's formulas (4) to (7), and how fast its leader is.
+    """Measures the coherence of a convoy with the study's formulas (4) to (7), and the leader's speed.
 
-    Each robot's place is D behind the one before it, along that one's heading. The sum of formula (7) is
-    taken over the followers, and divided by all robots, as there.
+    Each robot's place is D behind its predecessor, along the predecessor's heading. As in formula (7), the
+    errors of the followers are summed and divided by the number of all robots.
 
     Columns:
         convoy_error: [m] mean error of the robots' places now.
@@ -391,7 +391,7 @@ class Convoy:
     Parameters: ClassVar[type[Part]] = ConvoyParameters
 
     def __init__(self, parameters: ConvoyParameters, setting: Setting) -> None:
-        """Begin."""
+        """Store the leader's initial position."""
         self._parameters = parameters
         self._start = np.array(setting.scene.robots[0].pose[:2])
         self._last = self._start
@@ -403,7 +403,7 @@ class Convoy:
         self._worst = 0.0
 
     def tick(self, look: Look) -> None:
-        """Measure the errors of now."""
+        """Measure the current errors."""
         self._time = look.time
         here = look.robots[0, :2].copy()
         self._way += math.dist(here, self._last)
@@ -417,11 +417,11 @@ class Convoy:
             self._worst = max(self._worst, float(off.max()))
 
     def row(self) -> Mapping[str, float]:
-        """Return the error of now, and how far the leader went."""
+        """Return the current mean error, and the leader's distance so far."""
         return {"convoy_error": self._errors[-1] if self._errors else math.nan, "convoy_way": self._way}
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return the mean errors after the settling, speed, and the course of the error."""
+        """Return the errors after `settling`, the leader's speed, and the samples of the error."""
         settled = self._errors[round(self._parameters.settling * TICK_RATE) :]
         count = max(len(settled), 1)
         parts = np.array_split(self._sum / count, PARTS) if len(self._sum) >= PARTS else []
@@ -435,7 +435,7 @@ class Convoy:
 
 
 def off_places(robots: FloatArray, distance: float) -> FloatArray:
-    """Return how far each robot of a line is from its place behind the one before it; the first is in it."""
+    """Return the distance of each robot of a line from its place behind its predecessor; 0 for the first."""
     off = np.zeros(len(robots))
     ahead = robots[:-1]
     dx = robots[1:, 0] - ahead[:, 0] + distance * np.cos(ahead[:, 2])
@@ -445,7 +445,7 @@ def off_places(robots: FloatArray, distance: float) -> FloatArray:
 
 
 def _seen_from(frame: FloatArray, poses: FloatArray) -> FloatArray:
-    """Return poses in `map` as they are in a frame."""
+    """Transform poses from `map` to a frame."""
     c, s = math.cos(frame[2]), math.sin(frame[2])
     dx, dy = poses[:, 0] - frame[0], poses[:, 1] - frame[1]
     return np.stack([c * dx + s * dy, c * dy - s * dx, poses[:, 2] - frame[2]], axis=1)

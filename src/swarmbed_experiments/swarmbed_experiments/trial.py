@@ -1,7 +1,7 @@
 """Host a scenario's world on ROS 2 and judge it: the world process of `swarmbed up` and of the launch files.
 
-The robots' programs run elsewhere, each in a process of its own; the experimental frame runs here. It leaves
-what `swarmbed run` leaves.
+The robots' programs run in processes of their own; the experimental frame runs here. The results are the same
+as those of `swarmbed run`.
 """
 
 from __future__ import annotations
@@ -37,32 +37,30 @@ OPTIONS = (
         "a name that `swarmbed scenarios` lists, or a file",
         positional=True,
     ),
-    Option("seed", -1, "of all chance, instead of the scenario's", -1, 2**32 - 1),
-    Option("directory", "", "where the results go; a new one below `out`, if not given"),
-    Option("name", "", "of the run, if not the scenario file's"),
-    Option("out", "runs", "directory that gets a directory for each run"),
-    Option("record", True, "leave recording.mcap too"),
+    Option("seed", -1, "random seed; -1 takes the scenario's", -1, 2**32 - 1),
+    Option("directory", "", "directory for the results; a new one in `out`, if not given"),
+    Option("name", "", "name of the run; the scenario file's, if not given"),
+    Option("out", "runs", "directory in which each run gets a directory"),
+    Option("record", True, "write recording.mcap too"),
     *(option for option in HOST_OPTIONS if option.name != "wait"),
-    Option("wait", True, "do not start before every robot has a program"),
+    Option("wait", True, "wait until every robot has a program before starting"),
 )
 LATER = "later_runs.txt"
-"""In the directory of the first run: those of the runs that began with a reset, one a line."""
+"""File in the first run's directory that lists the directories of runs after a reset, one per line."""
 STATUS = {"accepted": 0, "interrupted": 130}
 REJECTED = 1
 
 
 class RunStage:
-    """A run whose programs are elsewhere."""
+    """A run whose programs run in other processes."""
 
-    fixed = (
-        "a run that is judged has the robots of its scenario; the `world` node takes more, and lets them go"
-    )
+    fixed = "robots cannot be added to or removed from a judged run; start the `world` node for that"
 
     def __init__(self, case: Scenario, source: str, directory: Path, *, record: bool) -> None:
         """Make the run.
 
         Raises:
-            SwarmbedError: something in the scenario is wrong, or the results cannot be written.
+            SwarmbedError: the scenario is invalid, or the results cannot be written.
         """
         self.made = Run(case, source, remote=True)
         if self.made.swarm is None:
@@ -76,44 +74,44 @@ class RunStage:
         self.summary: dict[str, Any] | None = None
 
     def step(self) -> None:
-        """Let one time step pass."""
+        """Advance the world by one time step."""
         if self._started is None:
             self._started = time.perf_counter()
         if self._decided is not None:
             return
         try:
             self.made.step()
-        except Exception as error:  # noqa: BLE001 - whatever happens, what was recorded is kept
+        except Exception as error:  # noqa: BLE001 - the data so far is kept in any case
             self.fail(error)
 
     def tick(self, doing: Mapping[str, str]) -> bool:
-        """Let the frame do its part; return whether it has decided."""
+        """Run the experimental frame; return whether it has decided."""
         if self._decided is None:
             for robot, controller in zip(self.made.robots, self.made.controllers, strict=True):
                 if isinstance(controller, Remote):
                     controller.doing = doing.get(robot.name, "")
             try:
                 self._decided = self.made.take(self.made.frame())
-            except Exception as error:  # noqa: BLE001 - likewise
+            except Exception as error:  # noqa: BLE001 - as above
                 self.fail(error)
         return self._decided is not None
 
     def fail(self, error: Exception) -> None:
-        """Take note that the run cannot go on."""
+        """End the run with the verdict `failed`."""
         self._failure = "".join(traceback.format_exception(error))
         self._decided = "failed", f"{self.made.now}: {cause_of(error)}"
 
     @property
     def silent(self) -> set[str]:
-        """Return the robots that are dead."""
+        """Return the names of dead robots."""
         return self.made.setting.dead
 
     def verdict(self) -> tuple[str, str]:
-        """Return what became of the run, or how it stands."""
+        """Return verdict and reason; an empty verdict and the current state while the run is open."""
         return self._decided or ("", self.made.standing)
 
     def close(self) -> None:
-        """Write what the run leaves."""
+        """Write the results and close the world."""
         if self.summary is not None:
             return
         verdict, reason = self._decided or ("interrupted", f"stopped after {self.made.time:.1f} s")
@@ -125,10 +123,10 @@ class RunStage:
 
 
 def enter_later_run(first: Path, directory: Path) -> None:
-    """Write down where a run after a reset leaves its results.
+    """Enter the results directory of a run after a reset into the first run's list.
 
     Raises:
-        RunError: that cannot be written.
+        RunError: the list cannot be written.
     """
     try:
         with (first / LATER).open("a", encoding="utf-8") as stream:
@@ -139,7 +137,7 @@ def enter_later_run(first: Path, directory: Path) -> None:
 
 
 def run_directories(first: Path) -> list[Path]:
-    """Return the directories of a world's runs: the first, and those that began with a reset."""
+    """Return the directories of a world's runs: the first run's, and those of runs after a reset."""
     try:
         later = (first / LATER).read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -148,10 +146,10 @@ def run_directories(first: Path) -> list[Path]:
 
 
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
-    """Host the run until it is decided or the process shall end."""
+    """Host the run until it is decided or the process is asked to end."""
     seed = None if options["seed"] < 0 else options["seed"]
     case, source = load_scenario(options["scenario"], seed=seed)
-    # The warm-up leaves out what is not ours: faults of the rest are found here, before anything is written.
+    # Find faults before anything is written. The warm-up would not find them: it leaves out users' programs.
     make_plan(case, source)
     warm_up(case, source, remote=True)
     first, began = True, Path()

@@ -1,8 +1,8 @@
-"""Run a plan's processes: start them, wait until they are ready, show them, end them all in order.
+"""Run a plan's processes: start them, wait until they are ready, show their states, and end them in order.
 
-Each process is the leader of a session of its own, so that Ctrl-C reaches only this one, which then ends
-the others: SIGINT first, SIGTERM and SIGKILL for who does not hear. Should this process be killed, the
-kernel ends them. What a process prints goes to a file of the run's directory.
+Each process is the leader of its own session, so that Ctrl-C reaches only this process, which then ends the
+others with SIGINT, followed by SIGTERM and SIGKILL if they do not exit. If this process is killed, the kernel
+ends them. The output of each process goes to a file in the run's directory.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from swarmbed_experiments.processes import Plan, Process
 
 READY_SECONDS = 120.0
-"""Seconds in which all must be ready: the first start compiles the hot loops."""
+"""Seconds until all processes must be ready. The first start compiles kernels, which takes long."""
 GRACE = ((signal.SIGINT, 8.0), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0))
-"""How processes are ended: with which signals, and the seconds that each is given."""
+"""Signals that end processes, in order, each with the seconds to wait for it to take effect."""
 WRITING = 120.0
-"""Seconds that the world has to write its results; a second Ctrl-C cuts them to zero."""
+"""Seconds that the world has to write its results. A second Ctrl-C ends the wait."""
 RESTARTS = 5
-"""How often one process is started again at most."""
+"""Maximum number of restarts of a process."""
 TAIL = 15
-"""Lines of what a process printed that are shown when it fails."""
+"""Number of lines of a failed process's output that are shown."""
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _LIBC = ctypes.CDLL(None)
 PAUSE = 0.1
@@ -53,7 +53,7 @@ PAUSE = 0.1
 
 @dataclass
 class _Child:
-    """A process that was started."""
+    """A process of the plan, with its state."""
 
     process: Process
     program: list[str]
@@ -69,7 +69,7 @@ class _Child:
         return None if self.popen is None else self.popen.poll()
 
     def start(self) -> None:
-        """Start it, or start it again."""
+        """Start or restart the process."""
         if self.stream is None:
             self.stream = self.log.open("ab")
         parent = os.getpid()
@@ -86,7 +86,7 @@ class _Child:
         )
 
     def tail(self) -> str:
-        """Return the end of what it printed."""
+        """Return the last lines of its output."""
         with contextlib.suppress(OSError):
             lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
             return "\n".join(lines[-TAIL:])
@@ -100,7 +100,7 @@ class _Child:
 
 
 def _die_with(parent: int) -> None:
-    """Let the kernel end this process when its parent has gone."""
+    """Let the kernel end this process when its parent exits."""
     _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGTERM)
     if os.getppid() != parent:
         os._exit(1)
@@ -110,16 +110,16 @@ def command_of(process: Process) -> list[str]:
     """Return a process's command line.
 
     Raises:
-        RunError: its package is not here.
+        RunError: its package is not installed.
     """
     return [*program_of(process), *process.ros_arguments()]
 
 
 def program_of(process: Process) -> list[str]:
-    """Return how a process's program is called.
+    """Return the path of a process's executable, as the start of a command line.
 
     Raises:
-        RunError: its package is not here.
+        RunError: its package is not installed.
     """
     try:
         prefix = get_package_prefix(process.package)
@@ -127,8 +127,8 @@ def program_of(process: Process) -> list[str]:
         found = shutil.which(process.executable)
         if found is None:
             message = (
-                f"{process.name}: no package '{process.package}' here; source scripts/env.sh, "
-                "or install it: it comes with a full ROS 2"
+                f"{process.name}: package '{process.package}' not found; source scripts/env.sh, "
+                "or install it (it is part of a full ROS 2)"
             )
             raise RunError(message) from None
         return [found]
@@ -139,24 +139,24 @@ class Up:
     """The processes of one plan.
 
     Attributes:
-        status: what the world told last.
-        bad_input: whether the process that ended it was given something wrong.
+        status: the world's latest status.
+        bad_input: whether the process that ended the plan rejected its input.
     """
 
     def __init__(
         self, plan: Plan, console: Console, *, restart: bool = False, domain: int | None = None
     ) -> None:
-        """Find the programs.
+        """Find the executables.
 
         Args:
-            plan: what to run.
-            console: where it is shown.
-            restart: whether a process that dies is started again.
-            domain: ROS domain, if not that of the environment.
+            plan: to run.
+            console: for states and messages.
+            restart: whether to restart processes that die.
+            domain: ROS domain; by default the environment's.
 
         Raises:
-            RunError: one of them is not here.
-            RobotError: another world has a ROS domain of the plan.
+            RunError: an executable is not installed.
+            RobotError: another world uses a ROS domain of the plan.
         """
         self.plan = plan
         self.status: WorldStatus | None = None
@@ -175,10 +175,10 @@ class Up:
         self._told = 0
 
     def run(self) -> str:
-        """Run until the world has ended; return what went wrong, empty if nothing did.
+        """Run until the world ends; return an error text, empty if there was no error.
 
         Raises:
-            KeyboardInterrupt: somebody asked to end; all has ended then.
+            KeyboardInterrupt: SIGINT or SIGTERM was received; all processes have ended by then.
         """
         spinner = Spinner()
         stop = _Stop()
@@ -202,7 +202,7 @@ class Up:
         self.status = status
 
     def _watch(self, spinner: Spinner, stop: _Stop, live: Live) -> str:
-        """Look after the processes until it is over; return what went wrong."""
+        """Watch the processes until the end of the run; return an error text, empty if there was no error."""
         started, shown = time.monotonic(), 0.0
         ready = False
         while not stop.asked:
@@ -226,21 +226,21 @@ class Up:
 
     def _waits_for(self) -> str:
         if self.status is None:
-            return "nothing of the world\n" + self._children[0].tail()
+            return "no status from the world\n" + self._children[0].tail()
         return f"the world waits for {', '.join(self.status.waiting_for)}"
 
     def _ended(self, child: _Child, code: int) -> str | None:
-        """Deal with a process that has ended; return what to say if all is over, empty for a good end."""
-        # A run that was rejected ends with a status too; one that could not write its results has none.
+        """Handle the end of a process; if it ends the plan, return an error text, empty for success."""
+        # A non-zero status may mean a rejected run. Only a run that could not write lacks a summary.
         last = run_directories(self.plan.directory)[-1]
         if child.process.needed and (code == 0 or (last / "summary.json").is_file()):
             if code < 0:
-                # It has written its results, so they count.
+                # The results are complete, so the plan has succeeded despite the signal.
                 self._console.print(
                     f"swarmbed: {child.process.name} ended with {_said(code)}", soft_wrap=True
                 )
             return ""
-        # Who is done is not dead, and what was told wrong would be wrong again.
+        # No restart after success, nor after bad input, which would be rejected again.
         if self._restart and child.restarts < RESTARTS and code not in {0, BAD_INPUT}:
             child.restarts += 1
             child.start()
@@ -257,7 +257,7 @@ class Up:
         return None
 
     def _table(self) -> Table:
-        """Return how everything is."""
+        """Return a table of the processes' states."""
         status = self.status
         table = Table("process", "state", title=self.plan.title, title_justify="left")
         for child in self._children:
@@ -285,7 +285,7 @@ class Up:
         return f"{state}; {status.reason}" if status.reason else state
 
     def end(self, stop: _Stop | None = None) -> None:
-        """End all processes and wait until they have: the world last, which writes its results."""
+        """End all processes and wait for them, the world last because it writes the results."""
         groups = (
             [child for child in self._children if not child.process.needed],
             [child for child in self._children if child.process.needed],
@@ -305,13 +305,13 @@ class Up:
                         break
                     time.sleep(0.02)
         for child in self._children:
-            # What it started in turn is of its session.
+            # Processes that it started are in its session.
             _signal(child, signal.SIGKILL)
             child.close()
 
 
 class _Stop:
-    """How often somebody asked to end: SIGINT or SIGTERM, also where the shell has told us to ignore them."""
+    """Counts SIGINT and SIGTERM, even if the shell has set them to be ignored."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -323,13 +323,13 @@ class _Stop:
         self.asked += 1
 
     def close(self) -> None:
-        """Leave signals as they were."""
+        """Restore the previous signal handlers."""
         for number, before in self._before.items():
             signal.signal(number, before)
 
 
 def _signal(child: _Child, number: int) -> None:
-    """Send a signal to a process and all that it started."""
+    """Send a signal to a process and its descendants."""
     if child.popen is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.popen.pid, number)
@@ -337,7 +337,7 @@ def _signal(child: _Child, number: int) -> None:
 
 def _said(code: int) -> str:
     """Return an exit status in words."""
-    # Where a shell or a launcher is between, 128 is added to the signal's number.
+    # A shell or launcher in between reports a signal as 128 plus its number.
     number = -code if code < 0 else code - 128
     try:
         name = f"{signal.Signals(number).name} ({signal.strsignal(number)})"

@@ -1,6 +1,6 @@
-"""Compile all kernels by running the beginnings of some scenarios: `python -m swarmbed_experiments.warm`.
+"""Compile all kernels by running the start of some scenarios: `python -m swarmbed_experiments.warm`.
 
-`scripts/setup` does it once, so that the first run of a stranger is as fast as the second.
+`scripts/setup` calls it once, so that the first run after an installation does not have to compile.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ CASES = (
     ("epuck2_50", ["robots.0.count=3", "robots.0.crowd.senses=null", "robots.0.crowd.battery=cubic"]),
 )
 SECONDS = 3.0
-"""Of each: by then robots have seen carriers and heard each other."""
+"""Seconds of the world's time per scenario: long enough for robots to see carriers and receive messages."""
 
 
 def main() -> None:
-    """Run them."""
+    """Run the start of each scenario."""
     for name, sets in CASES:
         scenario, source = load_scenario(name, sets)
         warm_up(scenario, source, SECONDS)

@@ -1,11 +1,11 @@
-"""Processes that do jobs, such as the runs of a sweep, each of them apart from the others.
+"""Worker processes that execute jobs, such as the runs of a sweep, isolated from each other.
 
 `Workers` starts one server process. It imports our packages and loads our compiled code once, never runs a
 user's program, and has a single thread, so that it can fork: a worker costs some ten milliseconds. Each job
-of a user's program gets a fresh one, so that nothing leaks from one run to the next; jobs of ours share
-workers. When a worker dies, one job is lost, and tried again once; a job that hangs or takes too long is
-ended and says where it was (`swarmbed_experiments.hang`). The server exits with the process that started
-it, workers exit with the server.
+with a user's program gets a fresh worker, so that nothing leaks from one run to the next. Other jobs share
+workers. When a worker dies, its job is repeated once. A job that hangs or exceeds its time limit is ended,
+and the result says where in the code it was (`swarmbed_experiments.hang`). The server exits with its parent,
+and workers exit with the server.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 ONE_THREAD = dict.fromkeys(
     ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
-"""Every worker has one core to itself, and a process of one thread can be forked."""
+"""Makes libraries single-threaded: a worker uses one core, and only such a process can fork safely."""
 PRELOAD = ("swarmbed_experiments.runner", "swarmbed_experiments.rehearsal")
 TRIES = 2
-"""How often a job is done whose worker dies."""
+"""Maximum number of attempts at a job whose worker dies."""
 CLOSE = 5.0
-"""Seconds that the server is given to end."""
+"""Seconds that the server has to exit."""
 EXPENDABLE = b"500"
-"""When memory runs out, workers go before the server and the sweep."""
+"""OOM score adjustment of workers: when memory runs out, they are killed before the server and the sweep."""
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from swarmbed_experiments.workers import serve; serve(int(sys.argv[2]), int(sys.argv[3]))"
@@ -57,11 +57,11 @@ DONE, RAISED, STUCK, DIED = "done", "raised", "stuck", "died"
 
 @dataclass(frozen=True)
 class Lost:
-    """What is there instead of a result when a worker died or was ended.
+    """Result of a job whose worker died or was ended.
 
     Attributes:
-        reason: why, for people.
-        stuck: whether it did not come back in time; otherwise it died.
+        reason: text for users.
+        stuck: True if the job exceeded a time limit, False if its worker died.
     """
 
     reason: str
@@ -69,26 +69,26 @@ class Lost:
 
 
 class JobError(Exception):
-    """A job raised; the text says what."""
+    """A job raised an exception; the text describes it."""
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Workers:
-    """Some processes that do jobs; to be closed."""
+    """A pool of worker processes. It must be closed."""
 
     def __init__(
         self, slots: int | None = None, *, directory: Path | None = None, path: Sequence[str] = ()
     ) -> None:
-        """Get ready; the server starts with the first job.
+        """Prepare the pool. The server starts with the first job.
 
         Args:
-            slots: how many jobs are done at a time; one a core, if not given.
-            directory: in which they run; the current one, if not given.
-            path: directories that come first on Python's path.
+            slots: number of jobs executed at a time; by default one per core.
+            directory: working directory of the jobs; by default the current one.
+            path: directories to put first in Python's module search path.
         """
         self.slots = slots or cores()
         self._directory = directory
@@ -100,11 +100,11 @@ class Workers:
         self._count = 0
 
     def __enter__(self) -> Self:
-        """Return them."""
+        """Return the pool."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End them."""
+        """Close the pool."""
         self.close()
 
     def submit(
@@ -115,33 +115,34 @@ class Workers:
         fresh: bool = True,
         limits: Limits | None = None,
     ) -> Future[Any]:
-        """Have a job done, and return what will hold its result.
+        """Submit a job, and return a future.
 
-        That is what the job returns, or `Lost`; or JobError if it raises, FailedError if the server dies.
+        Its result is the job's return value, or `Lost`. It raises JobError if the job raises, and FailedError
+        if the server dies.
 
         Args:
-            job: what workers can import.
+            job: a function that workers can import.
             argument: of the job.
-            fresh: whether in a process of its own.
+            fresh: whether to execute it in a new process.
             limits: of its time.
         """
         future: Future[Any] = Future()
         try:
             payload = pickle.dumps((job, argument))
-        except Exception as error:  # noqa: BLE001 - whatever cannot be sent
+        except Exception as error:  # noqa: BLE001 - pickling users' objects can raise anything
             future.set_exception(error)
             return future
         self._send(future, ("run", payload, fresh, limits or Limits()))
         return future
 
     def load(self, job: Callable[[Any], Any], argument: Any) -> Future[Any]:
-        """Have the server do something itself: workers forked later find it done. Only for what is ours."""
+        """Execute a job in the server, for all workers forked later. Not for users' programs."""
         future: Future[Any] = Future()
         self._send(future, ("here", pickle.dumps((job, argument)), False, Limits()))
         return future
 
     def drop(self) -> None:
-        """Forget all jobs that are not done, and end the workers that do some."""
+        """Discard all unfinished jobs, and end the workers that execute any."""
         with self._lock:
             self._futures.clear()
             if self._line is not None:
@@ -157,7 +158,7 @@ class Workers:
         if process is None or line is None:
             return
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(line.fileno())) as end:
-            # Whoever listens holds the line open otherwise.
+            # The listener thread would hold the connection open otherwise.
             end.shutdown(socket.SHUT_RDWR)
         try:
             process.wait(CLOSE)
@@ -173,12 +174,12 @@ class Workers:
             try:
                 line.send((self._count, message))
             except OSError:
-                # The one who listens has noticed, or will.
+                # If the listener thread has seen it first, it has set the exception already.
                 if self._futures.pop(self._count, None) is not None:
                     future.set_exception(FailedError("the process that starts workers has ended"))
 
     def _start(self) -> Connection:
-        """Start the server and return the line to it."""
+        """Start the server and return the connection to it."""
         here, there = socket.socketpair()
         folders = [*self._path, *(str(Path(folder or ".").absolute()) for folder in sys.path)]
         words = [sys.executable, "-P", "-c", START, json.dumps(folders), str(there.fileno()), str(self.slots)]
@@ -198,7 +199,7 @@ class Workers:
         return line
 
     def _listen(self, process: subprocess.Popen[bytes], line: Connection) -> None:
-        """Hand results to whoever waits for them."""
+        """Receive results and set the futures."""
         while True:
             try:
                 number, kind, value = pickle.loads(line.recv_bytes())  # noqa: S301 - from our own process
@@ -209,8 +210,8 @@ class Workers:
             if future is None:
                 continue
             try:
-                found = pickle.loads(value) if kind == DONE else value  # noqa: S301 - likewise
-            except Exception as error:  # noqa: BLE001 - whatever classes it is of
+                found = pickle.loads(value) if kind == DONE else value  # noqa: S301 - as above
+            except Exception as error:  # noqa: BLE001 - unpickling users' classes can raise anything
                 kind, found = RAISED, f"its result cannot be read: {type(error).__name__}: {error}"
             if kind == RAISED:
                 future.set_exception(JobError(found))
@@ -219,7 +220,7 @@ class Workers:
         with self._lock:
             waiting, self._futures = self._futures, {}
             if self._line is line:
-                # The next job starts another one.
+                # The next job starts a new server.
                 self._process = self._line = None
         if waiting:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -238,7 +239,7 @@ def _status(code: int | None) -> str:
 
 @contextlib.contextmanager
 def interrupts_later() -> Iterator[None]:
-    """Hold Ctrl-C back: processes that start meanwhile never see it, not even while they import."""
+    """Block SIGINT: processes started meanwhile inherit the mask, so Ctrl-C does not hit their imports."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -267,11 +268,11 @@ class _Worker:
     job: _Job | None
     until: float | None = None
     ending: bool = False
-    """Whether it was killed for its time."""
+    """Whether it was killed for exceeding its time limit."""
 
 
 def serve(line: int, slots: int) -> NoReturn:
-    """Fork workers until the other end of the line is closed."""
+    """Fork workers until the other end of the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     for name in PRELOAD:
@@ -289,7 +290,7 @@ class _Server:
         os.set_blocking(self._bell, False)
         os.set_blocking(bell, False)
         self._ends = (self._bell, bell)
-        # Children that end ring it.
+        # SIGCHLD writes to this pipe, which wakes up `wait`.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(bell)
 
@@ -321,10 +322,10 @@ class _Server:
         if what == "drop":
             self._end()
         elif what == "here":
-            job, argument = pickle.loads(payload)  # noqa: S301 - from whoever started this
+            job, argument = pickle.loads(payload)  # noqa: S301 - from the parent
             job(argument)
             gc.collect()
-            # Pages that nobody writes to stay shared.
+            # Frozen objects are not written to by the garbage collector, so workers keep sharing their pages.
             gc.freeze()
             self._answer(number, DONE, pickle.dumps(None))
         else:
@@ -334,7 +335,7 @@ class _Server:
         self._line.send_bytes(pickle.dumps((number, kind, value)))
 
     def _start(self) -> None:
-        """Give jobs to whoever is free."""
+        """Assign jobs to free or new workers."""
         while self._queue:
             busy = [worker for worker in self._workers.values() if worker.job is not None]
             if len(busy) >= self._slots:
@@ -376,7 +377,7 @@ class _Server:
         return worker
 
     def _hear(self, worker: _Worker) -> None:
-        """Pass a result on."""
+        """Forward a worker's result."""
         try:
             kind, value = pickle.loads(worker.line.recv_bytes())  # noqa: S301 - from our own process
         except (EOFError, OSError):
@@ -388,7 +389,7 @@ class _Server:
             worker.until = None
 
     def _reap(self, broken: _Worker | None = None) -> None:
-        """Bury the workers that have ended, and see to their jobs; end one whose line broke."""
+        """Remove exited workers, and settle their jobs. A worker whose connection broke is killed first."""
         for worker in [broken] if broken else list(self._workers.values()):
             if broken:
                 with contextlib.suppress(OSError):
@@ -398,7 +399,7 @@ class _Server:
                 continue
             if worker.job is not None and worker.line.poll():
                 with contextlib.suppress(EOFError, OSError):
-                    kind, value = pickle.loads(worker.line.recv_bytes())  # noqa: S301 - likewise
+                    kind, value = pickle.loads(worker.line.recv_bytes())  # noqa: S301 - as above
                     self._answer(worker.job.number, kind, value)
                     worker.job = None
             if worker.job is not None:
@@ -408,7 +409,7 @@ class _Server:
             del self._workers[pid]
 
     def _settle(self, worker: _Worker, job: _Job, status: int) -> None:
-        """Try a job again whose worker died, or say why not."""
+        """Repeat a job whose worker died, or report it as lost."""
         worker.words.seek(0)
         frames = frames_in(worker.words.read().decode(errors="replace"))
         at = f" ({where(frames)})" if frames else ""
@@ -432,7 +433,7 @@ class _Server:
         return max(0.0, min(ends) - time.monotonic()) if ends else None
 
     def _hurry(self) -> None:
-        """Kill those whose time is long over."""
+        """Kill workers that exceed their time limit."""
         for worker in self._workers.values():
             if worker.until is not None and worker.until < time.monotonic():
                 worker.ending = True
@@ -440,7 +441,7 @@ class _Server:
                 os.kill(worker.pid, signal.SIGKILL)
 
     def _end(self) -> None:
-        """Forget all jobs, and end all workers."""
+        """Discard all jobs, and kill all workers."""
         self._queue.clear()
         for worker in self._workers.values():
             worker.job = None
@@ -458,7 +459,7 @@ class _Server:
 
 
 def _work(line: Connection, words: IO[bytes], job: _Job) -> NoReturn:
-    """Do a job, and more of them if it is no fresh one's."""
+    """Execute a job, and further ones unless the job needs a fresh process."""
     _end_with_parent()
     faulthandler.enable(words, all_threads=True)
     payload, limits = job.payload, job.limits
@@ -474,7 +475,7 @@ def _work(line: Connection, words: IO[bytes], job: _Job) -> NoReturn:
 
 
 def _do(line: Connection, words: IO[bytes], payload: bytes, limits: Limits) -> None:
-    """Do a job and send what comes out."""
+    """Execute a job and send its result."""
     lock = threading.Lock()
 
     def send(kind: str, value: bytes | str) -> None:
@@ -491,7 +492,7 @@ def _do(line: Connection, words: IO[bytes], payload: bytes, limits: Limits) -> N
         with Watch(give_up, limits, words):
             call, argument = pickle.loads(payload)  # noqa: S301 - from the server
             answer = DONE, pickle.dumps(call(argument))
-    except BaseException as error:  # noqa: BLE001 - whatever a program raises
+    except BaseException as error:  # noqa: BLE001 - users' programs can raise anything
         answer = RAISED, f"{type(error).__name__}: {error}"
     send(*answer)
 
@@ -503,7 +504,7 @@ def _flush() -> None:
 
 
 def _end_with_parent() -> None:
-    """Die when the server does, be the first to go when memory runs out."""
+    """Exit with the server, and be the first to be killed when memory runs out."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""World files for Gazebo, made from scenarios for people who open them by hand."""
+"""Gazebo world files made from scenarios, for opening them by hand."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ def write_world(
     harmonic: bool = False,
     picture: Path | None = None,
 ) -> list[str]:
-    """Write a scenario's world file and the pictures that it shows; return what to tell its user.
+    """Write a scenario's world file and its textures; return the lines to print about them.
 
     Args:
         scenario: a name or a file.
-        file: to write; None is one in the current directory that is called as the scenario.
+        file: to write; None for one in the current directory, named after the scenario.
         sets: changes of the scenario.
-        seed: instead of the scenario's.
-        harmonic: whether gz-sim alone is to open it, and not Gazebo 11.
-        picture: a PNG that Gazebo 11 is to draw of it instead, with no world file if none is named.
+        seed: replaces the scenario's.
+        harmonic: whether the file is for gz-sim only, not for Gazebo 11.
+        picture: PNG of the scenario, rendered by Gazebo 11. If given, a world file is only written to `file`.
 
     Raises:
-        ConfigError: the scenario is not what it should be.
+        ConfigError: the scenario is invalid.
         RunError: the file cannot be written.
-        GazeboError: the picture cannot be drawn.
+        GazeboError: the picture cannot be rendered.
     """
     case, source = load_scenario(scenario, sets, seed=seed)
     scene = make_scene(case)
     said = []
     if picture is not None:
         take_picture(scene, picture)
-        said = [f"{picture}: as Gazebo 11 draws it"]
+        said = [f"{picture}: rendered by Gazebo 11"]
         if file is None:
             return said
     file = Path(f"{Path(source).stem}.sdf") if file is None else file
     if file.suffix not in ENDINGS:
-        message = f"--world-file {file}: its name has to end in {' or '.join(ENDINGS)}"
+        message = f"--world-file {file}: use a name that ends in {' or '.join(ENDINGS)}"
         raise RunError(message)
     folder = file.parent / FOLDER
     scripts = "" if harmonic else FOLDER
@@ -63,6 +63,8 @@ def write_world(
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise unwritable(file, error) from None
-    said += [f"{file}: {len(scene.robots)} robots, {len(scene.carriers)} carriers; {folder} has its pictures"]
+    said += [
+        f"{file}: {len(scene.robots)} robots, {len(scene.carriers)} carriers; its textures are in {folder}"
+    ]
     classic = "" if harmonic else f"(cd {file.parent} && gazebo {file.name}) for Gazebo 11, "
     return [*said, f"open it: {classic}gz sim {file}"]

@@ -1,14 +1,19 @@
-"""A world for tests of the loop: robots of core's MemoryWorld and carriers that tests move by hand.
+"""Fixtures: a world for tests of the loop, saved figures, and sweeps and scans of jobs in place of runs.
+
+The world has robots of core's MemoryWorld, and carriers that tests move by hand.
 
 Scenarios name it `fake_world:make`; its controllers are `fake_controllers:...`.
 """
 
+import importlib
 import signal
 import sys
 import types
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
 from swarmbed_core.config import Part, check
 from swarmbed_core.memory import MemoryWorld, Placement
 from swarmbed_core.robot import Command
@@ -16,6 +21,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_core.world import CarrierTruth
 from swarmbed_experiments.frame import Look, Setting
+from swarmbed_experiments.identity import Inputs
 
 
 class FakeWorld(MemoryWorld):
@@ -217,3 +223,120 @@ class Stage:
 def stage(scenario_data):
     """Return what makes a Stage of a scenario with some changes."""
     return lambda **changes: Stage(check({**scenario_data, **changes}, Scenario, "t.yaml"))
+
+
+class Figures(list):
+    """The figures that were saved, in order."""
+
+    def labels(self, k):
+        """Return the texts of all legends of a figure."""
+        legends = [axes.get_legend() for axes in self[k].axes if axes.get_legend()] + self[k].legends
+        return [text.get_text() for legend in legends for text in legend.get_texts()]
+
+    @staticmethod
+    def texts(axes):
+        return [text.get_text() for text in axes.texts]
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """Return the figures that are saved from now on."""
+    saved = Figures()
+    save = Figure.savefig
+
+    def keep(figure, *arguments, **settings):
+        saved.append(figure)
+        return save(figure, *arguments, **settings)
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    return saved
+
+
+@pytest.fixture
+def is_drawn():
+    """Return a check that a file is a picture with something on it, sharp enough for print."""
+
+    def check_picture(file):
+        pixels = imread(file)
+        return pixels.shape[0] > 500 and pixels.shape[1] > 700 and pixels[..., :3].std() > 0.05
+
+    return check_picture
+
+
+@pytest.fixture
+def jobs_case(tmp_path, monkeypatch):
+    """Return what prepares a sweep or scan with jobs in place of runs.
+
+    The jobs are functions of a module, because workers cannot import tests. They may append lines to the file
+    $JOB_NOTE, which `done` returns as lists of words.
+    """
+    modules = []
+
+    def make(name, scenario, jobs):
+        (tmp_path / f"{name}.yaml").write_text(scenario)
+        (tmp_path / f"{name}_jobs.py").write_text(jobs)
+        modules.append(f"{name}_jobs")
+        sys.modules.pop(modules[-1], None)
+        note = tmp_path / "note"
+        monkeypatch.setenv("JOB_NOTE", str(note))
+        monkeypatch.syspath_prepend(tmp_path)
+        # Somebody may edit the sources between two commands of a test.
+        monkeypatch.setattr("swarmbed_experiments.sweep.our_inputs", lambda: Inputs({}, {}))
+        return types.SimpleNamespace(
+            name=str(tmp_path / f"{name}.yaml"),
+            out=tmp_path / "out",
+            jobs=importlib.import_module(modules[-1]),
+            done=lambda: [line.split() for line in note.read_text().splitlines()] if note.exists() else [],
+        )
+
+    yield make
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture
+def inline(monkeypatch):
+    """Execute the jobs of sweeps and scans in this process; return the lengths of the lists of tasks."""
+    lengths = []
+
+    def work(crew, job, tasks, **_):  # noqa: ARG001
+        lengths.append(len(tasks))
+        for task in tasks:
+            yield task, job(task)
+
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
+    monkeypatch.setattr("swarmbed_experiments.sweep.work", work)
+    return lengths
+
+
+SCANNED = """
+version: 1
+title: to be scanned
+world: planar
+time_limit: 1
+robots: [{count: 2, place: {zone: drop}}]
+controller: {name: random_walk, speed: 0.1}
+"""
+SCAN_JOBS = """
+import json, os
+
+def quick(task):
+    scenario = json.loads(task.scenario)
+    speed, count = scenario["controller"]["speed"], scenario["robots"][0]["count"]
+    with open(os.environ["JOB_NOTE"], "a") as file:
+        file.write(f"{speed} {count} {task.seed} {os.getpid()}\\n")
+    row = {"seed": task.seed, "verdict": "accepted", "goal_error": speed * 10 + task.seed, "robots": count,
+           "collisions": task.seed, "hit": task.seed == 1}
+    if speed > 0.35 and task.seed == 2:
+        row = {"seed": task.seed, "verdict": "failed", "reason": "too fast"}
+    return row
+"""
+
+
+@pytest.fixture
+def scanned(jobs_case):
+    """Return a scenario to scan, with grids of six cells."""
+    case = jobs_case("scanned", SCANNED, SCAN_JOBS)
+    case.job = case.jobs.quick
+    case.grids = ("controller.speed=0.1,0.2,0.4", "robots.0.count=2,3")
+    return case

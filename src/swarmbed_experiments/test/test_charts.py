@@ -4,46 +4,17 @@ import math
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from matplotlib.image import imread
 from swarmbed_experiments.charts import TABLE_V, Axis, Point, draw_scan, draw_sweep, headline
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.results import statistics
 
 
-@pytest.fixture
-def figures(monkeypatch):
-    """The figures that were saved."""
-    saved = []
-    save = Figure.savefig
-
-    def keep(figure, *arguments, **settings):
-        saved.append(figure)
-        return save(figure, *arguments, **settings)
-
-    monkeypatch.setattr(Figure, "savefig", keep)
-    return saved
-
-
-def labels(figure):
-    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-
-
-def texts(axes):
-    return [text.get_text() for text in axes.texts]
-
-
-def is_drawn(file):
-    pixels = imread(file)
-    return pixels.shape[0] > 400 and pixels.shape[1] > 600 and pixels[..., :3].std() > 0.05
-
-
-def test_a_sweep_stands_beside_the_papers_runs(tmp_path, figures):
+def test_a_sweep_stands_beside_the_papers_runs(tmp_path, figures, is_drawn):
     rows = [{"seed": k, "verdict": "accepted", "completion_seconds": 60.0 + k} for k in range(40)]
     rows += [{"seed": 40, "verdict": "rejected", "completion_seconds": None}] * 10
     draw_sweep(tmp_path / "sweep.png", rows, "A sweep", paper=True)
     assert is_drawn(tmp_path / "sweep.png")
-    assert labels(figures[0]) == [
+    assert figures.labels(0) == [
         "done: 40 of 50 runs, mean 80 s", "paper, Table V: 5 runs, mean 178 s", "mean",
     ]  # fmt: skip
     left, right = figures[0].axes
@@ -60,7 +31,7 @@ def test_a_sweep_stands_beside_the_papers_runs(tmp_path, figures):
     assert tuple(rug) == TABLE_V
 
 
-def test_a_sweep_shows_the_metrics_that_matter_for_its_scenario(tmp_path, figures):
+def test_a_sweep_shows_the_metrics_that_matter_for_its_scenario(tmp_path, figures, is_drawn):
     rng = np.random.default_rng(1)
     rows = [
         {
@@ -77,14 +48,14 @@ def test_a_sweep_shows_the_metrics_that_matter_for_its_scenario(tmp_path, figure
     assert shown == ["error of the convoy, mean (m)", "mine (lux)", "collisions between robots"]
     assert all(axes.get_ylabel() == "runs" for axes in figures[0].axes if axes.axison)
     assert sum(patch.get_height() for patch in figures[0].axes[1].patches[:-1]) == 12
-    assert labels(figures[0]) == ["mean", "95% interval of the mean"]
+    assert figures.labels(0) == ["mean", "95% interval of the mean"]
 
 
 def test_one_run_has_no_intervals(tmp_path, figures):
     row = {"seed": 1, "verdict": "accepted", "collisions": 3, "distance_per_robot": 1.25}
     draw_sweep(tmp_path / "sweep.png", [row], "One run")
-    assert labels(figures[0]) == []
-    assert [texts(axes) for axes in figures[0].axes if axes.axison] == [["3"], ["1.25"]]
+    assert figures.labels(0) == []
+    assert [figures.texts(axes) for axes in figures[0].axes if axes.axison] == [["3"], ["1.25"]]
 
 
 @pytest.mark.parametrize("verdicts", [[], ["rejected"], ["accepted"], ["failed", "accepted"], ["failed"]])
@@ -94,8 +65,8 @@ def test_small_and_bad_sweeps_can_be_drawn(tmp_path, verdicts, figures):
         for verdict in verdicts
     ]
     draw_sweep(tmp_path / "sweep.png", rows, "A $sweep_ with [odd] title")
-    assert not any("paper" in name for name in labels(figures[0]))
-    said = [text for axes in figures[0].axes for text in texts(axes)]
+    assert not any("paper" in name for name in figures.labels(0))
+    said = [text for axes in figures[0].axes for text in figures.texts(axes)]
     if not verdicts:
         assert said == ["no run has a number to show"]
     else:
@@ -118,7 +89,7 @@ def point(*values, runs=None):
     return Point(tuple(values), runs or len(values), sums["mean"], sums["low"], sums["high"])
 
 
-def test_one_grid_is_a_line_with_intervals(tmp_path, figures):
+def test_one_grid_is_a_line_with_intervals(tmp_path, figures, is_drawn):
     axis = Axis("controller.speed", (0.4, "0.1", 0.2))
     points = {(0,): point(4.0, 5.0, 6.0), (1,): point(1.0, 2.0), (2,): point(3.0, runs=3)}
     assert draw_scan(tmp_path / "s.png", [axis], points, "error (m)", "A scan")
@@ -130,8 +101,8 @@ def test_one_grid_is_a_line_with_intervals(tmp_path, figures):
     )
     # In order along the axis, whatever the order of the values.
     assert line.get_xydata().tolist() == [[0.1, 1.5], [0.2, 3.0], [0.4, 5.0]]
-    assert texts(axes) == ["1 of 3"]
-    assert labels(figures[0]) == ["mean, 95% interval", "a run"]
+    assert figures.texts(axes) == ["1 of 3"]
+    assert figures.labels(0) == ["mean, 95% interval", "a run"]
 
 
 def test_one_seed_has_no_error_bars(tmp_path, figures):
@@ -139,7 +110,7 @@ def test_one_seed_has_no_error_bars(tmp_path, figures):
     draw_scan(tmp_path / "s.png", [Axis("n", (1, 1000))], points, "error (m)", "A scan")
     (axes,) = figures[0].axes
     assert not axes.containers
-    assert labels(figures[0]) == []
+    assert figures.labels(0) == []
     assert axes.get_xscale() == "log"
 
 
@@ -149,11 +120,11 @@ def test_values_that_are_no_numbers_are_not_joined(tmp_path, figures):
     draw_scan(tmp_path / "s.png", [axis], points, "items", "A scan")
     (axes,) = figures[0].axes
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["none", "full", "true"]
-    assert texts(axes) == ["none"]
+    assert figures.texts(axes) == ["none"]
     assert not any(line.get_linestyle() == "-" and len(line.get_xdata()) > 1 for line in axes.get_lines())
 
 
-def test_two_grids_are_a_heat_map(tmp_path, figures):
+def test_two_grids_are_a_heat_map(tmp_path, figures, is_drawn):
     axes = [Axis("a", (1, 2, 3)), Axis("b", ("x", "y"))]
     points = {(i, j): point(10.0 * i + j, 10.0 * i + j) for i in range(3) for j in range(2)}
     points[2, 1] = point(runs=2)
@@ -166,7 +137,7 @@ def test_two_grids_are_a_heat_map(tmp_path, figures):
     assert values.shape == (2, 3)
     assert values[0].tolist() == [0.0, 10.0, 20.0]
     assert values.mask.tolist()[1] == [False, False, True]
-    assert texts(panel) == ["0", "1", "10", "5\n(1 of 2)", "20"]
+    assert figures.texts(panel) == ["0", "1", "10", "5\n(1 of 2)", "20"]
     # What has no number is hatched.
     assert [patch.get_hatch() for patch in panel.patches] == ["///"]
 

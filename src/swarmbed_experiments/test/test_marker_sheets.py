@@ -121,7 +121,7 @@ def test_the_target_is_what_a_calibration_expects(paper, count):
 def test_a_target_is_printed_whole():
     result = CliRunner().invoke(cli.app, ["markers", "dots_wall", "--ids", "3"])
     assert isinstance(result.exception, MarkerError)
-    assert "is one sheet: leave --ids out" in str(result.exception)
+    assert "is a single sheet without ids; leave --ids out" in str(result.exception)
 
 
 def test_all_wall_markers_are_there_and_each_is_its_own():
@@ -351,9 +351,9 @@ def test_the_command_writes_beside_and_says_what(tmp_path, monkeypatch, capsys):
     status, out, _ = call(monkeypatch, capsys, "dots_carrier_40", "--ids", "100-101")
     assert status == 0
     assert out.splitlines() == [
-        "dots_carrier_40.pdf: 6 pages, A4; page 1 says how to print, cut and place",
-        "the carriers' sides, four of each id: page 2",
-        "the underside, to print once for each carrier: pages 3-6",
+        "dots_carrier_40.pdf: 6 pages, A4; page 1 explains how to print, cut and place them",
+        "carriers' sides, four of each id: page 2",
+        "underside, to print once for each carrier: pages 3-6",
     ]
     first = Path("dots_carrier_40.pdf").read_bytes()
     assert first.count(b"/Type /Page ") == 6
@@ -379,11 +379,14 @@ def test_a_file_of_ones_own_is_printed_on_the_paper_asked_for(tmp_path, monkeypa
     ("words", "complaint"),
     [
         (["--paper", "A5"], "--paper"),
-        (["--ids", "x"], "--ids 'x' are no ids: write them as 100-104"),
-        (["--ids", "3-100"], "dots_arena.yaml has no id 12-100: the markers have 0-11"),
-        (["dots_carrier", "--ids", "99"], "dots_carrier.yaml has no id 99: the carriers' sides have 100-119"),
+        (["--ids", "x"], "--ids 'x' is not a list of ids: write 100-104 or"),
+        (["--ids", "3-100"], "dots_arena.yaml has no id 12-100: the markers have ids 0-11"),
+        (
+            ["dots_carrier", "--ids", "99"],
+            "dots_carrier.yaml has no id 99: the carriers' sides have ids 100-119",
+        ),
         (["nobodys"], "'nobodys' is not in config/markermaps: there are dots_arena"),
-        (["--out", "x.png"], "--out x.png: what is written is a PDF"),
+        (["--out", "x.png"], "--out x.png: the output is a PDF"),
         (["--out", "none/x.pdf", "--ids", "0"], "none/x.pdf: cannot be written (No such file or directory)"),
     ],
 )

@@ -112,5 +112,5 @@ def test_what_is_no_run_is_told(tmp_path):
     with pytest.raises(RunError, match="neither a run's directory nor a recording"):
         mend(tmp_path / "nowhere")
     (tmp_path / "x.mcap").write_text("something else")
-    with pytest.raises(RunError, match=r"x\.mcap: is no MCAP file"):
+    with pytest.raises(RunError, match=r"x\.mcap: not an MCAP file"):
         mend(tmp_path / "x.mcap")

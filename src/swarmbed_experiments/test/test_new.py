@@ -74,11 +74,11 @@ def test_nothing_is_overwritten(kind, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("kind", "name", "message"),
     [
-        ("robot", "Big", "'Big' cannot be a name"),
-        ("robot", "../up", "'../up' cannot be a name"),
-        ("scenario", "a" * 60, "cannot be a name"),
-        ("controller", "class", "'class' cannot be a name"),
-        ("controller", "json", "a Python module 'json' is installed"),
+        ("robot", "Big", "'Big' is not a valid name"),
+        ("robot", "../up", "'../up' is not a valid name"),
+        ("scenario", "a" * 60, "is not a valid name"),
+        ("controller", "class", "'class' is not a valid name"),
+        ("controller", "json", "'json' is an installed Python module"),
     ],
 )
 def test_names_that_cannot_be_are_rejected(kind, name, message, tmp_path, monkeypatch, capsys):

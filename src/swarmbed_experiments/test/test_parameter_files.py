@@ -14,19 +14,19 @@ from swarmbed_experiments.processes import host_processes, make_processes, robot
 
 ROBOTS = ("dots1", "dots2")
 BAD = [
-    ("", "no parameters in it"),
-    ("speed", "no parameters in it"),
-    ("[1, 2]", "no parameters in it"),
+    ("", "no parameters; write entries such as"),
+    ("speed", "no parameters; write entries such as"),
+    ("[1, 2]", "no parameters; write entries such as"),
     ("{a: [", "not valid YAML"),
-    ("speed: 2", "speed is 2, which is no entry of a node"),
+    ("speed: 2", "speed is 2, not an entry of a node"),
     ("version: 1\ntitle: a scenario", "version is 1"),
-    ("ros__parameters: {speed: '2'}", "ros__parameters of no node"),
+    ("ros__parameters: {speed: '2'}", "ros__parameters without a node"),
     ("world: {ros__parameters: 3}", "world/ros__parameters is 3"),
-    ("wrold: {ros__parameters: {speed: '2'}}", "no node '/wrold': there are /world, "),
+    ("wrold: {ros__parameters: {speed: '2'}}", "no node '/wrold': nodes are /world, "),
     ("controller: {ros__parameters: {silence: 2.0}}", "no node '/controller'"),
     ("/dots9/controller: {ros__parameters: {silence: 2.0}}", "no node '/dots9/controller'"),
     ("dots1: {contoller: {ros__parameters: {silence: 2.0}}}", "/dots1/controller"),
-    ("world: {ros__parameters: {sped: '2'}}", "/world has no parameter 'sped': there are speed"),
+    ("world: {ros__parameters: {sped: '2'}}", "/world has no parameter 'sped': parameters are speed"),
     ("world: {ros__parameters: {silence: 2.0}}", "/world has no parameter 'silence'"),
     ("/**: {ros__parameters: {deep: {er: 1}}}", "has no parameter 'deep.er'"),
 ]

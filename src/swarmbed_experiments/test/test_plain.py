@@ -182,7 +182,7 @@ def own():
         ({"a": Lies([1])}, {"a": None}, "a (Lies) raises GeneratorExit"),
         ({"a": Sulks(b=1)}, {"a": None}, "a (Sulks) raises Mute: (its message cannot be shown: "),
         ({"a": (i for i in range(3))}, {"a": None}, "a is of type generator"),
-        ({1: "x", "1": "y"}, {"1": "y"}, "1 is there more than once"),
+        ({1: "x", "1": "y"}, {"1": "y"}, "1 occurs more than once"),
         ({"a": {object(): 1, "b": 2}}, {"a": {"b": 2}}, "a has a key of type object"),
         (own(), [1, None], "[1] contains itself"),
         (object(), None, "it is of type object"),

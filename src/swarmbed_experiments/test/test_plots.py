@@ -6,8 +6,6 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.collections import EllipseCollection, PolyCollection
-from matplotlib.figure import Figure
-from matplotlib.image import imread
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_experiments.frame import Event
@@ -76,47 +74,18 @@ def a_run(robots=3, carriers=2, samples=200, kind="dots", arena="dots_arena"):
     return scene, track
 
 
-@pytest.fixture
-def figures(monkeypatch):
-    """The figures that were saved."""
-    saved = []
-    save = Figure.savefig
-
-    def keep(figure, *arguments, **settings):
-        saved.append(figure)
-        return save(figure, *arguments, **settings)
-
-    monkeypatch.setattr(Figure, "savefig", keep)
-    return saved
-
-
-def labels(figure):
-    legends = [axes.get_legend() for axes in figure.axes if axes.get_legend()] + figure.legends
-    return [text.get_text() for legend in legends for text in legend.get_texts()]
-
-
-def texts(axes):
-    return [text.get_text() for text in axes.texts]
-
-
-def is_drawn(file):
-    """Whether a file is a picture with something on it, sharp enough for paper."""
-    pixels = imread(file)
-    return pixels.shape[0] > 500 and pixels.shape[1] > 700 and pixels[..., :3].std() > 0.05
-
-
-def test_tracks_show_who_went_where_with_what(tmp_path, figures):
+def test_tracks_show_who_went_where_with_what(tmp_path, figures, is_drawn):
     scene, track = a_run()
     plots.draw_tracks(tmp_path / "tracks.png", scene, track, SUMMARY)
     assert is_drawn(tmp_path / "tracks.png")
     (axes,) = figures[0].axes
-    names = labels(figures[0])
+    names = figures.labels(0)
     assert names == [
         "search zone", "drop zone", "obstacle", "dots1", "dots2", "dots3", "start", "carrying",
         "carrier at the start", "carrier at the end", "contact (1)",
     ]  # fmt: skip
     # The ids at the start and at the end.
-    assert sorted(texts(axes)) == ["100", "100", "101", "101"]
+    assert sorted(figures.texts(axes)) == ["100", "100", "101", "101"]
     assert axes.get_title() == "Fetch $them_all\nreference, planar, seed 3: accepted after 20.0 s"
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("x (m)", "y (m)")
     assert axes.get_aspect() == 1.0
@@ -134,7 +103,7 @@ def test_a_track_starts_where_the_robot_was_put(tmp_path, figures):
     path = max(figures[0].axes[0].get_lines(), key=lambda line: len(line.get_xdata()))
     assert tuple(path.get_xydata()[0]) == pytest.approx(scene.robots[0].pose[:2])
     assert len(path.get_xdata()) == 201
-    assert "carrying" not in labels(figures[0])
+    assert "carrying" not in figures.labels(0)
 
 
 def test_twenty_robots_can_be_told_apart(tmp_path, figures):
@@ -153,16 +122,16 @@ def test_carriers_that_nobody_moved_are_drawn_once(tmp_path, figures):
     scene, track = a_run()
     still = replace(track, carrier_poses=np.array([[item.pose for item in scene.carriers]] * 200))
     plots.draw_tracks(tmp_path / "tracks.png", scene, still, SUMMARY)
-    assert sorted(texts(figures[0].axes[0])) == ["100", "101"]
+    assert sorted(figures.texts(figures[0].axes[0])) == ["100", "101"]
 
 
-def test_a_crowd_is_a_density(tmp_path, figures):
+def test_a_crowd_is_a_density(tmp_path, figures, is_drawn):
     scene, track = a_run(robots=60, carriers=0, samples=20)
     plots.draw_tracks(tmp_path / "tracks.png", scene, track, SUMMARY)
     assert is_drawn(tmp_path / "tracks.png")
     axes, scale = figures[0].axes
-    assert "60 robots at the end" in labels(figures[0])
-    assert "dots1" not in labels(figures[0])
+    assert "60 robots at the end" in figures.labels(0)
+    assert "dots1" not in figures.labels(0)
     assert scale.get_ylabel() == "robot-seconds spent there"
     (mesh,) = (item for item in axes.collections if item.colorbar)
     (bodies,) = (item for item in axes.collections if isinstance(item, EllipseCollection))
@@ -171,7 +140,7 @@ def test_a_crowd_is_a_density(tmp_path, figures):
     assert float(mesh.get_array().sum()) == pytest.approx(0.1 * inside)
 
 
-def test_thousands_can_be_drawn(tmp_path):
+def test_thousands_can_be_drawn(tmp_path, is_drawn):
     rng = np.random.default_rng(1)
     scene, track = a_run(robots=30, carriers=0, samples=3)
     many = replace(
@@ -192,10 +161,10 @@ def test_robots_of_any_shape_in_an_open_arena(tmp_path, kind, figures):
     plots.draw_tracks(tmp_path / "tracks.png", scene, track, SUMMARY)
     (axes,) = figures[0].axes
     assert axes.get_xlim()[0] < track.poses[..., 0].min() < track.poses[..., 0].max() < axes.get_xlim()[1]
-    assert "search zone" not in labels(figures[0])
+    assert "search zone" not in figures.labels(0)
 
 
-def test_a_run_of_one_sample_can_be_drawn(tmp_path):
+def test_a_run_of_one_sample_can_be_drawn(tmp_path, is_drawn):
     scene, track = a_run(samples=20)
     one = replace(
         track,
@@ -225,7 +194,7 @@ def bars(axes):
     return found
 
 
-def test_the_timeline_shows_who_did_what_when(tmp_path, figures):
+def test_the_timeline_shows_who_did_what_when(tmp_path, figures, is_drawn):
     scene, track = a_run()
     plots.draw_timeline(tmp_path / "timeline.png", scene, track, SUMMARY)
     assert is_drawn(tmp_path / "timeline.png")
@@ -241,7 +210,7 @@ def test_the_timeline_shows_who_did_what_when(tmp_path, figures):
     assert stars.get_xydata().tolist() == [[pytest.approx(19.1), 0], [pytest.approx(19.1), 1]]
     assert count.get_ylabel() == "carriers\nretrieved"
     assert count.get_xlabel() == "time (s)"
-    assert labels(figures[0]) == [
+    assert figures.labels(0) == [
         "explore", "take to drop zone", "carrying", "contact", "carrier delivered", "robot death\n4 s: dots2",
     ]  # fmt: skip
 
@@ -253,7 +222,7 @@ def test_what_is_done_rarely_shares_a_colour(tmp_path, figures):
     many = replace(track, deeds=(*deeds, "dead"), doing=doing)
     many.doing[-10:, 1] = 30
     plots.draw_timeline(tmp_path / "timeline.png", scene, many, SUMMARY)
-    names = labels(figures[0])
+    names = figures.labels(0)
     assert len([name for name in names if name.startswith("deed")]) == len(plots.DEEDS) - 1
     assert "deed 29" in names
     assert "other" in names
@@ -261,12 +230,12 @@ def test_what_is_done_rarely_shares_a_colour(tmp_path, figures):
     assert bars(figures[0].axes[0])[plots.INK] == [(19.0, 20.0)]
 
 
-def test_what_programs_say_is_no_formula_and_is_shortened(tmp_path, figures):
+def test_what_programs_say_is_no_formula_and_is_shortened(tmp_path, figures, is_drawn):
     scene, track = a_run()
     deeds = ("a $x_{ b$", "word " * 30)
     plots.draw_timeline(tmp_path / "timeline.png", scene, replace(track, deeds=deeds), SUMMARY)
     assert is_drawn(tmp_path / "timeline.png")
-    assert labels(figures[0])[:2] == ["a $x_{ b$", ("word " * 6)[:29] + "…"]
+    assert figures.labels(0)[:2] == ["a $x_{ b$", ("word " * 6)[:29] + "…"]
 
 
 def test_carriers_are_counted_on_the_timeline_where_they_were_counted(tmp_path, figures):
@@ -284,10 +253,10 @@ def test_many_robots_have_shares_on_the_timeline(tmp_path, figures):
     (axes,) = figures[0].axes
     assert axes.get_ylabel() == "robots"
     assert axes.get_ylim() == (0, 40)
-    assert labels(figures[0])[:2] == ["explore", "take to drop zone"]
+    assert figures.labels(0)[:2] == ["explore", "take to drop zone"]
 
 
-def test_costs_have_a_line_for_each_kind_and_one_for_real_time(tmp_path, figures):
+def test_costs_have_a_line_for_each_kind_and_one_for_real_time(tmp_path, figures, is_drawn):
     rows = [
         {"what": what, "robots": n, "ms_per_second": cost * n, "mb": 80 + n}
         for what, cost in (("mujoco", 6.0), ("planar crowd", 0.1))
@@ -295,7 +264,7 @@ def test_costs_have_a_line_for_each_kind_and_one_for_real_time(tmp_path, figures
     ]
     plots.draw_cost(tmp_path / "cost.png", rows)
     assert is_drawn(tmp_path / "cost.png")
-    assert labels(figures[0]) == ["mujoco", "planar crowd", "real time"]
+    assert figures.labels(0) == ["mujoco", "planar crowd", "real time"]
     time, memory = figures[0].axes
     assert time.get_lines()[0].get_xdata().tolist() == [1, 30, 1000]
     assert memory.get_ylabel() == "memory (MB)"

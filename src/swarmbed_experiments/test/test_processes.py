@@ -268,8 +268,8 @@ def test_a_robot_is_its_software_its_frames_and_a_program():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"robot": "bad name"}, "'bad name' is no robot's name"),
-        ({"robot": "7up"}, "is no robot's name"),
+        ({"robot": "bad name"}, "'bad name' is not a valid robot name"),
+        ({"robot": "7up"}, "is not a valid robot name"),
         ({"kind": "tank"}, "'tank' is not in config/robots"),
         ({"arena": "moon"}, "'moon' is not in worlds"),
         ({"device": "lidar"}, "no device 'lidar'"),

@@ -41,5 +41,5 @@ def test_poses_can_be_left_out():
 @pytest.mark.parametrize("name", ["epuck2_camera", "random_walk_1000"])
 def test_a_sense_that_is_off_cannot_be_kept(name):
     change = "frame.transducers=[{name: readings, sense: ground}]"
-    with pytest.raises(ConfigError, match="ground is nothing"):
+    with pytest.raises(ConfigError, match="ground is off, or these robots do not have it"):
         metrics(name, change, *(["robots.0.count=3"] if name.startswith("random") else []))

@@ -134,7 +134,7 @@ def test_a_sweep_can_be_drawn_again_from_its_files(tmp_path):
     with pytest.raises(RunError, match=r"sweep.parquet: cannot be read"):
         redraw(tmp_path)
     (tmp_path / "sweep.json").write_text("{}")
-    with pytest.raises(RunError, match="is not what a sweep leaves; run the sweep's command again"):
+    with pytest.raises(RunError, match="not a sweep's result; run the sweep's command again"):
         redraw(tmp_path)
 
 

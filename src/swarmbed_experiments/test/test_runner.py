@@ -177,9 +177,9 @@ def test_a_world_that_cannot_be_made_is_named(scenario_data, monkeypatch):
     [
         ("track.npz", b"", "cannot be read as a run's track"),
         ("track.npz", b"PK but no more", "cannot be read as a run's track"),
-        ("summary.json", b"[]", "is no run's summary"),
-        ("summary.json", b"{}", "is no run's summary"),
-        ("scenario.yaml", None, "not of the same run"),
+        ("summary.json", b"[]", "not a run's summary"),
+        ("summary.json", b"{}", "not a run's summary"),
+        ("scenario.yaml", None, "are from different runs"),
     ],
 )
 def test_damaged_runs_are_told(scenario_data, tmp_path, file, content, message):
@@ -593,7 +593,7 @@ def test_a_crowd_is_driven_by_one_program(scenario_data):
 
 def test_a_crowd_needs_a_world_for_crowds(scenario_data):
     robots = [{"count": 3, "crowd": True, "place": {"zone": "drop"}}]
-    with pytest.raises(ConfigError, match="drives no crowds"):
+    with pytest.raises(ConfigError, match="does not support crowds"):
         run_of(scenario_data, robots=robots)
 
 

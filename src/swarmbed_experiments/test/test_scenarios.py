@@ -105,7 +105,7 @@ def test_what_was_set_is_there(keys, value):
                 "robots": [{"count": 1, "crowd": True, "place": {"zone": "drop"}}],
                 "controller": {"name": "fake_controllers:NotForCrowds"},
             },
-            ["no form for a crowd"],
+            ["does not support crowds"],
         ),
         # All at once:
         (

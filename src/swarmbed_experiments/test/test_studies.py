@@ -176,12 +176,12 @@ def test_a_study_that_is_stopped_says_so_and_goes_on_at_its_run(tmp_path, monkey
         work(plan, console, 1)
     said = console.export_text()
     assert "1 of 3 cells are done" in said
-    assert "3 of 6 runs are kept; the same command does the other 3" in said
+    assert "3 of 6 runs are saved; the same command runs the other 3" in said
     again = Console(record=True, width=200)
     assert [item.cell.name for item in work(plan, again, 1)] == ["a", "b", "c"]
     # All cells are one list of work.
     assert lists == [6, 3]
-    assert "3 of 6 runs are done already" in again.export_text()
+    assert "3 of 6 runs are already done" in again.export_text()
 
 
 def test_a_study_does_not_begin_whose_figures_cannot_be_written(tmp_path, monkeypatch):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -38,13 +37,12 @@ controller: {name: nobody}
 frame: {acceptors: [{name: retrieved}]}
 """
 
-# What workers import: tests themselves cannot be imported there.
 JOBS = """
 import os, time
 from pathlib import Path
 
 def note(task):
-    with open(os.environ["SWEPT"], "a") as file:
+    with open(os.environ["JOB_NOTE"], "a") as file:
         file.write(f"{task.seed} {os.getpid()} {os.environ['NUMBA_NUM_THREADS']}\\n")
 
 def quick(task):
@@ -67,38 +65,9 @@ def deadly(task):
 
 
 @pytest.fixture
-def case(tmp_path, monkeypatch):
-    """A scenario's file, jobs that stand for runs, and a note of what was run."""
-    file = tmp_path / "swept.yaml"
-    file.write_text(SCENARIO)
-    (tmp_path / "sweep_jobs.py").write_text(JOBS)
-    monkeypatch.syspath_prepend(tmp_path)
-    # Somebody may edit the sources between two sweeps of a test.
-    monkeypatch.setattr(sweeps, "our_inputs", lambda: Inputs({}, {}))
-    note = tmp_path / "note"
-    monkeypatch.setenv("SWEPT", str(note))
-    sys.modules.pop("sweep_jobs", None)
-    import sweep_jobs
-
-    yield SimpleNamespace(
-        name=str(file),
-        out=tmp_path / "runs",
-        jobs=sweep_jobs,
-        done=lambda: [line.split() for line in note.read_text().splitlines()] if note.exists() else [],
-    )
-    sys.modules.pop("sweep_jobs", None)
-
-
-@pytest.fixture
-def inline(monkeypatch):
-    """Do the jobs in this process: for tests of what is made of them."""
-
-    def work(crew, job, tasks, **_):  # noqa: ARG001
-        for task in tasks:
-            yield task, job(task)
-
-    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
-    monkeypatch.setattr(sweeps, "work", work)
+def case(jobs_case):
+    """Return a scenario to sweep, with jobs in place of runs."""
+    return jobs_case("swept", SCENARIO, JOBS)
 
 
 @pytest.mark.usefixtures("inline")
@@ -199,7 +168,7 @@ def test_a_directory_of_earlier_programs_is_refused(case, monkeypatch):
 def test_a_directory_whose_identity_is_damaged_is_refused(case, text):
     sweep(case.name, seeds=1, workers=1, out=case.out, job=case.jobs.quick)
     (case.out / "identity.json").write_text(text)
-    with pytest.raises(RunError, match=r"identity\.json: damaged, or of an earlier version.*or delete"):
+    with pytest.raises(RunError, match=r"identity\.json: damaged, or from an earlier version.*or delete"):
         sweep(case.name, seeds=2, workers=1, out=case.out, job=case.jobs.quick)
 
 
@@ -208,7 +177,7 @@ def test_a_directory_of_something_else_is_left_alone(case, tmp_path):
     mine = tmp_path / "scenario.yaml"
     mine.write_text(SCENARIO)
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(RunError, match=r"is no sweep's: .* is in it"):
+    with pytest.raises(RunError, match=r"is not a sweep's: it contains .*; choose another --out"):
         sweep(str(mine), seeds=1, workers=1, out=tmp_path, job=case.jobs.quick)
     assert mine.read_text() == SCENARIO
     assert sorted(tmp_path.iterdir()) == before
@@ -232,13 +201,13 @@ def test_a_file_in_the_way_is_told(case, tmp_path, out):
 def test_a_killed_sweep_goes_on_and_leaves_no_worker(case, tmp_path):
     script = tmp_path / "killed.py"
     script.write_text(
-        "import sys\nfrom pathlib import Path\nimport sweep_jobs\n"
+        "import sys\nfrom pathlib import Path\nimport swept_jobs\n"
         "from swarmbed_experiments import sweep as sweeps\n"
         "if __name__ == '__main__':\n"
         f"    sys.path.insert(0, {str(tmp_path)!r})\n"
         "    sweeps.our_inputs = lambda: sweeps.Inputs({}, {})\n"
         f"    out = Path({str(case.out)!r})\n"
-        f"    sweeps.sweep({case.name!r}, seeds=6, workers=2, out=out, job=sweep_jobs.slow)\n"
+        f"    sweeps.sweep({case.name!r}, seeds=6, workers=2, out=out, job=swept_jobs.slow)\n"
     )
     process = subprocess.Popen([sys.executable, script])
     wait_for(lambda: len(list(case.out.glob("parts/*.json"))) == 3)
@@ -256,12 +225,12 @@ def started(case, tmp_path, begin=""):
     (tmp_path / "sitecustomize.py").write_text(begin)
     script = tmp_path / "stopped.py"
     script.write_text(
-        "from pathlib import Path\nfrom rich.console import Console\nimport sweep_jobs\n"
+        "from pathlib import Path\nfrom rich.console import Console\nimport swept_jobs\n"
         "from swarmbed_experiments.sweep import sweep\n"
         "if __name__ == '__main__':\n"
         "    try:\n"
         f"        sweep({case.name!r}, seeds=6, workers=2, out=Path({str(case.out)!r}),\n"
-        "              job=sweep_jobs.slow, console=Console(width=200))\n"
+        "              job=swept_jobs.slow, console=Console(width=200))\n"
         "    except KeyboardInterrupt:\n"
         "        print('stopped')\n"
     )
@@ -288,8 +257,8 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(case, tmp_path):
     process = started(case, tmp_path)
     wait_for(lambda: len(list(case.out.glob("parts/*.json"))) == 3)
     said = stopped(process)
-    assert "3 of 6 runs are kept in" in said
-    assert "the same command does the other 3" in said
+    assert "3 of 6 runs are saved in" in said
+    assert "the same command runs the other 3" in said
     found = case.out / "sweep.json"
     assert json.loads(found.read_text())["runs"] == 3
 
@@ -329,7 +298,7 @@ def test_a_run_that_dies_fails_alone_and_is_repeated_by_the_same_command(case):
     ]  # fmt: skip
     assert result.rows[2]["reason"] == "its process exited with status 3, 2 times"
     assert result.aggregates["verdicts"] == {"accepted": 3, "failed": 1}
-    assert "1 runs died or took too long; the same command does them again" in console.export_text()
+    assert "1 runs died or took too long; the same command repeats them" in console.export_text()
     again = sweep(case.name, seeds=4, workers=1, out=case.out, job=case.jobs.quick)
     assert again.aggregates["verdicts"] == {"accepted": 4}
     assert [int(seed) for seed, *_ in case.done()] == [1, 2, 4, 3]
@@ -392,5 +361,7 @@ def test_a_run_that_cannot_start_is_a_failed_one():
 
 
 def test_seeds_beyond_the_last_are_refused_before_anything_runs(case):
-    with pytest.raises(ConfigError, match="2 seeds from 4294967295 on: the last seed that there is"):
+    with pytest.raises(
+        ConfigError, match="2 seeds from 4294967295 on: the largest possible seed is 4294967295"
+    ):
         sweep(case.name, seeds=2, first_seed=2**32 - 1, out=case.out, job=case.jobs.quick)

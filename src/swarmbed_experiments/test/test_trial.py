@@ -72,7 +72,7 @@ def test_a_stage_is_a_run_with_places_for_programs(stage):
     assert here.swarm is here.made.swarm
     assert (here.scene, here.world) == (here.made.scene, here.made.world)
     assert here.seed == here.made.scenario.seed
-    assert "the robots of its scenario" in here.fixed
+    assert "cannot be added to or removed from a judged run" in here.fixed
     here.close()
 
 

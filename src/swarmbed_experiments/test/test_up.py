@@ -410,7 +410,7 @@ def test_a_world_that_dies_ends_all_and_says_why(up):
         (("random_walk_1000",), "a crowd has no programs of its own"),
         (("--controller", "nobodys"), "no controller 'nobodys'"),
         (("--world", "moon"), "no world 'moon'"),
-        (("--rviz",), "no package 'rviz2' here"),
+        (("--rviz",), "package 'rviz2' not found"),
         (("--set", "robots.0.count=x"), "robots.0.count"),
     ],
 )

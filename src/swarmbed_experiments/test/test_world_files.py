@@ -38,7 +38,7 @@ def test_a_file_and_its_pictures_come_where_they_were_asked_for(tmp_path, monkey
     ]
     result = runner.invoke(cli.app, words)
     assert result.exit_code == 0, result.output
-    assert "my/hall.sdf: 3 robots, 5 carriers; my/textures has its pictures" in result.output
+    assert "my/hall.sdf: 3 robots, 5 carriers; its textures are in my/textures" in result.output
     assert "open it: (cd my && gazebo hall.sdf) for Gazebo 11, gz sim my/hall.sdf" in result.output
     world = ET.parse(tmp_path / "my/hall.sdf").getroot()
     assert {uri.text for uri in world.iter("uri")} == {"textures"}
@@ -59,7 +59,7 @@ def test_for_gz_sim_alone_it_has_no_scripts_of_ogre(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--world-file", "x.yaml"], "its name has to end in .sdf or .world"),
+        (["--world-file", "x.yaml"], "use a name that ends in .sdf or .world"),
         (["--world-file", "nowhere/there/x.sdf"], None),
         (["--seed", "-1"], None),
     ],

@@ -1,1 +1,1 @@
-"""Studies: each makes a paper's figures from nothing, and puts our numbers beside the paper's."""
+"""Studies: each reproduces the figures of a paper from scratch, with our numbers next to the paper's."""

@@ -1,7 +1,7 @@
-"""What a study is made of: cells, each one scenario with some changes, run with several seeds.
+"""Cells of a study: each is a scenario with some changes, run with several seeds.
 
-A cell is a sweep with a directory of its own, so that a study which was stopped goes on where it was, on all
-cores, and its runs are those that `swarmbed sweep` would make.
+A cell is a sweep with its own directory. A stopped study therefore continues where it was, uses all cores,
+and has the same runs as `swarmbed sweep`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """One scenario with changes, and how many seeds it is run with.
+    """A scenario with changes, and its seeds.
 
     Attributes:
-        name: for people.
+        name: for messages.
         scenario: a name from config/scenarios.
         sets: changes, such as `robots.0.count=7`.
-        seeds: how many.
-        first: the first of them.
+        seeds: number of seeds.
+        first: the first seed.
     """
 
     name: str
@@ -46,28 +46,28 @@ class Cell:
 
 @dataclass(frozen=True)
 class Found:
-    """What a cell's runs have found out."""
+    """Results of a cell's runs."""
 
     cell: Cell
     rows: list[dict[str, Any]]
 
     def values(self, metric: str) -> FloatArray:
-        """Return one number of each run that has it."""
+        """Return a metric's finite values, one for each run that has it."""
         found = [row[metric] for row in self.rows if isinstance(row.get(metric), int | float)]
         return np.array([value for value in found if math.isfinite(value)], dtype=np.float64)
 
     def mean(self, metric: str) -> float:
-        """Return the mean of a number over the runs, NaN if none has it."""
+        """Return the mean of a metric over the runs, NaN if none has it."""
         values = self.values(metric)
         return float(values.mean()) if len(values) else math.nan
 
     def spread(self, metric: str) -> float:
-        """Return the standard deviation of a number over the runs, 0 if none has it."""
+        """Return the standard deviation of a metric over the runs, 0 if none has it."""
         values = self.values(metric)
         return float(values.std()) if len(values) else 0.0
 
     def series(self, metric: str) -> list[FloatArray]:
-        """Return what is a list of numbers in each run."""
+        """Return a metric that is a list of numbers, for each run that has it."""
         return [np.array(json.loads(row[metric]), dtype=np.float64) for row in self.rows if metric in row]
 
     @property
@@ -78,12 +78,12 @@ class Found:
 
 
 def work(cells: Sequence[Cell], console: Console, workers: int | None = None) -> list[Found]:
-    """Run all cells, or what is left of them, and return what they found out.
+    """Execute the missing runs of all cells, and return the results.
 
     Raises:
-        ConfigError: a scenario is wrong.
+        ConfigError: a scenario is invalid.
         RunError: results cannot be written, or workers died.
-        KeyboardInterrupt: somebody pressed Ctrl-C; what was done by then is kept.
+        KeyboardInterrupt: Ctrl-C was pressed; completed runs are saved.
     """
     sweeps = []
     for cell in cells:

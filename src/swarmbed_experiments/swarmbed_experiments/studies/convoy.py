@@ -1,8 +1,8 @@
 """The convoy of "Robot-in-the-loop simulation for cooperative robotic systems": figures 9, 10 and 11.
 
-Three ways to follow are run side by side: the study's, with formulas (1) to (3); the same, but facing the
-middle of the one ahead; and ours, which also looks where that one went. Errors are given in centimetres; the
-paper names no unit and no distance D.
+Three ways to follow are compared: the study's, with formulas (1) to (3); the same, but facing the centre of
+the robot ahead; and ours, which also takes into account where that robot has been. Errors are in centimetres;
+the paper gives neither a unit nor the distance D.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NOISES = ((0.04, 0.04), (0.1, 0.08), (0.2, 0.1))
-"""DNF and ANF of figure 10's three sets."""
+"""DNF and ANF of the three sets in figure 10."""
 PAPER = (35.1, 35.7, 36.6)
-"""The paper's mean errors with them, 30 robots."""
+"""The paper's mean errors with these noises, 30 robots."""
 COUNTS = (10, 20, 30, 40)
-"""Robots of figure 11 ..."""
+"""Numbers of robots in figure 11 ..."""
 MORE = (100, 300, 1000)
-"""... and ours beyond it."""
+"""... and our additional ones."""
 WAYS = {
     "study": ("adjust=find", "trust=0"),
     "centre": ("adjust=centre", "trust=0"),
@@ -38,48 +38,48 @@ WAYS = {
 NAMES = {"study": "formulas (1)-(3)", "centre": "facing the middle", "ours": "ours"}
 ERROR = "average position error (cm)"
 SEEDS = 10
-"""Of each cell, if nobody says how many."""
+"""Default number of seeds per cell."""
 START = 60.0
 PER_ROBOT = 5.5
-"""Seconds until a robot has begun to move after the one ahead of it: the error is measured once all have."""
+"""Seconds from the start of one robot to that of the next. The error is measured once all of them move."""
 MEASURED = 1200.0
-"""Seconds of that."""
+"""Duration of the measurement in seconds."""
 PLAIN = 40
-"""Robots up to which the field of 30 m is large enough; robots are DEVS models there, as the study's are."""
+"""Maximum number of robots for the field of 30 m. There, robots are DEVS models as in the study."""
 FEW = 3
-"""Runs of a cell with hundreds of robots."""
+"""Maximum number of runs per cell with hundreds of robots."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """One of two forms of the same convoy.
+    """One of two implementations of the same convoy.
 
     Attributes:
-        scenario: its name.
-        controller: where it has the convoy's parameters.
+        scenario: name of its scenario.
+        controller: path of the convoy's parameters in the scenario.
     """
 
     scenario: str
     controller: str
 
     def sets(self, way: str) -> tuple[str, ...]:
-        """Return what makes it follow in one of the `WAYS`."""
+        """Return the changes that select one of the `WAYS`."""
         return tuple(f"{self.controller}.{setting}" for setting in WAYS[way])
 
 
 DEVS = Form("convoy_devs", "controller.parameters")
 COMPILED = Form("convoy", "controller")
-"""One compiled call for all: a convoy of 1,000 takes a fourth of the time."""
+"""One compiled call for all robots: a convoy of 1,000 takes a quarter of the time."""
 
 
 def cell(way: str, count: int, noise: int, seeds: int) -> Cell:
-    """Return a cell: a way to follow, robots, and a set of noises."""
+    """Return the cell of a way to follow, a number of robots, and a set of noises."""
     distance, angle = NOISES[noise]
     settling = START + PER_ROBOT * count
     form = DEVS if count <= PLAIN else COMPILED
     where = ("arena=convoy_field", "robots.0.place.line.start=[8,0,0]")
     if count > PLAIN:
-        # The leader meets the wall in the first minutes, as it does on the field.
+        # As on the field, the leader reaches the wall within the first minutes.
         where = ("arena=convoy_plain", "robots.0.place.line.start=[234,0,0]")
     return Cell(
         f"{NAMES[way]}, {count} robots, DNF {distance:g}, ANF {angle:g}",
@@ -98,10 +98,10 @@ def cell(way: str, count: int, noise: int, seeds: int) -> Cell:
 
 
 def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> list[Path]:
-    """Run what is left to run, draw the figures, and return the files.
+    """Execute the missing runs, draw the figures, and return the files.
 
     Raises:
-        ConfigError: the scenario is wrong.
+        ConfigError: the scenario is invalid.
         RunError: results cannot be written.
     """
     plan = [(way, count, 1) for way in WAYS for count in COUNTS]
@@ -138,7 +138,7 @@ Results = dict[tuple[str, int, int], Found]
 
 
 def _figure9(file: Path, found: Results) -> None:
-    """Draw the error of 30 robots over time, one run of each way."""
+    """Draw the error of 30 robots over time, for one run of each way to follow."""
     title = "30 robots, DNF 0.1, ANF 0.08 (the paper's figure 9)"
     with chart(file, title, x="simulated time (s)", y=ERROR) as axes:
         for k, way in enumerate(WAYS):
@@ -150,7 +150,7 @@ def _figure9(file: Path, found: Results) -> None:
 
 
 def _figure10(file: Path, found: Results) -> None:
-    """Draw the errors with three sets of noises."""
+    """Draw the errors for the three sets of noises."""
     with chart(file, "30 robots, three sets of noises (the paper's figure 10)", y=ERROR) as axes:
         places = np.arange(len(NOISES))
         for k, way in enumerate(WAYS):
@@ -163,7 +163,7 @@ def _figure10(file: Path, found: Results) -> None:
 
 
 def _figure11(file: Path, found: Results) -> None:
-    """Draw the errors of more and more robots."""
+    """Draw the errors over the number of robots."""
     title = "DNF 0.1, ANF 0.08 (the paper's figure 11, which ends at 40)"
     with chart(file, title, x="robots", y=ERROR) as axes:
         for k, way in enumerate(WAYS):
@@ -182,7 +182,7 @@ def _figure11(file: Path, found: Results) -> None:
 
 
 def _errors(cells: list[Found]) -> tuple[list[float], list[float] | None]:
-    """Return each cell's mean error in centimetres, and how far its runs are spread if there are several."""
+    """Return each cell's mean error and standard deviation in centimetres; no deviations for single runs."""
     return (
         [100 * item.mean("convoy_error") for item in cells],
         bars([100 * item.spread("convoy_error") for item in cells], [len(item.rows) for item in cells]),

@@ -1,8 +1,8 @@
 """The e-puck2 of "Design and analysis of an E-Puck2 robot plug-in for ARGoS": its section 4.
 
-Every point is what robots read in a run of a scenario, with their true places from the same run; the paper's
-equations, tables and values stand beside them. Execution times (4.3) are measured one run at a time, as
-seconds of the processor: those of the clock on a machine that has nothing else to do.
+Every point is a sensor reading from a run of a scenario, with the robot's true pose from the same run. The
+paper's equations, tables and values are shown next to them. Execution times (4.3) are measured one run at a
+time, as CPU time, which equals wall time on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ if TYPE_CHECKING:
 SPEC = RobotSpec.load("epuck2")
 RING = SPEC.ranges[0]
 SEEDS = 30
-"""Repetitions, unless somebody asks for others (4.3.1)."""
+"""Default number of repetitions (4.3.1)."""
 PROX0 = RING.angles[0]
-"""Where the front right sensor looks (Table 3)."""
+"""Direction of the front right sensor in radians (Table 3)."""
 FACE = RING.mount_radius
 GAPS = tuple(round(0.002 * k, 3) for k in range(31))
-"""Metres from the proximity sensor to the wall."""
+"""Distances in metres from the proximity sensor to the wall."""
 LAMPS = (0.02, 0.03, 0.04, *(round(0.05 + 0.025 * k, 3) for k in range(21)))
-"""Metres from the light sensor to the lamp."""
+"""Distances in metres from the light sensor to the lamp."""
 INTENSITIES = (0.5, 1.0, 2.0, 4.0)
-"""Ours: the paper's figure 5(c) has several, and 1 is that of the measured lamp."""
+"""Our choice: the paper's figure 5(c) has several intensities; 1 is the measured lamp's."""
 SPEEDS = (0.025, 0.05, 0.075, 0.1, 0.125, 0.15)
-"""m/s of the six runs to the obstacle: ours, the paper gives none."""
+"""Speeds in m/s of the six runs to the obstacle. Our choice: the paper gives none."""
 OBSTACLE = 0.332
-"""Where the obstacle's face is in config/scenarios/epuck2_obstacle.yaml."""
+"""x in metres of the obstacle's face in config/scenarios/epuck2_obstacle.yaml."""
 SIGHTS = (0.143, 0.263, 0.95, 0.99, 1.01)
-"""Metres from the lens to a lamp: the two of Table 4, and about the camera's range."""
+"""Distances in metres from the lens to a lamp: the two of Table 4, and some around the camera's range."""
 APERTURES = ((0.250, 0.144, 32.1), (0.150, 0.086, 29.5), (0.263, 0.141, 30.0), (0.143, 0.077, 30.1))
-"""Table 4: distance, width of the view and angle, of the robot and of the paper's plug-in."""
+"""Table 4: distance, width of the view and angle; two rows of the robot, then two of the paper's plug-in."""
 TABLE5 = {
     "simple": (0.0221, 0.0216),
     "linear": (0.0170, 0.0167),
@@ -74,9 +74,9 @@ TABLE5 = {
 }
 """The paper's mean squared errors: analytic, in ARGoS."""
 COUNTS = (1, 5, 10, 20, 50)
-"""Robots of the execution times."""
+"""Numbers of robots for which execution times are measured."""
 TURNS = (0.0, 0.015, 0.03, 0.045, 0.06, 0.075, 0.09, 0.105, 0.12, 0.135, 0.15)
-"""m/s of wheels that robots turn on the spot with (4.3.1)."""
+"""Wheel speeds in m/s with which robots turn on the spot (4.3.1)."""
 LONGER = {
     "proximity": "40-45 % from 10 robots on",
     "light": "up to 53 %",
@@ -85,7 +85,7 @@ LONGER = {
     "encoders": "up to 2.8 %",
     "camera": "9-16 %",
 }
-"""By how much the paper's runs take longer with a sense on (4.3.2)."""
+"""The paper's increase of execution time with a sense on (4.3.2)."""
 TABLE6 = {
     "none": (0.43, 1.36, 2.60, 5.39, 15.10),
     "simple": (0.43, 1.37, 2.63, 5.37, 14.84),
@@ -93,15 +93,15 @@ TABLE6 = {
     "cubic": (0.44, 1.41, 2.70, 5.40, 15.54),
     "approximated": (0.43, 1.38, 2.64, 5.37, 15.26),
 }
-"""The paper's seconds with battery models, by robots."""
+"""The paper's execution times in seconds by battery model, for the numbers of robots in COUNTS."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """What one sense read in a run.
+    """The readings of one sense in a run.
 
     Attributes:
-        times: of the samples.
+        times: of the samples, in seconds.
         values: by sample and robot.
         poses: by sample and robot.
     """
@@ -112,7 +112,7 @@ class Course:
 
     @classmethod
     def of(cls, found: Found, sense: str) -> Course:
-        """Take it out of a cell's only run."""
+        """Extract the readings from a cell's only run."""
         row = found.rows[0]
         values = json.loads(row[sense])
         return cls(
@@ -158,7 +158,7 @@ def experiments() -> dict[str, Cell]:
 
 
 def _turning() -> tuple[str, ...]:
-    """Turn on the spot over four greys, a little more than once."""
+    """Return changes: a robot turns on the spot over four greys, a little more than once."""
     return (
         "arena=epuck2_quarters",
         _poses([(0.0, 0.0, 0.4)]),
@@ -169,7 +169,7 @@ def _turning() -> tuple[str, ...]:
 
 
 def _looking() -> tuple[str, ...]:
-    """Let robots turn slowly past lamps at some distances."""
+    """Return changes: robots turn slowly past lamps at the distances in SIGHTS."""
     lens = SPEC.cameras[0]
     return (
         _poses([(0.0, 4.0 * k, -0.4) for k in range(len(SIGHTS))]),
@@ -192,11 +192,11 @@ SCENES: dict[str, tuple[str, ...]] = {
         "controller.colour=[255,0,0]",
     ),
 }
-"""What is around in the timing of each sense, whether it is on or off (figure 13)."""
+"""Changes for the surroundings when a sense is timed, both on and off (figure 13)."""
 
 
 def timings(repetitions: int) -> dict[tuple[str, str, int], Cell]:
-    """Return the runs of 4.3 by what is timed, how it is set, and how many robots there are."""
+    """Return the runs of 4.3 by what is timed, its setting, and the number of robots."""
     draw = "controller.draw=" + json.dumps(TURNS)
     cells = {}
     for count in COUNTS:
@@ -219,7 +219,7 @@ def timings(repetitions: int) -> dict[tuple[str, str, int], Cell]:
 
 
 def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> list[Path]:
-    """Run what is left to run, draw the figures, and return the files.
+    """Execute the missing runs, draw the figures, and return the files.
 
     Args:
         out: gets the figures.
@@ -228,7 +228,7 @@ def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> li
         console: for progress.
 
     Raises:
-        ConfigError: a scenario is wrong.
+        ConfigError: a scenario is invalid.
         RunError: results cannot be written.
     """
     cells = experiments()
@@ -262,15 +262,15 @@ def _figure(
 
 
 def _off(measured: FloatArray, expected: FloatArray | epuck2.IntArray) -> float:
-    """Return the largest difference."""
+    """Return the largest absolute difference."""
     return float(np.abs(measured - expected).max())
 
 
 def _draw_proximity(file: Path, found: dict[str, Found]) -> dict[str, float]:
-    """Draw figure 4: readings of sensor 1 over distances, beside equation (1)."""
+    """Draw figure 4: readings of sensor 1 over distance, with equation (1)."""
     figure, (axes,) = _figure()
     quiet, noisy = (Course.of(found[name], "proximity") for name in ("proximity", "proximity, noise"))
-    # What the sensor's ray goes from its face to the wall at x = 0.
+    # Length of the sensor's ray from its face to the wall at x = 0.
     yaw = quiet.poses[-1, :, 2] + PROX0
     distance = -(quiet.poses[-1, :, 0] + FACE * np.cos(yaw)) / np.cos(yaw)
     fine = np.linspace(0.0, 0.06, 601)
@@ -295,7 +295,7 @@ def _draw_proximity(file: Path, found: dict[str, Found]) -> dict[str, float]:
     head(axes, "Proximity (the paper's figure 4)")
     legend_below(figure, 2)
     save(figure, file)
-    # At the end of the range, 50 mm, rounding decides on which side of it a robot is.
+    # At the end of the range, 50 mm, rounding decides whether the wall is within it.
     inside = np.abs(distance - epuck2.NEAR) > 1e-6
     return {
         "points": len(distance),
@@ -304,7 +304,7 @@ def _draw_proximity(file: Path, found: dict[str, Found]) -> dict[str, float]:
 
 
 def _draw_light(file: Path, found: dict[str, Found]) -> dict[str, float]:
-    """Draw figure 5(c): readings of sensor 1 over distances, for some intensities, beside equation (2)."""
+    """Draw figure 5(c): readings of sensor 1 over distance for some intensities, with equation (2)."""
     figure, (axes,) = _figure()
     fine = np.linspace(0.005, 0.56, 1000)
     distance = np.array(LAMPS)
@@ -316,7 +316,7 @@ def _draw_light(file: Path, found: dict[str, Found]) -> dict[str, float]:
         axes.plot(100 * fine, expected, color=colour, linestyle=LINES[k], linewidth=1)
         look: dict[str, Any] = {"color": colour, "marker": MARKERS[k], "linestyle": "", "markersize": 4.5}
         axes.plot(100 * distance, values, label=f"read at intensity {intensity:g}", **look)
-        # At the end of the range rounding decides.
+        # At the end of the range, rounding decides whether the lamp is within it.
         inside = np.abs(distance - epuck2.FAR) > 1e-6
         ours = epuck2.light(np.array(intensity), distance)
         worst = max(worst, _off(values[inside], ours[inside]))
@@ -329,7 +329,7 @@ def _draw_light(file: Path, found: dict[str, Found]) -> dict[str, float]:
 
 
 def _draw_ground(file: Path, found: dict[str, Found]) -> dict[str, float]:
-    """Draw figure 6: the three sensors crossing stripes, and turning over four greys."""
+    """Draw figure 6: readings of the three sensors while crossing stripes and turning over four greys."""
     figure, axes = _figure(2, 2, (9.0, 6.5))
     spread = []
     for column, name in enumerate(("ground", "ground, turning")):
@@ -338,7 +338,7 @@ def _draw_ground(file: Path, found: dict[str, Found]) -> dict[str, float]:
             here = axes[2 * row + column]
             look: dict[str, Any]
             for k, label in enumerate(("left", "middle", "right")):
-                # Where they coincide, each is seen beside or through the one above it.
+                # Widths and dashes differ, so that all lines stay visible where they coincide.
                 look = {"color": PALETTE[k], "linestyle": ("-", "--", ":")[k], "linewidth": 4.0 - 1.3 * k}
                 here.plot(course.times, course.values[:, 0, k], label=label, **look)
             if row == 0:
@@ -355,9 +355,9 @@ def _draw_ground(file: Path, found: dict[str, Found]) -> dict[str, float]:
 
 
 def _lanes(axes: list[Axes], found: dict[str, Found], sense: str, label: str) -> tuple[Course, FloatArray]:
-    """Draw what robots read on their way to the obstacle; return it without noise, and their true ways."""
+    """Draw readings on the way to the obstacle; return those without noise, and the robots' true x."""
     courses = [Course.of(found[name], sense) for name in ("obstacle", "obstacle, noise")]
-    # Larger below, smaller above: where they coincide, both are seen.
+    # Large points below small ones, so that both stay visible where they coincide.
     looks = [
         (courses[1], PALETTE[4], "with noise", 4.0),
         (courses[0], PALETTE[0], "without noise", 1.5),
@@ -373,13 +373,13 @@ def _lanes(axes: list[Axes], found: dict[str, Found], sense: str, label: str) ->
 
 
 def _paced(axes: Axes, times: FloatArray, speed: float, first: float, gain: float, least: float) -> None:
-    """Draw what would be read at just this speed from the first tick on."""
+    """Draw the reading expected at constant speed from the first tick on."""
     line = np.maximum(first + gain * speed * (times - times[0]), least)
     axes.plot(times, line, color=GREY, linewidth=1, zorder=0, label="speed times time")
 
 
 def _draw_tof(file: Path, found: dict[str, Found]) -> dict[str, float]:
-    """Draw figure 7: the time of flight on the way to an obstacle 30 cm away, at six speeds."""
+    """Draw figure 7: time-of-flight readings on the way to an obstacle 30 cm away, at six speeds."""
     figure, axes = _figure(3, 2, (10.0, 6.0))
     course, way = _lanes(axes, found, "tof", "reading (mm)")
     ring = next(ring for ring in SPEC.ranges if ring.name == "tof")
@@ -394,7 +394,7 @@ def _draw_tof(file: Path, found: dict[str, Found]) -> dict[str, float]:
 
 
 def _draw_encoders(file: Path, found: dict[str, Found]) -> dict[str, float]:
-    """Draw figure 8: the steps of the left wheel on the same way."""
+    """Draw figure 8: encoder steps of the left wheel on the same way."""
     figure, axes = _figure(3, 2, (10.0, 6.0))
     course, way = _lanes(axes, found, "encoders", "steps")
     step = 2 * math.pi * SPEC.drive.wheels.radius / epuck2.STEPS
@@ -412,7 +412,7 @@ def _draw_encoders(file: Path, found: dict[str, Found]) -> dict[str, float]:
 
 
 def _draw_camera(file: Path, found: dict[str, Found]) -> dict[str, Any]:
-    """Draw figure 9(c), and columns over bearings: within which bearings lamps are seen is the aperture."""
+    """Draw figure 9(c), and image columns over bearings, whose range is the camera's aperture."""
     figure, (image, bearings) = _figure(2, 1, (10.0, 4.2))
     course = Course.of(found["camera"], "camera")
     for column, row, *colour in course.values[-1][0]:
@@ -437,7 +437,7 @@ def _draw_camera(file: Path, found: dict[str, Found]) -> dict[str, Any]:
         seen[far] = np.array(found_at, dtype=np.float64).reshape(-1, 2)
     for k, (far, rows) in enumerate(seen.items()):
         if len(rows):
-            # They coincide but for their ends.
+            # The curves coincide except at their ends.
             look: dict[str, Any] = {"color": PALETTE[k], "linestyle": LINES[k], "linewidth": 5.5 - 1.2 * k}
             bearings.plot(rows[:, 0], rows[:, 1], label=f"lamp at {1000 * far:g} mm", **look)
     for side in (-15, 15):
@@ -457,7 +457,7 @@ def _draw_camera(file: Path, found: dict[str, Found]) -> dict[str, Any]:
 
 
 def _draw_battery(file: Path, found: dict[str, Found]) -> dict[str, Any]:
-    """Draw figure 12: the charges of robots that turn at 16 speeds, and find Table 5."""
+    """Draw figure 12: battery charges of robots turning at 16 speeds; return the values of Table 5."""
     figure, axes = _figure(2, 2, (10.0, 7.0))
     times, charges = discharge.measured()
     analytic = discharge.errors()
@@ -488,8 +488,8 @@ Timed = dict[tuple[str, str, int], Found]
 
 
 def _draw_times(file: Path, timed: Timed) -> list[dict[str, Any]]:
-    """Draw figure 14 and Table 6: seconds that two hours take, with senses and battery models."""
-    # In a paper two columns leave room for the numbers.
+    """Draw figure 14 and Table 6: CPU seconds for two simulated hours, by senses and battery models."""
+    # In the style for papers, two columns leave room for the numbers.
     figure, axes = _figure(2, 4, (13.0, 16.0)) if is_fitted() else _figure(4, 2, (15.0, 8.0))
     rows = []
     what = [*SCENES, "battery"]

@@ -1,4 +1,4 @@
-"""What the figures of all studies share: size, title, axes from 0, legend, the paper's points, files."""
+"""Common style of the studies' figures: size, title, axes from 0, legend, the paper's points, files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PICTURE = ".png"
 
 @contextmanager
 def chart(file: Path, title: str, *, y: str, x: str = "") -> Iterator[Any]:
-    """Give axes to draw on, and write them to a file with title, names of the axes, and legend.
+    """Yield axes to draw on, then write them to a file with title, axis labels and legend.
 
     Raises:
         RunError: it cannot be written.
@@ -34,7 +34,7 @@ def chart(file: Path, title: str, *, y: str, x: str = "") -> Iterator[Any]:
 
 
 def theirs(colour: str = INK, marker: str = "D") -> dict[str, Any]:
-    """Return how a point of the paper's looks: hollow, so that it hides nothing."""
+    """Return the style of the paper's points: hollow, so that they hide nothing."""
     return {
         "marker": marker,
         "color": colour,
@@ -47,10 +47,10 @@ def theirs(colour: str = INK, marker: str = "D") -> dict[str, Any]:
 
 
 def bars(deviations: Sequence[float], runs: Sequence[int]) -> list[float] | None:
-    """Return error bars, None if a cell has but one run: one says nothing about how they are spread."""
+    """Return error bars, None if a cell has fewer than two runs and therefore no deviation."""
     return None if min(runs, default=0) < 2 else list(deviations)
 
 
 def written(files: Sequence[Path]) -> list[Path]:
-    """Return the files that a study leaves, pictures in each format of the style."""
+    """Return the files of a study, with each picture in all formats of the style."""
     return [each for file in files for each in (files_of(file) if file.suffix == PICTURE else [file])]

@@ -1,8 +1,8 @@
 """The transport of "Investigating Transportation Efficiency in Swarm Robotics with High-Fidelity Simulation".
 
-Fifteen robots carry a hundred items, with the study's three ways to talk and with ours: full communication
-with rules of the road (`swarmbed_behaviours.transport`). Figures 8 to 13 are drawn over all seeds, 8 and 12
-of the first one. The seeds are others than those that the robots' program was written with (1 to 4).
+Fifteen robots carry a hundred items, with the study's three modes of communication and with ours: full
+communication with rules of the road (`swarmbed_behaviours.transport`). Figures 8 to 13 show all seeds, except
+8 and 12, which show the first one. The seeds differ from those used to develop the robots' program (1 to 4).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 SCENARIO = "transport"
 SEEDS = 20
-"""Of each way, if nobody says how many."""
+"""Default number of seeds per mode."""
 FIRST = 101
-"""The first of them."""
+"""The first seed."""
 WAYS = {
     "none": ("controller.mode=none",),
     "partial": ("controller.mode=partial",),
@@ -63,34 +63,34 @@ RULES = {
     "swerve": ("controller.mode=full", "controller.traffic=[swerve]"),
     "lanes, swerve, driving": ("controller.mode=full", "controller.traffic=[lanes, swerve, driving]"),
 }
-"""Rules of the road that ours was chosen from ..."""
+"""Rules of the road among which ours was selected ..."""
 FEW = 4
-"""... with so many seeds, which are 1 to 4."""
+"""... with this number of seeds, 1 to 4."""
 PAPER: dict[str, dict[str, float]] = {
     "none": {"minutes": 51.0, "seconds_per_item": 315.0, "found": 14, "given": 0},
     "partial": {"minutes": 51.0, "seconds_per_item": 315.0, "found": 9, "given": 6},
     "full": {"minutes": 70.0, "seconds_per_item": 434.0, "talks": 410.0, "talk_seconds": 1.7},
 }
-"""What the paper tells, one run each (5, 5.3, 5.4)."""
+"""The paper's results, from one run each (5, 5.3, 5.4)."""
 PAPER_ITEMS = {"none": ((1, 14), (15, 0)), "partial": ((1, 11), (15, 3))}
-"""Its most and least items of a robot (5.1); with full communication they are nearly equal."""
+"""The paper's most and least items of a robot (5.1). With full communication they are nearly equal."""
 PAPER_ROUTES = {"none": ((34, 14),), "partial": ((15, 6),), "full": ((15, 6), (18, 13), (19, 15))}
-"""Its robots with a route after some minutes (5.2), more or less."""
+"""The paper's number of robots with a route, as pairs of minute and approximate number (5.2)."""
 PAPER_DONE = {"none": ((51, 100),), "partial": ((51, 100),), "full": ((70, 100),)}
-"""Its items after some minutes (5.3)."""
+"""The paper's number of items, as pairs of minute and number (5.3)."""
 PAPER_TALKS = {"full": ((70, 410),)}
-"""Its talks at the end (5.4)."""
+"""The paper's number of talks at the end, as pairs of minute and number (5.4)."""
 GOAL = 40.0
-"""Minutes that ours shall stay below."""
+"""Target for our mode: finish within these minutes."""
 
 Results = dict[str, Found]
 
 
 def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> list[Path]:
-    """Run what is left to run, draw the figures, and return the files.
+    """Execute the missing runs, draw the figures, and return the files.
 
     Raises:
-        ConfigError: the scenario is wrong.
+        ConfigError: the scenario is invalid.
         RunError: results cannot be written.
     """
     cells = [Cell(name, SCENARIO, sets, seeds, FIRST) for name, sets in WAYS.items()]
@@ -132,25 +132,25 @@ def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> li
 
 
 def minutes(found: Found) -> FloatArray:
-    """Return how long each run took."""
+    """Return the completion times of the runs, in minutes."""
     return found.values("completion_seconds") / 60.0
 
 
 def uneven(found: Found) -> FloatArray:
-    """Return how unevenly the items are shared in each run: standard deviation over mean."""
+    """Return how unevenly items are distributed over robots in each run: standard deviation over mean."""
     return np.array([row.std() / max(row.mean(), 1e-9) for row in found.series("items_by_robot")])
 
 
 def _first(found: Found) -> dict[str, Any]:
-    """Return the first run that came to an end.
+    """Return the first completed run.
 
     Raises:
-        RunError: none did.
+        RunError: no run was completed.
     """
     for row in found.rows:
         if "routes" in row:
             return row
-    message = f"{found.cell.name}: no run came to an end; `swarmbed run {SCENARIO}` tells why"
+    message = f"{found.cell.name}: no run was completed; `swarmbed run {SCENARIO}` shows why"
     raise RunError(message)
 
 
@@ -193,7 +193,7 @@ def _ground(axes: Axes, scene: Scene) -> None:
 
 
 def _routes(file: Path, ways: Results, scene: Scene) -> None:
-    """Draw the robots' routes at the end of the first run of each way."""
+    """Draw the robots' routes at the end of the first run of each mode."""
     figure = new_figure(10.0, 10.6)
     for axes, (way, found) in zip(figure.subplots(2, 2).flat, ways.items(), strict=True):
         _ground(axes, scene)
@@ -211,7 +211,7 @@ def _routes(file: Path, ways: Results, scene: Scene) -> None:
 
 
 def _work(file: Path, ways: Results) -> None:
-    """Draw how many items the robot with most, second most, ... has carried."""
+    """Draw the number of items each robot carried, from the most to the least."""
     title = "items of each robot, from the most to the least (the paper's figure 9)"
     with chart(file, title, x="robots, by what they carried", y="items, mean of all runs") as axes:
         for k, (way, found) in enumerate(ways.items()):
@@ -237,7 +237,7 @@ def _course(
     y: str,
     paper: Mapping[str, Sequence[tuple[float, float]]],
 ) -> None:
-    """Draw how many times something has happened up to each minute: the mean of all runs, and their range."""
+    """Draw the number of events up to each minute: mean and range of all runs."""
     with chart(file, f"{title}: means and ranges of all runs", x="simulated time (min)", y=y) as axes:
         for way, found in ways.items():
             end = float(minutes(found).max()) if len(minutes(found)) else 120.0
@@ -250,7 +250,7 @@ def _course(
                 least, most = counts.min(axis=0), counts.max(axis=0)
                 axes.fill_between(at, least, most, color=COLOURS[way], alpha=0.15, lw=0)
             for minute, count in paper.get(way, ()):
-                # Where its points coincide, one is in the other.
+                # The sizes differ, so that points that coincide are nested.
                 look = theirs(COLOURS[way], SIGNS[way]) | {"markersize": SIZES[way], "clip_on": False}
                 axes.plot(minute, count, **look)
         if paper:
@@ -259,7 +259,7 @@ def _course(
 
 
 def _jam(file: Path, ways: Results, scene: Scene) -> None:
-    """Draw the worst jam of the first run of `full`, and how many robots stand over time."""
+    """Draw the worst jam of the first run of `full`, and the number of standing robots over time."""
     figure = new_figure(11.0, 5.0)
     left, right = figure.subplots(1, 2)
     row = _first(ways["full"])
@@ -286,7 +286,7 @@ def _jam(file: Path, ways: Results, scene: Scene) -> None:
 
 
 def _times(file: Path, found: Results) -> None:
-    """Draw how long all runs took, and what the paper tells."""
+    """Draw the completion times of all runs, and the paper's."""
     with chart(file, "100 items: minutes of each run", y="simulated time (min)") as axes:
         for k, (name, item) in enumerate(found.items()):
             times = minutes(item)

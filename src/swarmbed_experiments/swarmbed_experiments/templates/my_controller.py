@@ -42,11 +42,11 @@ class MyController(TreeController):
     def make_tree(self) -> Behaviour:
         """Return the tree. A selector ticks its children in order, until one does not fail."""
         board, parameters = self.board, self.parameters
-        # Conditions look. `board.senses` has all that the robot knows: docs/reference/senses.md.
+        # Conditions check the senses. `board.senses` has all that the robot knows: docs/reference/senses.md.
         near = Check("something is near", board, self.is_near)
-        # With memory, a sequence that has begun ends: rest, then leave in the emptiest direction.
+        # With memory, a sequence that has started is completed: rest, then leave in the emptiest direction.
         avoid = Sequence("avoid", memory=True, children=[near, Wait(board, parameters.rest), Escape(board)])
-        # Actions drive. Motion must be asked for in every tick, or the robot stops.
+        # Actions drive. Motion must be commanded in every tick, or the robot stops.
         walk = Wander("walk", board, self.draw, speed=parameters.speed, lookahead=1.0, threshold=0.05)
         return Selector("my controller", memory=False, children=[avoid, walk])
 
@@ -57,5 +57,5 @@ class MyController(TreeController):
 
     @staticmethod
     def draw(board: Board) -> float:
-        """Return a direction of the arena. Use `board.rng` for all chance, so that runs can be repeated."""
+        """Return a random direction. Use `board.rng` for all randomness, so that runs are reproducible."""
         return float(board.rng.uniform(-math.pi, math.pi))
