@@ -35,6 +35,8 @@ DEFAULT = "intralogistics_cooperative"
 FAILED = REJECTED = 1
 INTERRUPTED = 130
 
+# Options that several commands share.
+
 ScenarioName = Annotated[
     str, typer.Argument(help="A scenario that [bold]swarmbed scenarios[/bold] lists, or a .yaml file.")
 ]
@@ -61,6 +63,9 @@ TickLimit = Annotated[
     ),
 ]
 
+WorkerCount = Annotated[
+    int | None, typer.Option(min=1, help="Worker processes on this machine; by default one per core.")
+]
 
 Formats = Annotated[
     str | None,
@@ -330,9 +335,7 @@ def sweep(
     first_seed: Annotated[
         int, typer.Option(min=0, help="Seed of the first run; each further run adds 1.")
     ] = 1,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes on this machine; by default one per core.")
-    ] = None,
+    workers: WorkerCount = None,
     dask: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Address of a Dask scheduler, to use instead of local workers."),
@@ -458,9 +461,7 @@ def study(
             show_default="convoy 10, transport 20, epuck2 30",
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes on this machine; by default one per core.")
-    ] = None,
+    workers: WorkerCount = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Directory for the figures.", show_default="runs/study-NAME"),
