@@ -274,7 +274,7 @@ class Coherent:
         lost = int(np.argmin(self._since))
         if look.time - self._since[lost] > self._parameters.seconds:
             limit, seconds = self._parameters.limit, self._parameters.seconds
-            what = f"{self._names[lost]} is off its place by more than {limit:g} m for {seconds:g} s"
+            what = f"{self._names[lost]} was off its place by more than {limit:g} m for {seconds:g} s"
             return Judgement(Stand.REJECTED, f"the line broke after {look.time:.0f} s: {what}")
         return Judgement(Stand.CONTENT, "the line holds")
 

@@ -69,9 +69,9 @@ class Agreed:
         if most != self._said:
             self._said, self._since = most, look.time
         if look.time - self._since < self._seconds - 1e-9:
-            return Judgement(Stand.OPEN, f"all robots say '{most}' since {self._since:.1f} s")
+            return Judgement(Stand.OPEN, f"all robots have said '{most}' since {self._since:.1f} s")
         self._when = self._since
-        return Judgement(Stand.ACCEPTED, f"all robots say '{most}' since {self._since:.1f} s")
+        return Judgement(Stand.ACCEPTED, f"all robots have said '{most}' since {self._since:.1f} s")
 
     def metrics(self) -> Mapping[str, Any]:
         """Return the time at which they began to agree; None if they did not."""

@@ -113,7 +113,7 @@ def run(
     unknown = set(cameras) - {camera.name for camera in spec.cameras if not camera.on_lifter}
     if unknown:
         there = ", ".join(camera.name for camera in spec.cameras if not camera.on_lifter) or "none"
-        message = f"no camera '{min(unknown)}' looks around on a {spec.kind}: there are {there}"
+        message = f"camera '{min(unknown)}': {spec.kind} has no such camera that looks around; it has {there}"
         raise RunError(message)
     drive = plan(target, spec, cameras or None, speed=SPEED, pause=REST)
     start = drive.stops[0].pose_map

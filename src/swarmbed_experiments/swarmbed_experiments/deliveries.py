@@ -71,7 +71,10 @@ class Ledger:
             RunError: the controller reports no `doing` for each robot.
         """
         if len(look.doing) != len(self.items):
-            message = "deliveries: the controller does not say what each robot is doing, `explore` or else"
+            message = (
+                "deliveries: the controller does not say what each robot is doing; "
+                "give it a list `doing`, with `explore` for robots without a route"
+            )
             raise RunError(message)
         knows = np.array([doing not in {"explore", "dead"} for doing in look.doing], dtype=np.bool_)
         self.knew += [look.time] * int((knows & ~self.knows).sum())

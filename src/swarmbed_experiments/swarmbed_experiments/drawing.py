@@ -104,11 +104,11 @@ def drawn(name: str = "screen", formats: Sequence[str] = ()) -> Iterator[None]:
         ConfigError: the style or a format does not exist.
     """
     if name not in NAMES:
-        message = f"style '{name}': there are {' and '.join(NAMES)}"
+        message = f"style '{name}' does not exist; choose {' or '.join(NAMES)}"
         raise ConfigError(message)
     wrong = [each for each in formats if each not in FORMATS]
     if wrong:
-        message = f"format '{wrong[0]}': there are {', '.join(FORMATS)}"
+        message = f"format '{wrong[0]}' does not exist; choose from {', '.join(FORMATS)}"
         raise ConfigError(message)
     style = NAMES[name]
     chosen = Style(

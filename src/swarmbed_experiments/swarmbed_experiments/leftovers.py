@@ -110,7 +110,7 @@ def _what(words: Sequence[str], environment: Sequence[str]) -> str | None:
     if any(GAZEBO in word for word in words) and ours is not None:
         lib = str(ours.parent)
         if any(lib in pair for pair in environment):
-            return f"{Path(words[0]).name} (of a world gazebo)"
+            return f"{Path(words[0]).name} (of a Gazebo world)"
     return None
 
 
