@@ -260,7 +260,7 @@ def test_what_is_lost_of_the_results_is_told_and_no_success(scenario, tmp_path, 
         (["tree", "random_walk", "--out", "no/such/tree.png"], "no/such/tree.png: cannot be drawn"),
         (["check", "moon.yaml"], "moon.yaml: no such file"),
         (["bench", "--only", "nothing"], "there are cycle"),
-        (["bench", "--json", "no/such/place.json"], "no directory"),
+        (["bench", "--json", "no/such/place.json"], "no such directory no/such"),
     ],
 )
 def test_bad_input_is_one_message_and_exit_2(arguments, message, tmp_path, monkeypatch, capsys):
