@@ -1,4 +1,4 @@
-"""What decides a run: the task done (DOTS paper, IV-C), a place reached, time over, no hard contact."""
+"""Acceptors: task done (DOTS paper, IV-C), place reached, time over, no hard contact, no broken line."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from swarmbed_experiments.frame import Look, Setting
 
 AT_REST = 0.02
-"""m/s and rad/s below which a robot stands."""
+"""m/s and rad/s below which a robot counts as standing."""
 
 
 class RetrievedParameters(Part):
-    """What counts as done.
+    """When the retrieval task is done.
 
     Attributes:
-        of: how many carriers suffice; all, if not given.
-        linger: seconds that the run goes on after that until all robots have left the drop zone.
+        of: number of carriers to retrieve; by default all.
+        linger: [s] time for which the run then waits for all robots to leave the drop zone.
     """
 
     of: Count | None = None
@@ -42,17 +42,17 @@ class Retrieved:
     """Accepts when the carriers stand on the floor with their centres in the drop zone.
 
     Metrics:
-        completion_seconds: [s] time at which the last carrier was retrieved; null if not all were.
-        escaped_seconds: [s] time at which all robots had left the drop zone after that; null if they did not.
+        completion_seconds: [s] time at which the last carrier was retrieved; null if some are missing.
+        escaped_seconds: [s] time after that at which all robots had left the drop zone; null if they did not.
     """
 
     Parameters: ClassVar[type[Part]] = RetrievedParameters
 
     def __init__(self, parameters: RetrievedParameters, setting: Setting) -> None:
-        """Look for the drop zone.
+        """Find the drop zone.
 
         Raises:
-            ConfigError: there is none, or there are not so many carriers.
+            ConfigError: the arena has no drop zone, or the scenario has fewer carriers than `of`.
         """
         scene = setting.scene
         if scene.zones is None:
@@ -62,7 +62,7 @@ class Retrieved:
         self._of = count if parameters.of is None else parameters.of
         if not 0 < self._of <= count:
             message = (
-                f"acceptor retrieved: {self._of} of {count} carriers; ask for at least one that is there"
+                f"acceptor retrieved: {self._of} of {count} carriers; ask for 1 or more that the scenario has"
             )
             raise ConfigError(message)
         self._drop = scene.zones.drop
@@ -73,7 +73,7 @@ class Retrieved:
         self._escaped: float | None = None
 
     def judge(self, look: Look, *, over: bool) -> Judgement:
-        """Count, and after the last carrier wait for the robots."""
+        """Count the retrieved carriers; after the last one, wait for the robots to leave."""
         there = int(retrieved(look.carriers, self._drop).sum())
         if there < self._of:
             self._done = self._escaped = None
@@ -95,7 +95,7 @@ class Retrieved:
         return Judgement(Stand.OPEN, "robots are still in the drop zone")
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return when the carriers were retrieved and the drop zone left; null if they were not."""
+        """Return the completion and escape times; None if not reached."""
         return {"completion_seconds": self._done, "escaped_seconds": self._escaped}
 
 
@@ -103,12 +103,12 @@ class ArrivedParameters(Part):
     """What has to be where.
 
     Attributes:
-        what: robots, carriers, or the middle of all carriers and the way they turned since the start.
-        places: one for each in order, or one for all.
-        tolerance: metres off.
-        yaw_tolerance: radians off; any, if not given.
-        at_rest: whether robots must stand there.
-        doing: what robots' controllers must say that they do, such as `done`.
+        what: robots, carriers, or load: the centre of all carriers and their turn since the start.
+        places: target poses x, y, yaw: one for each in order, or one for all.
+        tolerance: [m] largest position error.
+        yaw_tolerance: [rad] largest yaw error; by default any.
+        at_rest: whether the robots must also stand still.
+        doing: what all controllers must report in `doing`, such as `done`; by default anything.
     """
 
     what: Literal["robots", "carriers", "load"] = "robots"
@@ -120,20 +120,20 @@ class ArrivedParameters(Part):
 
 
 class Arrived:
-    """Accepts when things are at their places.
+    """Accepts when robots or carriers are at their places.
 
     Metrics:
         completion_seconds: [s] time of arrival; null if they did not arrive.
-        goal_error: [m] distance of the one farthest from its place.
+        goal_error: [m] largest distance of one from its place.
     """
 
     Parameters: ClassVar[type[Part]] = ArrivedParameters
 
     def __init__(self, parameters: ArrivedParameters, setting: Setting) -> None:
-        """Match things and places.
+        """Match robots or carriers with places.
 
         Raises:
-            ConfigError: there are not as many places as things.
+            ConfigError: the number of places is neither 1 nor that of the robots or carriers.
         """
         scene = setting.scene
         self._parameters = parameters
@@ -154,7 +154,7 @@ class Arrived:
         self._off = math.nan
 
     def judge(self, look: Look, *, over: bool) -> Judgement:
-        """Measure how far off they are."""
+        """Compare the position and yaw errors with the tolerances."""
         parameters = self._parameters
         off = self._poses(look) - self._places
         self._off = float(np.hypot(off[:, 0], off[:, 1]).max())
@@ -175,7 +175,7 @@ class Arrived:
         )
 
     def _poses(self, look: Look) -> FloatArray:
-        """Return the poses of what has to arrive."""
+        """Return the poses to compare with the places."""
         if self._parameters.what == "robots":
             return look.robots[:, :3]
         poses = look.carriers.poses
@@ -184,12 +184,12 @@ class Arrived:
         return np.array([[*poses[:, :2].mean(axis=0), poses[0, 2] - self._start[0, 2]]])
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return when they arrived, and how far off the worst is."""
+        """Return the arrival time and the largest position error."""
         return {"completion_seconds": self._when, "goal_error": self._off}
 
 
 class Elapsed:
-    """Accepts when the time is up: for runs that are there to be watched or measured."""
+    """Accepts when the time is up: for runs to watch or to measure."""
 
     Parameters: ClassVar[type[Part]] = NoParameters
 
@@ -197,7 +197,7 @@ class Elapsed:
         """There is nothing to prepare."""
 
     def judge(self, look: Look, *, over: bool) -> Judgement:
-        """Wait."""
+        """Accept once the time is up."""
         return Judgement(Stand.ACCEPTED if over else Stand.OPEN, f"{look.time:.1f} s passed")
 
     def metrics(self) -> Mapping[str, Any]:
@@ -206,11 +206,11 @@ class Elapsed:
 
 
 class SafeParameters(Part):
-    """What is too hard.
+    """Which contacts are too hard.
 
     Attributes:
-        speed: m/s of closing in at a contact.
-        between: whether only contacts between robots count, or any.
+        speed: [m/s] highest approach speed that is allowed at a contact.
+        between: `robots` to judge only contacts between robots, `anything` to judge all contacts.
     """
 
     speed: NotNegative = 0.1
@@ -218,17 +218,17 @@ class SafeParameters(Part):
 
 
 class Safe:
-    """Rejects at the first contact above a speed, and is content otherwise."""
+    """Rejects at the first contact above a speed; without one it has no objection."""
 
     Parameters: ClassVar[type[Part]] = SafeParameters
 
     def __init__(self, parameters: SafeParameters, setting: Setting) -> None:
-        """Learn who is a robot."""
+        """Store the robots' names."""
         self._parameters = parameters
         self._robots = frozenset(placement.name for placement in setting.scene.robots)
 
     def judge(self, look: Look, *, over: bool) -> Judgement:  # noqa: ARG002 - it never waits
-        """Look at the contacts that began."""
+        """Check the contacts that began in this tick."""
         for contact in look.contacts:
             counts = self._parameters.between == "anything" or {contact.one, contact.other} <= self._robots
             if counts and contact.speed > self._parameters.speed:
@@ -243,12 +243,12 @@ class Safe:
 
 
 class CoherentParameters(Part):
-    """When a line of robots has broken.
+    """When a line of robots counts as broken.
 
     Attributes:
-        distance: metres between the middles of one and the next.
-        limit: metres that one may be off its place ...
-        seconds: ... for no longer than that.
+        distance: [m] nominal distance between the centres of a robot and the next.
+        limit: [m] position error beyond which a robot is off its place.
+        seconds: [s] time for which a robot may be off its place; the line is broken after that.
     """
 
     distance: Positive = 0.4
@@ -257,27 +257,27 @@ class CoherentParameters(Part):
 
 
 class Coherent:
-    """Rejects when a line of robots breaks, and is content otherwise."""
+    """Rejects when a line of robots breaks; until then it has no objection."""
 
     Parameters: ClassVar[type[Part]] = CoherentParameters
 
     def __init__(self, parameters: CoherentParameters, setting: Setting) -> None:
-        """Nobody is off."""
+        """Begin with all robots at their places."""
         self._parameters = parameters
         self._names = [placement.name for placement in setting.scene.robots]
         self._since = np.full(len(self._names), math.inf)
 
     def judge(self, look: Look, *, over: bool) -> Judgement:  # noqa: ARG002 - it never waits
-        """Look who is off its place."""
+        """Reject if a robot has been off its place for too long."""
         off = off_places(look.robots, self._parameters.distance) > self._parameters.limit
         self._since = np.where(off, np.minimum(self._since, look.time), math.inf)
         lost = int(np.argmin(self._since))
         if look.time - self._since[lost] > self._parameters.seconds:
             limit, seconds = self._parameters.limit, self._parameters.seconds
-            what = f"{self._names[lost]} is off its place by more than {limit:g} m for {seconds:g} s"
+            what = f"{self._names[lost]} was off its place by more than {limit:g} m for {seconds:g} s"
             return Judgement(Stand.REJECTED, f"the line broke after {look.time:.0f} s: {what}")
         return Judgement(Stand.CONTENT, "the line holds")
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return nothing: the transducer of convoys measures."""
+        """Return nothing: the transducer of convoys measures them."""
         return {}

@@ -1,4 +1,4 @@
-"""What decides runs in which robots have to agree: all of them say that they do the same."""
+"""The acceptor of runs in which robots have to agree: all report the same in `doing`."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ class AgreedParameters(Part):
     """How long robots have to agree.
 
     Attributes:
-        seconds: [s] time for which all robots say the same.
+        seconds: [s] time for which all robots must report the same.
     """
 
     seconds: NotNegative = 10.0
 
 
 class Agreed:
-    """Accepts when all robots that live have said the same in `doing` for some time.
+    """Accepts when all live robots have reported the same in `doing` for some time.
 
     Metrics:
-        completion_seconds: [s] time at which they began to agree; null if they never did for long enough.
+        completion_seconds: [s] time at which the robots began to agree; null if never for long enough.
     """
 
     Parameters: ClassVar[type[Part]] = AgreedParameters
 
     def __init__(self, parameters: AgreedParameters, setting: Setting) -> None:
-        """Nobody has said anything."""
+        """Begin without any report."""
         self._seconds = parameters.seconds
         self._setting = setting
         self._names = [placement.name for placement in setting.scene.robots]
@@ -46,20 +46,20 @@ class Agreed:
         self._when: float | None = None
 
     def judge(self, look: Look, *, over: bool) -> Judgement:  # noqa: ARG002 - it only waits
-        """Compare what the robots say.
+        """Compare the robots' reports.
 
         Raises:
-            RunError: the controller does not say what each robot does.
+            RunError: the controller reports no `doing` for each robot.
         """
         if len(look.doing) != len(self._names):
             message = (
-                "acceptor agreed: the controller does not say what each robot does: give it a list `doing`"
+                "acceptor agreed: the controller does not say what each robot does; give it a list `doing`"
             )
             raise RunError(message)
         dead = self._setting.dead
         said = Counter(doing for name, doing in zip(self._names, look.doing, strict=True) if name not in dead)
         if not said:
-            return Judgement(Stand.OPEN, "no robot lives")
+            return Judgement(Stand.OPEN, "no robot is alive")
         [(most, count)] = said.most_common(1)
         if count < said.total():
             self._said = None
@@ -69,10 +69,10 @@ class Agreed:
         if most != self._said:
             self._said, self._since = most, look.time
         if look.time - self._since < self._seconds - 1e-9:
-            return Judgement(Stand.OPEN, f"all robots say '{most}' since {self._since:.1f} s")
+            return Judgement(Stand.OPEN, f"all robots have said '{most}' since {self._since:.1f} s")
         self._when = self._since
-        return Judgement(Stand.ACCEPTED, f"all robots say '{most}' since {self._since:.1f} s")
+        return Judgement(Stand.ACCEPTED, f"all robots have said '{most}' since {self._since:.1f} s")
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return when they began to agree."""
+        """Return the time at which they began to agree; None if they did not."""
         return {"completion_seconds": self._when}

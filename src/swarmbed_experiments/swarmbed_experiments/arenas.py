@@ -1,4 +1,4 @@
-"""The arenas there are: what is in them, which scenarios use them, and pictures of them."""
+"""Lists and draws the arenas: their contents, and the scenarios that use them."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 OPEN = 2.0
-"""Metres to each side that are drawn of a floor without walls."""
+"""Metres to each side of the origin that are drawn of a floor without walls."""
 PANEL = 4.2
-"""Inches of one arena's picture."""
+"""Side in inches of one arena's picture."""
 IN_A_ROW = 4
 NAMED = 3
-"""Scenarios that a list of all arenas names for each."""
+"""Number of scenarios that the list of all arenas names for each arena."""
 
 
 def load_arenas(wanted: Sequence[str]) -> dict[str, Arena]:
-    """Return arenas by their names; all of worlds, if none are asked for.
+    """Return the wanted arenas by name; with none given, all in worlds/.
 
     Raises:
-        ConfigError: there is none of a name, or it is wrong.
+        ConfigError: an arena does not exist or is invalid.
     """
     return {name: Arena.load(name) for name in wanted or names(Arena.FOLDER)}
 
 
 def arena_table(arenas: Mapping[str, Arena], *, most: int | None = None) -> Table:
-    """Return what is in arenas, and which scenarios of config/scenarios use them.
+    """Return a table of arenas: their contents, and the scenarios in config/scenarios that use them.
 
     Args:
-        arenas: by their names or files.
-        most: how many scenarios are named for each; all, if not given.
+        arenas: arenas by name or file.
+        most: number of scenarios to name for each arena; None for all.
     """
     users: dict[str, list[str]] = {}
     for name in names(Scenario.FOLDER):
@@ -67,7 +67,7 @@ def arena_table(arenas: Mapping[str, Arena], *, most: int | None = None) -> Tabl
 
 
 def _contents(arena: Arena) -> list[str]:
-    """Return what is in an arena beside its outer walls."""
+    """Return what an arena has besides its outer walls."""
     walls, markers = len(arena.walls), arena.markers()
     return [
         "" if not walls else f"{walls} inner wall{'s' if walls > 1 else ''}",
@@ -78,11 +78,11 @@ def _contents(arena: Arena) -> list[str]:
 
 
 def draw(arenas: Mapping[str, Arena], where: Path) -> list[Path]:
-    """Draw arenas from above: side by side into a file, or each into a file of a directory.
+    """Draw arenas from above, side by side in one file, or one file each in a directory; return the files.
 
     Args:
-        arenas: by their names or files.
-        where: a picture's file, such as arenas.png or arena.svg; without a suffix, a directory.
+        arenas: arenas by name or file.
+        where: picture file, such as arenas.png or arena.svg; without a suffix, a directory.
 
     Raises:
         RunError: a picture cannot be written.
@@ -125,7 +125,7 @@ def _draw(arenas: Mapping[str, Arena], file: Path) -> None:
 
 
 def _draw_arena(axes: Axes, arena: Arena) -> list[Artist]:
-    """Draw floor, zones, walls and markers; return what a legend explains."""
+    """Draw floor, zones, walls and markers; return the legend's entries."""
     half = (OPEN, OPEN) if arena.size is None else (arena.size[0] / 2, arena.size[1] / 2)
     if arena.size is not None:
         floor = Rectangle((-half[0], -half[1]), 2 * half[0], 2 * half[1], linewidth=0, zorder=-2)

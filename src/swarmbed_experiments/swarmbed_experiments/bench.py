@@ -1,8 +1,8 @@
-"""The benchmark table: what this machine does, beside what must hold.
+"""The benchmark table: values measured on this machine beside the required ones.
 
-Speeds are medians over blocks of repetitions after a warm-up, in one process on one core; accuracies come
+Speeds are medians over blocks of repetitions after a warm-up, in one process on one core. Accuracies come
 from seeds that nothing was tuned to. Whole runs are in `bench_runs`. The table goes to the terminal, to JSON,
-and to docs/benchmarks.md with a plot beside it.
+and to docs/benchmarks.md with plots beside it.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
 
 BEGIN = "<!-- measured by scripts/bench: this part is replaced -->"
 END = "<!-- end of what is measured -->"
-"""Marks on the page of benchmarks: what stands around them is written by hand and stays."""
+"""Marks on the benchmark page: the text around them is written by hand and stays."""
 WIDE = 130
-"""Columns of a terminal that also shows what a row is about."""
+"""Terminal width in columns from which the table shows the rows' notes."""
 SEED = 20260
-"""Of everything random here; the tests use others."""
+"""Seed of everything random here; the tests use others."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: a number and, if it has to hold, its bound."""
+    """One line of the table: a measured value and, if one is required, its bound."""
 
     name: str
     value: float
@@ -62,11 +62,11 @@ class Row:
     at_least: float | None = None
     note: str = ""
     point: dict[str, Any] | None = None
-    """What a plot shows of it: of growing cost, of Figure 6, or of worlds side by side."""
+    """Data for a plot: growing cost, Figure 6, or worlds side by side."""
 
     @property
     def holds(self) -> bool | None:
-        """Return whether the number keeps its bound, None if it has none."""
+        """Return whether the value is within its bound, None if it has none."""
         if self.at_most is None and self.at_least is None:
             return None
         above = self.at_least is None or self.value >= self.at_least
@@ -75,7 +75,7 @@ class Row:
 
     @property
     def bound(self) -> str:
-        """Return the bound as people write it."""
+        """Return the bound in words, such as `at least 5, at most 10`."""
         parts = []
         if self.at_least is not None:
             parts.append(f"at least {self.at_least:g}")
@@ -85,7 +85,7 @@ class Row:
 
 
 def microseconds(work: Callable[[], object], repetitions: int, blocks: int = 7) -> float:
-    """Return the median over blocks of the mean microseconds of one call, after a warm-up block."""
+    """Return the time of one call in microseconds: the median over blocks of their means, after a warm-up."""
     means = []
     for block in range(blocks + 1):
         started = time.perf_counter()
@@ -125,7 +125,7 @@ def cycle(quick: bool) -> Iterator[Row]:
 
 
 def collision_map(quick: bool) -> Iterator[Row]:
-    """Time the collision map with 16 returns, and the questions that controllers ask."""
+    """Time the collision map: an update with 16 returns, and the queries that controllers make."""
     spec = RobotSpec.load("dots")
     grid = CollisionMap(spec)
     rng = np.random.default_rng(SEED)
@@ -148,7 +148,7 @@ def collision_map(quick: bool) -> Iterator[Row]:
 
 
 def markers(quick: bool) -> Iterator[Row]:
-    """Time the robot's pose from four wall markers."""
+    """Time the computation of the robot's pose from four wall markers."""
     rng = np.random.default_rng(SEED)
     cases = [make_bench_case(rng) for _ in range(20)]
     repetitions = 20 if quick else 300
@@ -157,7 +157,7 @@ def markers(quick: bool) -> Iterator[Row]:
 
 
 def trajectories(quick: bool) -> Iterator[Row]:
-    """Try random waypoints, replaced at random times, and look for broken limits."""
+    """Follow random waypoints, replaced at random times, and find the worst share of a limit."""
     for kind, cases in (("dots", 300 if quick else 10_000), ("pioneer3dx", 100 if quick else 2_000)):
         spec = RobotSpec.load(kind)
         rng = np.random.default_rng(SEED)
@@ -169,7 +169,7 @@ def trajectories(quick: bool) -> Iterator[Row]:
 
 
 def estimation(quick: bool) -> Iterator[Row]:
-    """Ask whether the EKF's covariance is honest and how good its pose is."""
+    """Check the EKF's covariance for consistency (NEES), and its pose for accuracy."""
     spec = RobotSpec.load("dots")
     inverse = Kinematics.of(spec).inverse
     study = nees_study(SEED, 8 if quick else 40, 20.0 if quick else 30.0, spec=spec, wheel_inverse=inverse)
@@ -184,7 +184,7 @@ def estimation(quick: bool) -> Iterator[Row]:
 
 
 def ranges(quick: bool) -> Iterator[Row]:
-    """Repeat the paper's Figure 7 with the model of the distance sensors."""
+    """Repeat the DOTS paper's Figure 7 with the model of the distance sensors."""
     ring = RobotSpec.load("dots").ranges[0]
     data = figure7(ring, SEED, 24_550 if quick else 245_500)
     left, right = data.edges[:-1], data.edges[1:]
@@ -204,7 +204,7 @@ def ranges(quick: bool) -> Iterator[Row]:
 
 
 def power(quick: bool) -> Iterator[Row]:  # noqa: ARG001 - one discharge is quick enough
-    """Discharge the battery at the paper's three operating points (Table IV)."""
+    """Discharge the battery at the DOTS paper's three operating points (Table IV)."""
     spec = RobotSpec.load("dots")
     model = PowerModel(spec)
     for point in model.consumption.operating_points:
@@ -224,7 +224,7 @@ def power(quick: bool) -> Iterator[Row]:  # noqa: ARG001 - one discharge is quic
 
 
 def kinematics(quick: bool) -> Iterator[Row]:
-    """Go from body velocities to wheels and back."""
+    """Convert body velocities to wheel speeds and back; report the largest error."""
     drive = Kinematics.of(RobotSpec.load("dots"))
     rng = np.random.default_rng(SEED)
     twists = rng.uniform(-2, 2, (500 if quick else 10_000, 3))
@@ -251,7 +251,7 @@ def whole_robots(quick: bool) -> Iterator[Row]:
 
 
 def drive_about(swarm: LocalSwarm, seconds: float) -> None:
-    """Let all robots drive in circles, with a program that looks and acts at 10 Hz."""
+    """Drive all robots in circles, with a program that senses and acts at 10 Hz."""
     for _ in range(round(seconds / 0.1)):
         for robot in swarm.robots:
             robot.act(Command(velocity_body=(0.2, 0.0, 0.5)))
@@ -273,7 +273,7 @@ GROUPS: Sequence[tuple[str, Callable[[bool], Iterator[Row]]]] = (
 
 
 def all_groups(*, gazebo: bool = False) -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
-    """Return all groups, those that are whole runs last: they take minutes; Gazebo's only if asked for."""
+    """Return all groups, the quick ones first; whole runs take minutes. Gazebo's only on request."""
     from swarmbed_experiments import bench_eyes as eyes
     from swarmbed_experiments import bench_ros as ros
     from swarmbed_experiments import bench_runs as runs
@@ -312,10 +312,10 @@ def main(
     quick: bool,
     gazebo: bool = False,
 ) -> None:
-    """Measure, print the table, and write the files that were asked for.
+    """Measure, print the table, and write the requested files.
 
     Raises:
-        RunError: no group is called what was asked for, or a file cannot be written.
+        RunError: no group's name contains a text in `only`, or a file cannot be written.
     """
     known_groups = all_groups(gazebo=gazebo)
     groups = [
@@ -323,25 +323,25 @@ def main(
     ]
     if not groups:
         known = ", ".join(name for name, _ in known_groups)
-        message = f"nothing to measure is called {', '.join(only)}: there are {known}"
+        message = f"--only {', '.join(only)}: no such benchmark; there are {known}"
         raise RunError(message)
     for file in (json_file, markdown_file):
         if file is None:
             continue
         if not file.parent.is_dir():
-            message = f"{file}: there is no directory {file.parent}"
+            message = f"{file}: no such directory {file.parent}; create it or choose another file"
             raise RunError(message)
         if file.is_dir():
             message = f"{file}: is a directory; name a file"
             raise RunError(message)
-        # Better now than after an hour's work.
+        # Fail now, not after an hour of measuring.
         make_ready(file.parent, "choose another directory")
     page = ""
     if markdown_file is not None and markdown_file.exists():
         page = read_text(markdown_file)
         if BEGIN not in page or END not in page:
-            # Better now than after minutes of measuring.
-            message = f"{markdown_file}: is no page of benchmarks, for it lacks the line {BEGIN} or {END}"
+            # Fail now, not after minutes of measuring.
+            message = f"{markdown_file}: not a benchmark page: the line {BEGIN} or {END} is missing"
             raise RunError(message)
     rows: list[Row] = []
     with console.status("measuring") as status:
@@ -377,7 +377,7 @@ def main(
 
 
 def as_table(rows: Sequence[Row], width: int) -> Table:
-    """Return the rows as a table for a terminal of this width; what they mean in detail needs a wide one."""
+    """Return the rows as a table for a terminal of this width; only a wide one shows the notes."""
     wide = width >= WIDE
     table = Table("what", "measured", "must hold", "", *(["about"] if wide else []), title="Benchmarks")
     for row in rows:
@@ -391,9 +391,9 @@ def as_markdown(rows: Sequence[Row], pictures: Mapping[str, str], page: str = ""
     """Return the page docs/benchmarks.md.
 
     Args:
-        rows: of the table.
-        pictures: files by their titles.
-        page: as it was before; only what stands between its two marks is replaced.
+        rows: rows of the table.
+        pictures: file names by title.
+        page: the page so far; only the text between its two marks is replaced.
     """
     about = machine()
     lines = [
@@ -418,7 +418,7 @@ def as_markdown(rows: Sequence[Row], pictures: Mapping[str, str], page: str = ""
 
 
 def machine() -> dict[str, object]:
-    """Return what the numbers were measured on."""
+    """Return CPU, cores, Python version, system and date of the measurement."""
     cpu = platform.processor() or platform.machine()
     info = FilePath("/proc/cpuinfo")
     if info.exists():

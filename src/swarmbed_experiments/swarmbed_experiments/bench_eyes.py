@@ -1,4 +1,4 @@
-"""The eyes' rows of the benchmark table: images, detection beside OpenCV's own, and tasks done by pixels."""
+"""Vision rows of the benchmark table: images, detection beside OpenCV's own, and tasks done from pixels."""
 
 from __future__ import annotations
 
@@ -64,20 +64,20 @@ if TYPE_CHECKING:
 
 IMAGING = "dots"
 LONGEST = 60.0
-"""Seconds after which a robot that has lifted nothing will not."""
+"""Timeout of a docking trial in seconds."""
 TASK = "intralogistics_cooperative"
 FIGURE6_LONGEST = 120.0
-"""Seconds in which two squares are driven; at 0.3 m/s it takes half of them."""
+"""Timeout in seconds for driving two squares; at 0.3 m/s they take half of it."""
 OFF, TURNED = 0.005, math.radians(1.0)
-"""Metres and radians within which a robot is to be below a carrier that it lifts."""
+"""Largest offset in metres and yaw error in radians of a robot that lifts a carrier."""
 SEEN_FROM = 16.0
-"""Pixels of the shortest side of an image of a code from which on it counts whether it is found."""
+"""Shortest side in pixels of a code that the detector is expected to find."""
 NEAR = 4.0
-"""Pixels within which a corner has to be to be the one."""
+"""Largest corner error in pixels of a code that counts as found."""
 
 
 class Still:
-    """Where things stand: what a physics says of them."""
+    """Poses of robots and carriers that a stage reads instead of those of a `Physics`."""
 
     def __init__(self, scene: Scene) -> None:
         self.poses = np.array([robot.pose for robot in scene.robots], dtype=np.float64)
@@ -89,7 +89,7 @@ class Still:
 
 @dataclass
 class Shot:
-    """One image, and where the corners of the codes on the walls are in it."""
+    """One image, and the true pixels of the corners of the wall codes in it, by marker id."""
 
     image: ByteArray
     corners: dict[int, FloatArray]
@@ -98,9 +98,9 @@ class Shot:
 def shots(
     seed: int, count: int, stage_of: Callable[[Scene], Stage] = MujocoStage
 ) -> tuple[list[Shot], float]:
-    """Return images from random places of an arena without robots, and the median seconds that one took.
+    """Return images from random poses in an arena with carriers, and the median seconds for one image.
 
-    Carriers stand about; a code that one hides does not count as one that is to be found.
+    A code that a carrier hides is not among the corners of a shot.
     """
     scene = make_scene(_scenario(seed, loads=4))
     stage = stage_of(scene)
@@ -147,7 +147,7 @@ def _scenario(seed: int, loads: int = 0, **changes: Any) -> Scenario:
 def _visible(
     camera: CameraModel, still: Still, places: dict[int, FloatArray], scene: Scene
 ) -> dict[int, FloatArray]:
-    """Return the codes on walls whose images are whole, large enough and not hidden by a carrier."""
+    """Return the pixels of the wall codes that are fully in the image, large enough and not hidden."""
     x, y, yaw = still.poses[0].tolist()
     c, s = math.cos(yaw), math.sin(yaw)
     turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
@@ -157,7 +157,7 @@ def _visible(
         pixels, inside = camera.project((corners - [x, y, 0.0]) @ turn)
         sides = np.linalg.norm(pixels - np.roll(pixels, -1, axis=0), axis=1)
         (ax, ay), (bx, by) = pixels[1] - pixels[0], pixels[2] - pixels[1]
-        # Clockwise on the screen from its front.
+        # Seen from the front, the corners run clockwise on the screen.
         front = bool(inside.all()) and ax * by - ay * bx > 0
         way = corners.mean(axis=0)[:2] - eye[:2]
         hidden = False
@@ -171,7 +171,7 @@ def _visible(
 
 
 def detection(quick: bool) -> Iterator[Row]:
-    """Look for codes in rendered images, and let OpenCV's own detector look too."""
+    """Detect codes in rendered images, with our detector and with OpenCV's."""
     taken, seconds = shots(SEED, 30 if quick else 400)
     yield Row(
         "eyes: rendering of an image, median", 1e3 * seconds, "ms", at_most=5, note="640x480, lens, noise"
@@ -211,7 +211,7 @@ def detection(quick: bool) -> Iterator[Row]:
 
 
 class Score:
-    """How well a detector did."""
+    """Counts, corner errors and times of one detector."""
 
     def __init__(self) -> None:
         self.spent: list[float] = []
@@ -219,7 +219,14 @@ class Score:
         self.wanted = self.found = self.wrong = 0
 
     def take(self, shot: Shot, seconds: float, ids: NDArray[np.int64], corners: NDArray[np.float64]) -> None:
-        """Count what was found in one image."""
+        """Score the detections in one image.
+
+        Args:
+            shot: the image with its true corners.
+            seconds: time that the detection took.
+            ids: detected ids; those that are not in the shot are ignored.
+            corners: pixels of the detected corners, four per id.
+        """
         self.spent.append(seconds)
         self.wanted += len(shot.corners)
         for number, quad in zip(ids.tolist(), corners, strict=True):
@@ -234,31 +241,31 @@ class Score:
 
     @property
     def milliseconds(self) -> float:
-        """Return the median of an image."""
+        """Return the median time per image in milliseconds."""
         return 1e3 * float(np.median(self.spent))
 
     @property
     def share(self) -> float:
-        """Return the share of what was to be found."""
+        """Return the share of the true codes that were found."""
         return self.found / max(self.wanted, 1)
 
     @property
     def rms(self) -> float:
-        """Return the corners' error in pixels."""
+        """Return the RMS corner error in pixels, NaN if no code was found."""
         return float(np.sqrt(np.mean(np.square(self.errors)))) if self.errors else math.nan
 
 
 def carriers(quick: bool) -> Iterator[Row]:
-    """Look for the codes of a carrier from 1 m before one of its sides, whichever way the robot faces."""
+    """Detect a carrier's codes from 1 m in front of one of its sides, at any yaw of the robot."""
     share, tries = carrier_share(SEED, 20 if quick else 600)
     note = f"{tries} poses 1 m from a side, up to 45 deg beside its normal, any yaw"
-    # A few tries decide nothing.
+    # Too few tries to judge.
     least = None if quick else 95
     yield Row("eyes: carrier found from 1 m", 100 * share, "%", at_least=least, note=note)
 
 
 def carrier_share(seed: int, tries: int) -> tuple[float, int]:
-    """Return the share of random poses from which a carrier's side is found, and how many they were."""
+    """Return the share of random poses from which a carrier is detected, and their number."""
     scene = make_scene(_scenario(seed, loads=1))
     stage, still, imaging = MujocoStage(scene), Still(scene), Imaging.load(IMAGING)
     spec, [carrier] = scene.robots[0].spec, scene.carriers
@@ -285,13 +292,13 @@ def carrier_share(seed: int, tries: int) -> tuple[float, int]:
 
 
 def docking(quick: bool) -> Iterator[Row]:
-    """Let robots get under a carrier by what their cameras see, and look where they are when they lift it."""
+    """Dock robots under a carrier by their cameras; measure the offset when they lift it."""
     tries = 2 if quick else 100
     found = _each(_lifted, [(seed,) for seed in range(SEED, SEED + tries)])
     there = [off for off in found if off is not None]
     good = sum(off <= OFF and turned <= TURNED for off, turned in there)
     note = f"within 5 mm and 1 deg; {tries} places and directions of robot and carrier, {len(there)} lifted"
-    # A few tries decide nothing.
+    # Too few tries to judge.
     yield Row(
         "eyes: centred when lifting", 100 * good / tries, "%", at_least=None if quick else 99, note=note
     )
@@ -301,7 +308,7 @@ def docking(quick: bool) -> Iterator[Row]:
 
 
 class _PickUp(TreeController):
-    """Picks up whatever carrier it sees, and turns until it sees one."""
+    """Turns until it sees a carrier, and picks it up."""
 
     Parameters: ClassVar[type[Part]] = DockingParameters
     parameters: DockingParameters
@@ -315,7 +322,7 @@ class _PickUp(TreeController):
 
 
 def _lifted(seed: int) -> tuple[float, float] | None:
-    """Return how far off a carrier's centre, and how askew, a robot lifts it; None if it does not."""
+    """Return the offset in metres and the yaw error in radians of a robot that lifts; None on timeout."""
     rng = np.random.default_rng(seed)
     x, y, yaw = *rng.uniform(-0.3, 0.3, 2), rng.uniform(-math.pi, math.pi)
     way, far = rng.uniform(-math.pi, math.pi), rng.uniform(0.5, 0.9)
@@ -347,7 +354,7 @@ def figure6(quick: bool) -> Iterator[Row]:
         driven = _each(_square, [(seed, speed, limit) for seed in range(SEED, SEED + seeds)])
         drives = [drive for drive in driven if drive is not None]
         errors = [drive[:, 3:] for drive in drives]
-        # Of a square that was not driven to its end there is no error to tell.
+        # A square that was not completed counts as an infinite error.
         lost = math.inf if len(drives) < seeds else 0.0
         worst = max((float(np.abs(each).max()) for each in errors), default=0.0) + lost
         sigma = max((float(each.std(axis=0).max()) for each in errors), default=0.0) + lost
@@ -359,7 +366,7 @@ def figure6(quick: bool) -> Iterator[Row]:
 
 
 def localisation(quick: bool) -> Iterator[Row]:
-    """Find the robot's place by some of the arena's markers, and again after a hand has carried it away."""
+    """Localise a robot by some of the arena's markers, and again after it was moved by hand."""
     with tempfile.TemporaryDirectory() as folder:
         for count in (12,) if quick else (1, 2, 3, 6, 12):
             arena = _arena_of(count, FilePath(folder))
@@ -373,9 +380,9 @@ def localisation(quick: bool) -> Iterator[Row]:
             note = f"{seeds} circles of {seconds:g} s, known after {max(begins):.1f} s at the latest"
             yield Row(f"{name}, known", known, "% of circles", at_least=100, note=note)
             yield Row(f"{name}, RMS of an axis", rms, "mm")
-            # Less than 1 is too careful, which harms nobody; more is too sure of itself.
+            # Below 1 the filter is too cautious, which does no harm; above 1 it is overconfident.
             nees = float(rows[:, 4].mean()) / 3
-            # One short circle decides nothing.
+            # One short circle is too little to judge.
             most = None if quick else 1.3
             yield Row(f"{name}, mean NEES over its expectation", nees, "", at_most=most)
     tries = 1 if quick else 20
@@ -385,7 +392,7 @@ def localisation(quick: bool) -> Iterator[Row]:
 
 
 def _arena_of(count: int, folder: FilePath) -> str:
-    """Write the arena with only some of its markers, spread over the walls; return its file."""
+    """Write a copy of the arena with `count` of its 12 markers, spread over the walls; return its file."""
     arena, markers = Arena.load("dots_arena"), MarkerMap.load("dots_arena")
     kept = [markers.markers[(1 + round(k * 12 / count)) % 12] for k in range(count)]
     walls, file = folder / f"walls{count}.yaml", folder / f"arena{count}.yaml"
@@ -399,7 +406,7 @@ def _arena_of(count: int, folder: FilePath) -> str:
 
 
 def _circle(seed: int, arena: str, seconds: float) -> FloatArray:
-    """Drive in a circle; return rows of time, errors of x, y, yaw, and NEES, while the place is known."""
+    """Drive in a circle; return rows of time, errors of x, y and yaw, and NEES, while localised."""
     rng = np.random.default_rng(seed)
     pose = [*rng.uniform(-0.5, 0.5, 2).tolist(), float(rng.uniform(-math.pi, math.pi))]
     robots = [{"localised": True, "place": {"poses": [pose]}}]
@@ -424,7 +431,7 @@ def _circle(seed: int, arena: str, seconds: float) -> FloatArray:
 
 
 def _kidnapped(seed: int) -> float:
-    """Carry a robot that knows its place to another one; return the seconds until it knows that."""
+    """Teleport a localised robot; return the seconds until its pose is right again, 5 at most."""
     rng = np.random.default_rng(seed)
     poses = [[*rng.uniform(-1.9, 1.9, 2).tolist(), float(rng.uniform(-math.pi, math.pi))] for _ in range(2)]
     robots = [{"localised": True, "place": {"poses": poses[:1]}}]
@@ -446,7 +453,7 @@ def _kidnapped(seed: int) -> float:
 
 
 def pixels(quick: bool) -> Iterator[Row]:
-    """Do the whole task with rendered images, and with corners."""
+    """Run the whole task with rendered images, and with simulated corners."""
     times: dict[str, list[float]] = {}
     for vision in ("corners", "pixels"):
         with tempfile.TemporaryDirectory() as out:
@@ -457,7 +464,7 @@ def pixels(quick: bool) -> Iterator[Row]:
     factor = float(np.median([row["real_time_factor"] for row in rows]))
     yield Row("eyes: task with pixels, speed", factor, "x real time", note="all cores at work")
     if quick:
-        # Nobody is done within a second.
+        # No run completes the task within a second.
         return
     done, touched = len(times["pixels"]), sum(int(row["collisions"]) for row in rows)
     note = f"{done} of {seeds} seeds; {touched} contacts of two robots"
@@ -471,7 +478,7 @@ def pixels(quick: bool) -> Iterator[Row]:
 
 
 def calibration(quick: bool) -> Iterator[Row]:
-    """Let robots calibrate their cameras in simulation."""
+    """Calibrate robots' cameras in simulation."""
     seeds = range(SEED, SEED + (1 if quick else 5))
     done = _each(calibrate.run, [("dots", "dots_wall", seed) for seed in seeds])
     outcomes = [each for one in done for each in one.outcomes]
@@ -487,9 +494,10 @@ def calibration(quick: bool) -> Iterator[Row]:
 
 
 def _square(seed: int, speed: float, limit: float) -> FloatArray | None:
-    """Drive the square for so long; return rows of time, true x and y, and the errors of both, each 20 ms.
+    """Drive the square for `limit` seconds at most; return rows of time, true x and y, and their errors.
 
-    None is returned if the robot gives up, or has not come to the end by the time in which it should have.
+    There is a row every 20 ms. Returns None if a drive with `FIGURE6_LONGEST` or more does not complete the
+    path; a shorter one need not.
     """
     scene = make_scene(_scenario(seed))
     world = make(scene, np.random.SeedSequence(seed))
@@ -513,6 +521,6 @@ def _square(seed: int, speed: float, limit: float) -> FloatArray | None:
 
 
 def _each(work: Callable[..., Any], jobs: list[tuple[Any, ...]]) -> list[Any]:
-    """Return what some work comes to with each of some arguments, on all cores."""
+    """Call a function with each tuple of arguments, on all cores; return the results in order."""
     with multiprocessing.get_context("spawn").Pool(min(os.cpu_count() or 1, len(jobs))) as pool:
         return pool.starmap(work, jobs, chunksize=1)

@@ -1,6 +1,6 @@
-"""The benchmark rows of the worlds in Gazebo, beside the other worlds on the same seeds.
+"""Benchmark rows of the Gazebo worlds, beside the other worlds with the same seeds.
 
-How fast whole runs go, how long the task takes, and how one robot's body follows a velocity.
+They measure the speed of whole runs, the completion time of the task, and one robot's velocity response.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ ALONE: dict[str, Any] = {
     "robots": [{"place": {"poses": [[0.0, 0.0, 0.7]]}}],
     "controller": {"name": "random_walk"},
 }
-"""One robot, whose wheels and sensors do not err."""
+"""One robot, without noise in its wheels and sensors."""
 PUSHED = 0.6
-"""Seconds for which a robot is asked for a velocity; for as long it brakes."""
+"""Seconds of commanded velocity, and as many of braking."""
 RISEN = 0.9
-"""Share of the velocity at which it has come up, and of what is lost at which it has braked."""
+"""Share of the commanded velocity that ends the rise; the loss of as much of it ends the braking."""
 
 
 def gazebo(quick: bool) -> Iterator[Row]:
-    """Measure those simulators that are here beside the other worlds."""
+    """Measure the installed Gazebo simulators beside the other worlds."""
     here = [kind for kind in (GAZEBO11, HARMONIC) if not missing(kind)]
     yield from _speeds(here, quick)
     yield from _steps(here)
@@ -64,7 +64,7 @@ def gazebo(quick: bool) -> Iterator[Row]:
 
 
 def _speeds(here: Sequence[str], quick: bool) -> Iterator[Row]:
-    """Time the beginning of runs with 5 and 20 robots, all that they carry included."""
+    """Time the beginning of runs with 5 and 20 robots and their full on-board software."""
     seconds = 2 if quick else 20
     for name, robots, least in ((TASK, 5, 8), ("intralogistics_20", 20, None)):
         factors = {world: factor(name, seconds, [f"world={world}"]) for world in (*here, *OTHERS)}
@@ -75,24 +75,24 @@ def _speeds(here: Sequence[str], quick: bool) -> Iterator[Row]:
 
 
 class _Hand:
-    """Draws as a server does in which a hand carries the robot to where each image is to be taken."""
+    """A stage that lets a Gazebo 11 server draw the images, with the robot moved to each place by hand."""
 
     def __init__(self, scene: Scene) -> None:
         self._physics = GazeboPhysics(scene, kind=GAZEBO11)
         self.shoot = self._physics.stage(scene).shoot
 
     def place(self, places: Places) -> None:
-        """Carry the robot."""
+        """Move the robot to its place."""
         x, y, yaw = places.poses[0].tolist()
         self._physics.move_robot(0, (x, y, yaw))
 
     def close(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self._physics.close()
 
 
 def _images(quick: bool) -> Iterator[Row]:
-    """Let Gazebo 11 and MuJoCo draw the same images, and look for codes in them."""
+    """Render the same images with Gazebo 11 and MuJoCo, and detect codes in them."""
     for who, stage_of in ((GAZEBO11, _Hand), ("mujoco", MujocoStage)):
         taken, seconds = shots(SEED, 30 if quick else 400, stage_of)
         height, width = taken[0].image.shape
@@ -108,7 +108,7 @@ def _images(quick: bool) -> Iterator[Row]:
 
 
 def _steps(here: Sequence[str]) -> Iterator[Row]:
-    """Let a robot come up to velocities and brake, in each world."""
+    """Measure a robot's response to velocity steps and its braking, in each world."""
     worlds = (*here, *OTHERS)
     told = {world: _responses(world) for world in worlds}
     measured = {world: _rises(rows) for world, rows in told.items()}
@@ -127,7 +127,7 @@ def _steps(here: Sequence[str]) -> Iterator[Row]:
 
 
 def _responses(world: str) -> dict[str, FloatArray]:
-    """Return for each step rows of time and true velocity, of a robot that a program drives."""
+    """Return for each step rows of time and true velocity of a commanded robot."""
     told = {}
     for name, (axis, wanted) in STEPS.items():
         scene = make_scene(Scenario.model_validate(ALONE | {"world": world}))
@@ -135,7 +135,7 @@ def _responses(world: str) -> dict[str, FloatArray]:
         swarm = LocalSwarm.of_scene(scene, made)
         rows = []
         try:
-            # Its senses have come to rest.
+            # Let the estimates settle.
             swarm.run(0.5)
             began = made.time
             for share in (1.0, 0.0):
@@ -153,7 +153,7 @@ def _responses(world: str) -> dict[str, FloatArray]:
 
 
 def _rises(told: dict[str, FloatArray]) -> FloatArray:
-    """Return for each step the seconds of coming up and of braking, and the velocity that was reached."""
+    """Return for each step the rise time and the braking time in seconds, and the velocity reached."""
     found = []
     for name, rows in told.items():
         wanted = STEPS[name][1]
@@ -165,7 +165,7 @@ def _rises(told: dict[str, FloatArray]) -> FloatArray:
 
 
 def _crossing(rows: FloatArray, level: float) -> float:
-    """Return when a velocity reaches a level, between the rows."""
+    """Return the time at which a velocity first reaches a level, interpolated between rows."""
     k = int(np.argmax(rows[:, 1] >= level))
     if k == 0:
         return float(rows[0, 0])
@@ -173,7 +173,7 @@ def _crossing(rows: FloatArray, level: float) -> float:
 
 
 def _task(here: Sequence[str], quick: bool) -> Iterator[Row]:
-    """Do the task in each simulator and in MuJoCo, the same seeds."""
+    """Run the task in each simulator and in MuJoCo, with the same seeds."""
     seeds = 1 if quick else 10
     times: dict[str, list[float]] = {}
     for world in (*here, "mujoco"):
@@ -182,7 +182,7 @@ def _task(here: Sequence[str], quick: bool) -> Iterator[Row]:
             rows = sweep(TASK, seeds=seeds, first_seed=SEED, out=Path(out), sets=sets).rows
         times[world] = [float(row["completion_seconds"]) for row in rows if row["verdict"] == "accepted"]
     if quick:
-        # Nobody is done within a second.
+        # No run completes the task within a second.
         return
     for world, some in times.items():
         least = 100 if world in here else None

@@ -1,7 +1,7 @@
-"""The benchmark rows of the robot API on ROS 2: pace, memory, latencies, cost, and whether it is the same.
+"""Benchmark rows of the robot API on ROS 2: pace, memory, latency, CPU load, and agreement with one process.
 
-Worlds and robots are processes of their own, as `swarmbed up` starts them, in a ROS domain that nobody else
-uses. Who listens to everything is one more process on the same cores.
+Worlds and robots run as separate processes, as `swarmbed up` starts them, in a ROS domain of their own. The
+listener that subscribes to all topics is one more process on the same cores.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 
 ROBOTS = 20
 CROWDED = "random_walk"
-"""The scenario whose robots are driven about."""
+"""The scenario whose robots the listener drives in circles."""
 TASK = "intralogistics_cooperative"
 PACE = "3"
-"""Times real time at which the task is run on ROS: what five programs and a world surely keep."""
+"""Real-time factor of the task on ROS: slow enough for five programs and a world to keep up."""
 PATIENCE = 60.0
 RATES = {
     "sensor/imu": 100,
@@ -69,23 +69,23 @@ RATES = {
     "senses": 10,
     "collision_map": 5,
 }
-"""Messages a second that each robot has to send of these, cameras or not."""
+"""Required messages per second and robot on these topics, with cameras or without."""
 CYCLES = 100
-"""Control cycles a second."""
+"""Control cycles per second."""
 BOARD = "a core of a RockPi 4 (Cortex-A72, 1.8 GHz) is some five times slower: assumed, none was at hand"
 LISTENS = "/listens"
-"""Topic on which the listener says that it hears everything and counts."""
+"""Topic on which the listener reports that it has subscribed to everything and counts."""
 ABOUT = 0.3
-"""Seconds around an event in which the world gives no time up."""
+"""Seconds around an event in which the world is assumed to skip no time."""
 MOVES = 0.01
-"""m/s from which a robot counts as moving."""
+"""Speed in m/s above which a robot counts as moving."""
 
 
 class Bench:
-    """A domain, a node that measures, and processes that end with it.
+    """A ROS domain with a measuring node, and processes that are ended on exit.
 
     Attributes:
-        folder: for files that last as long.
+        folder: a temporary directory, deleted on exit.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Bench:
         self._held.close()
 
     def start(self, *command: str, package: str = "swarmbed_robot") -> int:
-        """Start a node, or this module as a listener, and return its number."""
+        """Start a node, or this module as a listener; return its process id."""
         if command[0] == "listen":
             line = [sys.executable, "-m", "swarmbed_experiments.bench_ros", *command[1:]]
         else:
@@ -136,16 +136,16 @@ class Bench:
         self._started.clear()
 
     def spin(self, seconds: float) -> None:
-        """Take what comes for some seconds."""
+        """Process messages for some seconds."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self.spinner.once(min(left, 0.1))
 
     def until(self, done: Callable[[], object], what: str) -> None:
-        """Take what comes until something is there.
+        """Process messages until a condition holds.
 
         Raises:
-            RunError: it never came.
+            RunError: it does not hold within `PATIENCE`.
         """
         end = time.monotonic() + PATIENCE
         while not done():
@@ -156,24 +156,24 @@ class Bench:
             self.spinner.once(0.1)
 
     def listen(self, kind: Any, topic: str, profile: Any = 10) -> list[tuple[float, Any]]:
-        """Return where messages are collected, with the time of this machine at which each came."""
+        """Subscribe to a topic; return the list that collects messages with their times of arrival."""
         got: list[tuple[float, Any]] = []
         self.node.create_subscription(kind, topic, lambda sent: got.append((time.monotonic(), sent)), profile)
         return got
 
 
 class _Standstill:
-    """How often the machine itself stands still while something is measured.
+    """Watches for stalls of the machine itself during a measurement.
 
     Attributes:
-        told: what the process that watches has said at its end.
+        told: the watching process's report, set on exit.
     """
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "swarmbed_experiments.standstill"]
         self._watcher = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
         if self._watcher.stdout is not None:
-            # Until it watches.
+            # Its first line says that it watches.
             self._watcher.stdout.readline()
         return self
 
@@ -184,7 +184,7 @@ class _Standstill:
 
 
 def pace(quick: bool) -> Iterator[Row]:
-    """Host twenty robots whose whole API somebody listens to, and look at the clock."""
+    """Host twenty robots with a listener on their whole API; measure the clock and the control cycles."""
     yield from _pace(2.0 if quick else 60.0, "without cameras")
     yield from _pace(2.0 if quick else 20.0, "and all that four cameras see")
 
@@ -238,7 +238,7 @@ def _pace(seconds: float, which: str) -> Iterator[Row]:
 
 
 def memory(quick: bool) -> Iterator[Row]:
-    """Look at the world's memory for ten minutes after the first."""
+    """Measure the growth of the world's memory over ten minutes, after a first minute of warm-up."""
     first, minutes, every = (2.0, 0.1, 1.0) if quick else (60.0, 10.0, 5.0)
     with Bench() as bench:
         world = _crowded(bench, blind=True)
@@ -255,7 +255,7 @@ def memory(quick: bool) -> Iterator[Row]:
 
 
 def latency(quick: bool) -> Iterator[Row]:
-    """Time a command's way to the wheels, a range's way to a controller, and an echo's way there and back."""
+    """Measure latencies: command to motion, range to callback, and the round trip of an echo."""
     tries = 3 if quick else 100
     with Bench() as bench:
         _crowded(bench, robots=5)
@@ -278,9 +278,9 @@ def latency(quick: bool) -> Iterator[Row]:
         yield from _spread("ROS: echo, there and back", back, "reflect_in to reflect_out, Python to Python")
 
         def offset(at: float) -> float:
-            """Return what the world's 0 is on this machine's clock, by the fastest of the clock's messages.
+            """Return this machine's time of the world's time 0, from the fastest clock message around a time.
 
-            Of those about that time: a world that was held up has given time up.
+            Only messages around that time count: a world that was delayed has skipped time.
             """
             return min(there - _seconds(sent.clock) for there, sent in clock if abs(there - at) < ABOUT)
 
@@ -305,14 +305,14 @@ def latency(quick: bool) -> Iterator[Row]:
 
 
 def onboard(quick: bool) -> Iterator[Row]:
-    """Say what a robot's own node costs, part by part: CPU of this machine, and what nobody asks for."""
+    """Measure the CPU load of a robot's own node, part by part, without subscribers and per topic."""
     held = contextlib.ExitStack()
     spinner = Spinner(domain=held.enter_context(own_domain()))
     swarm = LocalSwarm(MemoryWorld.of(["dots"], arena="dots_arena", seed=SEED))
     robot: LocalRobot = swarm.robots[0]
     api = RobotApi(spinner.node("robot"), robot, {option.name: option.default for option in OPTIONS})
     parts, bare, idle = [], [], []
-    # A path, so that the robot has everything to do.
+    # Following a path keeps every part of the control loop busy.
     lap = tuple(
         Waypoint(pose) for pose in ((1.0, 0.0, 0.0), (1.0, 1.0, 1.5), (0.0, 1.0, 3.0), (0.0, 0.0, 0.0))
     )
@@ -368,7 +368,7 @@ def onboard(quick: bool) -> Iterator[Row]:
 
 
 def same(quick: bool) -> Iterator[Row]:
-    """Compare the task's completion times in one process with those on ROS, where messages take time."""
+    """Compare the task's completion times in one process with those on ROS, where messages are delayed."""
     seeds = 1 if quick else 20
     with tempfile.TemporaryDirectory() as folder:
         here = sweep(TASK, seeds=seeds, first_seed=SEED, out=FilePath(folder) / "here").rows
@@ -382,7 +382,7 @@ def same(quick: bool) -> Iterator[Row]:
 
 
 def _timed(folder: FilePath, seed: int) -> float:
-    """Return how long the task took on ROS, NaN if it was not done."""
+    """Return the completion time of the task on ROS in seconds, NaN if it was not completed."""
     plan = make_processes(TASK, seed=seed, speed=PACE, out=folder)
     started = []
     held = contextlib.ExitStack()
@@ -408,7 +408,7 @@ def _timed(folder: FilePath, seed: int) -> float:
 
 
 def _crowded(bench: Bench, robots: int = ROBOTS, *, blind: bool = False) -> int:
-    """Start a world with robots that nobody drives yet, with cameras or without, and wait for it."""
+    """Start a world with robots that stand, with cameras or without; wait until it runs; return its pid."""
     status = bench.listen(WorldStatus, "/world/status", qos.LATCHED)
     scenario = _blind(bench.folder) if blind else CROWDED
     world = bench.start("world", scenario, "--robots", str(robots), "--speed", "1", "--seed", str(SEED))
@@ -417,7 +417,7 @@ def _crowded(bench: Bench, robots: int = ROBOTS, *, blind: bool = False) -> int:
 
 
 def _blind(folder: FilePath) -> str:
-    """Write the scenario with robots that have no cameras; return its file."""
+    """Write a variant of the scenario whose robots have no cameras; return its file."""
     kind, file = folder / "blind.yaml", folder / "crowded.yaml"
     spec = yaml.safe_load((share_dir() / RobotSpec.FOLDER / "dots.yaml").read_text(encoding="utf-8"))
     for name in ("cameras", "camera_latency"):
@@ -430,7 +430,7 @@ def _blind(folder: FilePath) -> str:
 
 
 def _spread(name: str, seconds: list[float], note: str) -> Iterator[Row]:
-    """Give median and p99 of some times."""
+    """Give the median and the 99th percentile of some times."""
     values = 1e3 * np.array(seconds)
     note = f"{note}; {len(values)} times"
     yield Row(f"{name}, median", float(np.median(values)), "ms", note=note)
@@ -446,14 +446,14 @@ def _seconds(stamp: Any) -> float:
 
 
 def _cpu(pid: int) -> float:
-    """Return the seconds of CPU that a process has used."""
-    # To the nanosecond, unlike /proc/.../stat; threads that have ended are not in it.
+    """Return the CPU seconds that a process's live threads have used."""
+    # To the nanosecond, unlike /proc/.../stat, but without threads that have ended.
     tasks = FilePath(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(task.read_text(encoding="utf-8").split()[0]) for task in tasks) * 1e-9
 
 
 def _megabytes(pid: int) -> float:
-    """Return what a process holds of memory that is its own."""
+    """Return the anonymous resident memory of a process in MiB."""
     text = FilePath(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return float(text.partition("RssAnon:")[2].split()[0]) / 1024
 
@@ -465,7 +465,7 @@ def _kind_of(bench: Bench, topic: str) -> Any:
 
 
 def _counts(pid: int, bench: Bench) -> Any:
-    """End a listener and return what it counted."""
+    """End a listener and return its counts."""
     file = FilePath(tempfile.gettempdir()) / f"swarmbed-listener-{pid}.json"
     os.kill(pid, signal.SIGINT)
     bench.until(file.exists, "the listener's counts")
@@ -475,7 +475,7 @@ def _counts(pid: int, bench: Bench) -> Any:
 
 
 def listen(robots: int) -> None:
-    """Listen to everything that some robots send, drive them about, and count until SIGINT."""
+    """Subscribe to all topics of some robots, drive them in circles, and count messages until SIGINT."""
     spinner = Spinner()
     spinner.obey_signals()
     node = spinner.node("listener")
@@ -485,7 +485,7 @@ def listen(robots: int) -> None:
         found = {
             name: kinds[0]
             for name, kinds in node.get_topic_names_and_types()
-            # Images are what nobody can have of twenty robots.
+            # Nothing can receive all images of twenty robots.
             if "/_action" not in name and "/image" not in name
         }
         wanted = {name: kind for name, kind in found.items() if node.count_publishers(name)}
@@ -513,7 +513,7 @@ def listen(robots: int) -> None:
     while not spinner.stopping:
         now = time.monotonic()
         if now > settled:
-            # What is not heard at all is a rate too.
+            # Silent topics count too, with a rate of 0.
             counts.clear()
             counts.update(dict.fromkeys(wanted, 0))
             started, settled = now, math.inf

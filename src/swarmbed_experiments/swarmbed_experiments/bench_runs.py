@@ -1,6 +1,6 @@
-"""The benchmark rows that are whole runs: how fast worlds go, how cost grows, how well the tasks are done.
+"""Benchmark rows of whole runs: speed of the worlds, cost by number of robots, success in the tasks.
 
-Factors of real time are those of one process with all that runs in it: physics, sensors, Onboards, trees.
+Real-time factors are of one process that computes everything: physics, sensors, Onboards, behaviour trees.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FAULTS = (
 LIVE = (1, 2, 5, 10, 20)
 CROWDS = (100, 300, 1000, 3000, 10000)
 DENSITY = 1000 / 30**2
-"""Robots on a square metre of the crowds: those of random_walk_1000."""
+"""Robots per square metre in the crowds, as in random_walk_1000."""
 
 
 def tasks(quick: bool) -> Iterator[Row]:
@@ -54,7 +54,7 @@ def tasks(quick: bool) -> Iterator[Row]:
 
 
 def _task_rows(name: str, rows: Sequence[dict[str, Any]]) -> Iterator[Row]:
-    """Sum one sweep up."""
+    """Summarise one sweep of a task."""
     reference = name == TASKS[0]
     done = [row for row in rows if row["verdict"] == "accepted"]
     yield Row(
@@ -94,7 +94,7 @@ def _task_rows(name: str, rows: Sequence[dict[str, Any]]) -> Iterator[Row]:
 def differ(
     name: str, one: Sequence[float], other: Sequence[float], at_least: float | None = None
 ) -> Iterator[Row]:
-    """Say how likely two samples are of one distribution."""
+    """Test whether two samples come from one distribution; the rows hold the p-values."""
     for test, measure in (("Mann-Whitney", mannwhitneyu), ("Kolmogorov-Smirnov", ks_2samp)):
         chance = float(measure(one, other).pvalue)
         note = "p; below 0.05 the two would differ"
@@ -148,7 +148,7 @@ def speed(quick: bool) -> Iterator[Row]:
 
 
 def _epuck2s(quick: bool) -> Iterator[Row]:
-    """Time crowds of e-puck2s with proximity sensors at one step a tick, as ARGoS has them."""
+    """Time crowds of e-puck2s with proximity sensors at one step per tick, as in ARGoS."""
     seconds, repetitions = (600, 1) if quick else (7200, 5)
     runs = [_run("epuck2_50", seed=SEED, sets=[f"time_limit={seconds}"]) for _ in range(repetitions)]
     spent = [float(run["wall_seconds"]) for run in runs]
@@ -174,7 +174,7 @@ def _epuck2s(quick: bool) -> Iterator[Row]:
 
 
 def cost(quick: bool) -> Iterator[Row]:
-    """Measure what a robot costs, the more there are."""
+    """Measure computing time and memory per robot, for growing numbers of robots."""
     with tempfile.TemporaryDirectory() as folder:
         for point in cost_points(Path(folder), quick=quick):
             robots, what = point["robots"], point["what"]
@@ -190,10 +190,10 @@ def cost(quick: bool) -> Iterator[Row]:
 
 
 def cost_points(folder: Path, *, quick: bool) -> list[dict[str, Any]]:
-    """Return cost and memory for growing numbers of robots, each in a process of its own."""
+    """Return computing time and memory for growing numbers of robots, each measured in its own process."""
     jobs: list[tuple[str, str, int, list[str], float]] = []
     for count in LIVE[:2] if quick else LIVE:
-        # As many carriers as robots, and the same room for each.
+        # As many carriers as robots, and the same floor area per robot.
         arena = _arena(folder, 5.0 * (count / 5) ** 0.5)
         sets = [
             f"arena={arena}",
@@ -247,7 +247,7 @@ def _run(name: str, *, seed: int, sets: Sequence[str]) -> dict[str, Any]:
 
 
 def factor(name: str, seconds: float, sets: Sequence[str]) -> float:
-    """Return how much faster than real time the beginning of a run is."""
+    """Return the real-time factor of the first seconds of a run."""
     scenario, source = load_scenario(name, sets, seed=SEED)
     warm_up(scenario, source)
     run = Run(scenario, source)
@@ -257,7 +257,7 @@ def factor(name: str, seconds: float, sets: Sequence[str]) -> float:
 
 
 def _spend(run: Run, seconds: float) -> float:
-    """Run for so many seconds of the world's time; return those that it took."""
+    """Advance a run by some seconds of the world's time; return the wall time in seconds."""
     started = time.perf_counter()
     for _ in range(round(seconds * 10)):
         run.tick()
@@ -265,7 +265,7 @@ def _spend(run: Run, seconds: float) -> float:
 
 
 def _measure(name: str, sets: Sequence[str], seconds: float) -> tuple[float, float]:
-    """Return milliseconds for a simulated second, and megabytes that the run takes."""
+    """Return the milliseconds per simulated second, and the megabytes that the run adds."""
     small, source = load_scenario(name, [*sets, "robots.0.count=2", "carriers=[]"], seed=SEED)
     warm_up(small, source)
     before = _megabytes()
@@ -279,7 +279,7 @@ def _measure(name: str, sets: Sequence[str], seconds: float) -> tuple[float, flo
 
 
 def _megabytes() -> float:
-    """Return the memory of this process."""
+    """Return the resident memory of this process in megabytes."""
     resident = int(Path("/proc/self/statm").read_text().split()[1])
     return resident * 4096 / 1e6
 

@@ -1,8 +1,8 @@
-"""Calibrates a robot's cameras before a target on the wall, as DOTS robots do it (DOTS paper, III-A4b).
+"""Calibrates a robot's cameras with a target on the wall, as DOTS robots do it (DOTS paper, III-A4b).
 
-The robot drives past the target and takes pictures; what it believes of its place is its odometry. Here that
-is in simulation, with lenses that differ from camera to camera as `config/imaging` says, which the
-calibration has to find out.
+The robot drives past the target and takes pictures; its pose estimate is its odometry. This runs in
+simulation: each camera gets its own lens, drawn as `config/imaging` says, which the calibration has to
+estimate.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ if TYPE_CHECKING:
     from swarmbed_core.local import LocalRobot
 
 SPEED = 0.3
-"""m/s between the places."""
+"""Speed in m/s between two stops."""
 REST = 1.0
 """Seconds of standing before a picture: the robot has come to rest, and its image has arrived."""
 PATIENCE = 30.0
-"""Seconds in which a robot gets from one place to the next."""
+"""Timeout in seconds for driving from one stop to the next."""
 PLACED = (0.005, 0.005, 0.005)
-"""Metres and radians by which a person errs who puts the robot at its start: assumed."""
+"""Standard deviations in metres and radians of the start pose, placed by hand: assumed."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one camera.
+    """The result for one camera.
 
     Attributes:
         camera: its name.
-        result: what was found; why nothing was, if it is a text.
-        focal_error: of the focal lengths, the larger one, as a share.
-        centre_error: of the principal point, in pixels.
+        result: the calibration, or the reason why it failed.
+        focal_error: relative error of the focal lengths, the larger of the two.
+        centre_error: error of the principal point in pixels.
     """
 
     camera: str
@@ -69,13 +69,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A whole robot's.
+    """The calibration of all cameras of a robot.
 
     Attributes:
-        outcomes: of its cameras.
-        seconds: of the world's time that it took.
-        pictures: that were taken.
-        refused: of each camera the pictures that could not be used.
+        outcomes: results of its cameras.
+        seconds: duration in the world's time.
+        pictures: number of pictures taken.
+        refused: counts of rejected pictures, by camera.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -84,7 +84,7 @@ class Calibration:
     refused: dict[str, Health]
 
     def write(self, directory: FilePath, title: str) -> FilePath:
-        """Write a YAML for each camera, pictures and a page; return the page."""
+        """Write a YAML file for each camera, pictures and an HTML page; return the page."""
         return write_report(
             directory, {each.camera: each.result for each in self.outcomes}, self.refused, title=title
         )
@@ -97,23 +97,23 @@ def run(
     cameras: Sequence[str] = (),
     progress: Callable[[float], None] | None = None,
 ) -> Calibration:
-    """Let one robot calibrate its cameras in simulation.
+    """Calibrate a robot's cameras in simulation.
 
     Args:
-        kind: of the robot.
+        kind: kind of robot.
         target_name: a name from config/targets, or a file.
-        seed: of the lenses and all noise.
-        cameras: names of those that are calibrated; all that look around, if empty.
-        progress: is told the share that is done.
+        seed: random seed of the lenses and all noise.
+        cameras: names of the cameras to calibrate; if empty, all that look around.
+        progress: called with the share that is done, 0 to 1.
 
     Raises:
-        SwarmbedError: a file is missing or wrong, or this machine cannot render.
+        SwarmbedError: a file is missing or invalid, or this machine cannot render.
     """
     spec, target = RobotSpec.load(kind), CalibrationTarget.load(target_name)
     unknown = set(cameras) - {camera.name for camera in spec.cameras if not camera.on_lifter}
     if unknown:
         there = ", ".join(camera.name for camera in spec.cameras if not camera.on_lifter) or "none"
-        message = f"no camera '{min(unknown)}' looks around on a {spec.kind}: there are {there}"
+        message = f"camera '{min(unknown)}': {spec.kind} has no such camera that looks around; it has {there}"
         raise RunError(message)
     drive = plan(target, spec, cameras or None, speed=SPEED, pause=REST)
     start = drive.stops[0].pose_map
@@ -129,7 +129,7 @@ def run(
             }
         )
     )
-    # One stream for the lenses and the hand that places the robot, others for the world and the images.
+    # Random streams: one for the lenses and the start pose, one for the world, one for the images.
     chance = np.random.SeedSequence(seed)
     own, of_world, of_images = chance.spawn(3)
     rng = np.random.default_rng(own)
@@ -180,13 +180,17 @@ def run(
 
 
 def _go(swarm: LocalSwarm, robot: LocalRobot, stop: Stop) -> None:
-    """Drive to where a picture is taken, and come to rest."""
+    """Drive to a stop, and come to rest.
+
+    Raises:
+        FailedError: the robot does not get there within `PATIENCE`.
+    """
     onboard = robot.onboard
     here = onboard.filter.pose
     way = compose(invert(stop.pose_map), here)
     if math.hypot(way[0], way[1]) > 0.003 or abs(way[2]) > 0.003:
         x, y, yaw = stop.pose_map.tolist()
-        # By the shorter way round.
+        # Turn the shorter way.
         yaw = here[2] + math.remainder(yaw - here[2], 2 * math.pi)
         onboard.follow(Path((Waypoint((x, y, yaw)),), "map", max_speed=SPEED))
         end = swarm.world.time + PATIENCE
@@ -194,7 +198,7 @@ def _go(swarm: LocalSwarm, robot: LocalRobot, stop: Stop) -> None:
             swarm.run(0.05)
             if swarm.world.time > end:
                 message = (
-                    f"the robot does not get to ({x:.2f}, {y:.2f}): is the floor before the target free?"
+                    f"the robot does not reach ({x:.2f}, {y:.2f}); is the floor in front of the target free?"
                 )
                 raise FailedError(message)
     swarm.run(REST)

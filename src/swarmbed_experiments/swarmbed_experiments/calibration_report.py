@@ -1,7 +1,8 @@
-"""What a calibration of a robot's cameras leaves: YAML files, pictures, and a page (DOTS paper, III-A4b).
+"""Results of a camera calibration: YAML files, pictures, and an HTML page (DOTS paper, III-A4b).
 
-A camera's YAML file is one of `config/cameras`. The page shows of every camera its intrinsics with how well
-they are known, a picture of what is left unexplained, and what was not used; it needs no other file.
+A camera's YAML file has the format of those in `config/cameras`. The page shows for each camera its
+intrinsics with standard deviations, a picture of the residuals, and the data that was not used. It needs no
+other file.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PAGE = "report.html"
 GOOD, DOUBTFUL, FAILED = "good", "doubtful", "failed"
 COLOURS = {GOOD: "#117733", DOUBTFUL: "#B06000", FAILED: "#C02020"}
 ARROWS_MOST = 1500
-"""Arrows that can still be told apart."""
+"""Most residuals drawn as arrows: more could not be told apart."""
 BINS = 12
 
 STYLE = """
@@ -55,13 +56,13 @@ def write_report(
     *,
     title: str = "Calibration of cameras",
 ) -> Path:
-    """Write all that a calibration leaves, and return the page.
+    """Write the files of a calibration; return the page.
 
     Args:
-        directory: where to; it is made if it is not there.
-        outcomes: of each camera what was found, or why nothing was.
-        refused: of each camera the pictures that could not be used.
-        title: of the page.
+        directory: where to write; created if missing.
+        outcomes: the result of each camera, or the reason why it failed.
+        refused: counts of rejected pictures, by camera.
+        title: title of the page.
 
     Raises:
         RunError: a file cannot be written.
@@ -94,11 +95,11 @@ def verdict(outcome: CalibrationResult | str) -> str:
 
 
 def draw_residuals(file: Path, result: CalibrationResult) -> None:
-    """Draw what a calibration leaves unexplained: over the image, how much of it was covered, by radius.
+    """Draw the residuals over the image, the coverage of the image, and the residuals by radius.
 
     Args:
-        file: PNG to write.
-        result: of the calibration.
+        file: PNG file to write.
+        result: the calibration.
 
     Raises:
         RunError: the picture cannot be written.
@@ -119,9 +120,9 @@ def draw_residuals(file: Path, result: CalibrationResult) -> None:
 
 
 def _draw_arrows(axes: Axes, result: CalibrationResult, pixels: FloatArray, residuals: FloatArray) -> None:
-    """Draw residuals as arrows where they are in the image."""
+    """Draw residuals as arrows at their places in the image."""
     some = slice(None, None, math.ceil(len(pixels) / ARROWS_MOST))
-    # The usual arrow is as long as a twentieth of the image, rounded to what can be said.
+    # A typical arrow (rms) is 4 % of the image's width, or less: the scale is rounded down.
     scale = _round(0.04 * result.calibration.width / max(result.rms, 1e-6))
     axes.quiver(
         *pixels[some].T,
@@ -148,7 +149,7 @@ def _draw_arrows(axes: Axes, result: CalibrationResult, pixels: FloatArray, resi
 
 
 def _draw_coverage(axes: Axes, result: CalibrationResult, pixels: FloatArray) -> None:
-    """Draw how many corners were where."""
+    """Draw how many corners were in each cell of the image."""
     camera = result.calibration
     counts = coverage(pixels, camera.width, camera.height)
     shades = LinearSegmentedColormap.from_list("corners", ["#FFFFFF", "#BCD4E6", PALETTE[0]])
@@ -177,7 +178,7 @@ def _draw_coverage(axes: Axes, result: CalibrationResult, pixels: FloatArray) ->
 
 
 def _draw_radii(axes: Axes, result: CalibrationResult, pixels: FloatArray, residuals: FloatArray) -> None:
-    """Draw residuals by how far from the principal point they are, along the radius and across it."""
+    """Draw residuals by distance from the principal point, along the radius and across it."""
     camera = result.calibration
     away = pixels - np.array([camera.cx, camera.cy])
     radius = np.hypot(*away.T)
@@ -213,7 +214,7 @@ def _draw_radii(axes: Axes, result: CalibrationResult, pixels: FloatArray, resid
 
 
 def _image_axes(axes: Axes, result: CalibrationResult) -> None:
-    """Make axes an image's: pixels, y downwards."""
+    """Set axes up for an image: pixels, v downwards."""
     camera = result.calibration
     axes.set_xlim(-0.5, camera.width - 0.5)
     axes.set_ylim(camera.height - 0.5, -0.5)
@@ -223,13 +224,13 @@ def _image_axes(axes: Axes, result: CalibrationResult) -> None:
 
 
 def _round(value: float) -> float:
-    """Return 1, 2 or 5 times a power of ten that is not above a value."""
+    """Return the largest of 1, 2 or 5 times a power of ten that is not above a positive value."""
     power = 10.0 ** math.floor(math.log10(value))
     return max(step for step in (1.0, 2.0, 5.0) if step <= value / power * (1 + 1e-9)) * power
 
 
 def _yaml(result: CalibrationResult) -> str:
-    """Return a camera's file of `config/cameras`."""
+    """Return the text of a camera's file, in the format of `config/cameras`."""
     data = result.calibration.model_dump()
     data["distortion"] = [round(value, 8) for value in data["distortion"]]
     data["unsure"] = [[float(f"{value:.3g}") for value in way] for way in data["unsure"]]
@@ -239,22 +240,22 @@ def _yaml(result: CalibrationResult) -> str:
     head = (
         f"# {result.name}: {len(result.fits)} views, corners {result.rms:.2f} px off (rms); distortion is\n"
         f"# k1, k2, p1, p2, k3.\n# Standard deviations: {sigma}\n"
-        "# unsure: independent ways in which the lens may differ from this, by one standard deviation each:\n"
-        "# fx, fy, cx, cy, k1, k2, p1, p2, k3. Robots' poses count with them.\n"
+        "# unsure: independent deviations of the lens from these values, of one standard deviation each:\n"
+        "# fx, fy, cx, cy, k1, k2, p1, p2, k3. Robots take them into account in their poses.\n"
         f"{doubts}"
     )
     return head + yaml.safe_dump(numbers, sort_keys=False, default_flow_style=None)
 
 
 def _refusals(health: Health) -> list[str]:
-    """Return what was refused, in words."""
+    """Return one line for each reason of rejection: count, reason, latest case."""
     return [
         f"{count} × {reason}, the latest: {health.latest[reason]}" for reason, count in health.counts.items()
     ]
 
 
 def _section(result: CalibrationResult, picture: Path, refused: list[str]) -> str:
-    """Return the page's part about a camera."""
+    """Return the section of a calibrated camera as HTML."""
     numbers = [
         result.calibration.fx,
         result.calibration.fy,
@@ -274,23 +275,23 @@ def _section(result: CalibrationResult, picture: Path, refused: list[str]) -> st
         )
     )
     image = base64.b64encode(_read(picture)).decode("ascii")
-    notes = [f"a view was dropped: {reason}" for _, reason in result.dropped]
+    notes = [f"view dropped: {reason}" for _, reason in result.dropped]
     if result.corners_dropped:
-        notes.append(f"{result.corners_dropped} single corners fitted nothing and were left out")
+        notes.append(f"{result.corners_dropped} single corners dropped as outliers")
     head = "<tr><th>number</th><th>value</th><th>standard deviation</th><th></th></tr>"
     return (
         f"<h2>{html.escape(result.name)}: {_badge(verdict(result))}</h2>"
         + _list(list(result.doubts))
         + f'<img alt="residuals of {html.escape(result.name)}" src="data:image/png;base64,{image}">'
         + f"<h3>Intrinsics</h3><table>{head}{lens}</table>"
-        + f"<h3>Mounting, beside what the spec says</h3><table>{head}{mount}</table>"
+        + f"<h3>Mounting, relative to the spec</h3><table>{head}{mount}</table>"
         + _views(result)
         + (f"<h3>Not used</h3>{_list(notes + refused)}" if notes + refused else "")
     )
 
 
 def _views(result: CalibrationResult) -> str:
-    """Return a table of the views."""
+    """Return the table of the views as HTML."""
     rows = ""
     for number, fit in enumerate(result.fits, 1):
         shift = fit.pose_map - fit.view.pose_map
@@ -302,7 +303,7 @@ def _views(result: CalibrationResult) -> str:
         )
         rows += "<tr>" + "".join(f'<td class="number">{cell}</td>' for cell in cells) + "</tr>"
     head = "".join(
-        f"<th>{text}</th>" for text in ("view", "believed pose", "corners", "rms", "was off by", "and turned")
+        f"<th>{text}</th>" for text in ("view", "estimated pose", "corners", "rms", "shifted by", "turned by")
     )
     return (
         f"<details><summary>{len(result.fits)} views</summary><table><tr>{head}</tr>{rows}</table></details>"
@@ -310,12 +311,12 @@ def _views(result: CalibrationResult) -> str:
 
 
 def _failure(name: str, reason: str, refused: list[str]) -> str:
-    """Return the page's part about a camera that was not calibrated."""
+    """Return the section of a camera that was not calibrated as HTML."""
     return f"<h2>{html.escape(name)}: {_badge(FAILED)}</h2><p>{html.escape(reason)}</p>{_list(refused)}"
 
 
 def _page(title: str, outcomes: Mapping[str, CalibrationResult | str], sections: list[str]) -> str:
-    """Return the whole page."""
+    """Return the whole page as HTML."""
     rows = ""
     for name, outcome in outcomes.items():
         cells = f"<td>{html.escape(name)}</td><td>{_badge(verdict(outcome))}</td>"
@@ -343,13 +344,13 @@ def _badge(word: str) -> str:
 
 
 def _row(name: str, value: str, sigma: str, unit: str) -> str:
-    """Return a row about a number."""
+    """Return a table row with a number, its standard deviation and its unit as HTML."""
     numbers = "".join(f'<td class="number">{cell}</td>' for cell in (value, sigma))
     return f"<tr><td>{name}</td>{numbers}<td>{unit}</td></tr>"
 
 
 def _list(lines: list[str]) -> str:
-    """Return lines as a list, if there are any."""
+    """Return lines as an HTML list; nothing without lines."""
     return f"<ul>{''.join(f'<li>{html.escape(line)}</li>' for line in lines)}</ul>" if lines else ""
 
 

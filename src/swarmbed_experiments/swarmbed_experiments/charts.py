@@ -1,6 +1,6 @@
-"""Pictures of sweeps and scans: how the metrics that matter are spread, and how they follow parameters.
+"""Pictures of sweeps and scans: distributions of the most important metrics, and metrics over parameters.
 
-`draw_sweep` stands beside Table V of the DOTS paper where the task is the paper's.
+`draw_sweep` compares with Table V of the DOTS paper if the task is the paper's.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
 TABLE_V = (136.0, 99.0, 213.0, 116.0, 327.0)
-"""Seconds that the paper's five runs of the task took (Table V)."""
+"""Completion times in seconds of the paper's five runs of the task (Table V)."""
 DONE_AT = "completion_seconds"
 PANELS = 6
-"""Metrics that a sweep's picture shows at most."""
+"""Largest number of panels in a sweep's picture; completion times take two."""
 FEW = 8
-"""Runs below which each is a dot and not a part of a bar."""
+"""Number of runs from which a histogram is drawn; fewer are drawn as dots."""
 MULTIPLES = 12
-"""Heat maps in one picture at most."""
+"""Largest number of heat maps in one picture."""
 WRITTEN = 12
-"""Values of a parameter up to which the cells of a heat map say their numbers."""
+"""Largest number of values per parameter with which heat map cells show their numbers."""
 
 
 # Sweeps
@@ -65,14 +65,14 @@ def draw_sweep(
     units: Mapping[str, str] | None = None,
     paper: bool = False,
 ) -> list[Path]:
-    """Draw how the metrics that matter are spread over the runs, completion times first; return the files.
+    """Draw the distributions of the most important metrics, completion times first; return the files.
 
     Args:
-        file: to write.
-        rows: of the runs; those that failed are left out.
-        title: of the picture.
-        units: of metrics of a user's own.
-        paper: whether the task is the paper's, so that its Table V can stand beside.
+        file: file to write.
+        rows: rows of the runs; failed ones are left out.
+        title: title of the picture.
+        units: units of user-defined metrics.
+        paper: whether the task is the paper's, so that its Table V is drawn too.
 
     Raises:
         RunError: the picture cannot be written.
@@ -114,9 +114,9 @@ def draw_sweep(
 
 
 def headline(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the metrics that matter in these runs, the first ones most.
+    """Return the names of the numeric metrics of whole runs, the most important first.
 
-    They are numbers of the whole run; of several runs those that differ, if any do.
+    Only those that differ between the runs are returned, unless none does.
     """
     values: dict[str, set[float]] = {}
     for row in _measured(rows):
@@ -130,20 +130,20 @@ def headline(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _measured(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the runs that measured something."""
+    """Return the runs that did not fail."""
     return [row for row in rows if row["verdict"] != "failed"]
 
 
 def _draw_spread(
     axes: Axes, values: Sequence[float], name: str, units: Mapping[str, str] | None, colour: str = PALETTE[0]
 ) -> None:
-    """Draw how a metric is spread: many runs as bars, few as dots, one as a dot with its number."""
+    """Draw a metric's distribution: many runs as bars, few as dots, one as a dot with its value."""
     axes.set_xlabel(label_of(name, units))
     plain(axes)
     whole = all(float(value).is_integer() for value in values)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=whole))
     if not values:
-        axes.text(0.5, 0.5, "no run has it", ha="center", transform=axes.transAxes)
+        axes.text(0.5, 0.5, "no data", ha="center", transform=axes.transAxes)
         axes.set_yticks([])
         return
     sums = statistics(values)
@@ -157,7 +157,7 @@ def _draw_spread(
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         axes.set_ylabel("runs")
     else:
-        # Runs that agree stand one above the other.
+        # Equal values are stacked.
         seen: dict[float, int] = {}
         for value in values:
             seen[value] = seen.get(value, 0) + 1
@@ -173,7 +173,7 @@ def _draw_spread(
 
 
 def _draw_shares_done(axes: Axes, times: FloatArray, runs: int, *, paper: bool) -> None:
-    """Draw the share of the runs that were done by each time."""
+    """Draw the share of the runs that had completed the task by each time."""
     latest = max([*times, *(TABLE_V if paper else ()), 1.0]) * 1.05
     if len(times):
         shares = 100.0 * np.arange(1, len(times) + 1) / runs
@@ -187,13 +187,13 @@ def _draw_shares_done(axes: Axes, times: FloatArray, runs: int, *, paper: bool) 
     axes.set_xlim(0.0, latest)
     axes.set_ylim(0, 103)
     axes.set_xlabel("completion time (s)")
-    axes.set_ylabel("runs that are done (%)")
+    axes.set_ylabel("completed runs (%)")
     axes.grid(visible=True, color=GRID, linewidth=0.6)
     plain(axes)
 
 
 def _draw_times(axes: Axes, times: FloatArray, *, paper: bool) -> None:
-    """Draw how many runs took how long, with each of the paper's as a line at the foot."""
+    """Draw a histogram of completion times, with the paper's runs as marks on the time axis."""
     latest = max([*times, *(TABLE_V if paper else ()), 1.0]) * 1.05
     if len(times):
         bins = min(40, max(8, round(2 * len(times) ** 0.5)))
@@ -220,11 +220,11 @@ def _draw_times(axes: Axes, times: FloatArray, *, paper: bool) -> None:
 
 @dataclass(frozen=True)
 class Axis:
-    """A parameter that is scanned.
+    """A scanned parameter.
 
     Attributes:
         field: its name in the scenario.
-        values: in the order in which they were given.
+        values: its values, in the order given.
     """
 
     field: str
@@ -232,7 +232,7 @@ class Axis:
 
     @property
     def numbers(self) -> list[float] | None:
-        """Return its values as numbers, None if they are none."""
+        """Return its values as numbers, None if one is not a finite number."""
         found = []
         for value in self.values:
             try:
@@ -243,20 +243,20 @@ class Axis:
 
     @property
     def ticks(self) -> list[str]:
-        """Return its values as they stand at an axis."""
+        """Return its values as tick labels."""
         return [shown(value, 16) for value in self.values]
 
 
 @dataclass(frozen=True)
 class Point:
-    """What a metric is in one cell.
+    """A metric in one cell of a scan.
 
     Attributes:
-        values: of the runs that have it.
-        runs: how many there are.
-        mean: NaN if no run has it.
-        low: of the interval of the mean; None for one run.
-        high: likewise.
+        values: its values in the runs that have it.
+        runs: number of all runs of the cell.
+        mean: mean of the values; NaN without any.
+        low: lower end of the mean's confidence interval; None for a single run.
+        high: upper end; likewise.
     """
 
     values: tuple[float, ...]
@@ -273,14 +273,14 @@ def draw_scan(
     label: str,
     title: str,
 ) -> bool:
-    """Draw how a metric follows one to three parameters; return whether that could be drawn.
+    """Draw a metric over one to three parameters; return False if there are too many to draw.
 
     Args:
-        file: to write.
+        file: file to write.
         axes: the parameters.
-        points: by the places of the parameters' values.
-        label: of the metric, with its unit.
-        title: of the picture.
+        points: the cells, by the indices of the parameters' values.
+        label: label of the metric, with its unit.
+        title: title of the picture.
 
     Raises:
         RunError: the picture cannot be written.
@@ -306,7 +306,7 @@ def _draw_line(file: Path, axis: Axis, points: Sequence[Point], label: str, titl
             axes.plot([place] * len(point.values), point.values, ".", color=GREY, alpha=0.5, zorder=2)
     with_mean = [k for k in order if math.isfinite(points[k].mean)]
     look: dict[str, Any] = {"color": PALETTE[0], "marker": "o", "markersize": 6, "zorder": 4}
-    # Between texts there is nothing.
+    # No line between values that are not numbers.
     look["linestyle"] = "" if numbers is None else "-"
     axes.plot([x[k] for k in with_mean], [points[k].mean for k in with_mean], **look)
     for k in with_mean:
@@ -354,7 +354,7 @@ def _draw_maps(
     label: str,
     title: str,
 ) -> None:
-    """Draw a heat map over two parameters, one beside the other for each value of a third."""
+    """Draw a heat map over two parameters; with a third parameter, one map for each of its values."""
     across, up = axes[0], axes[1]
     several = range(len(axes[2].values)) if len(axes) == 3 else range(1)
     wide = min(len(several), 4)
@@ -406,7 +406,7 @@ def _draw_maps(
 
 
 def _write(panel: Axes, place: tuple[int, int], point: Point, scale: Normalize, *, numbers: bool) -> None:
-    """Write a cell's number, and of how many runs it is if not of all; hatch it if there is none."""
+    """Write a cell's mean, and its number of runs if some lack the metric; hatch a cell without values."""
     x, y = place
     if not point.values:
         look: dict[str, Any] = {"facecolor": "white", "edgecolor": GREY, "hatch": "///", "linewidth": 0}

@@ -35,6 +35,8 @@ DEFAULT = "intralogistics_cooperative"
 FAILED = REJECTED = 1
 INTERRUPTED = 130
 
+# Options that several commands share.
+
 ScenarioName = Annotated[
     str, typer.Argument(help="A scenario that [bold]swarmbed scenarios[/bold] lists, or a .yaml file.")
 ]
@@ -61,6 +63,9 @@ TickLimit = Annotated[
     ),
 ]
 
+WorkerCount = Annotated[
+    int | None, typer.Option(min=1, help="Worker processes on this machine; by default one per core.")
+]
 
 Formats = Annotated[
     str | None,
@@ -74,7 +79,7 @@ Formats = Annotated[
 
 
 class PictureStyle(StrEnum):
-    """What `--style` takes."""
+    """Values of `--style`."""
 
     screen = "screen"
     paper = "paper"
@@ -90,7 +95,7 @@ Look = Annotated[
 
 
 class StudyName(StrEnum):
-    """What `swarmbed study` can make."""
+    """Studies of `swarmbed study`."""
 
     convoy = "convoy"
     transport = "transport"
@@ -98,7 +103,11 @@ class StudyName(StrEnum):
 
 
 def as_speed(text: str) -> float | None:
-    """Return times real time, None for as fast as it goes."""
+    """Return the real-time factor, None for `max`.
+
+    Raises:
+        typer.BadParameter: the text is neither `max` nor a positive finite number.
+    """
     if text == "max":
         return None
     try:
@@ -165,7 +174,7 @@ def run(
     from swarmbed_experiments.scenarios import load_scenario
 
     if images and no_record:
-        message = "--images are a part of the recording, which --no-record leaves out"
+        message = "not with --no-record: images are part of the recording"
         raise typer.BadParameter(message, param_hint="--images")
     console = Console()
     threads = set(threading.enumerate())
@@ -202,7 +211,7 @@ def run(
     left = leaving.left_since(threads)
     if left:
         names = ", ".join(thread.name for thread in left)
-        console.print(Text(f"threads that a program left running are ended: {names}"), soft_wrap=True)
+        console.print(Text(f"ended threads that a program left running: {names}"), soft_wrap=True)
         leaving.end_now(status)
     raise typer.Exit(status)
 
@@ -305,7 +314,7 @@ def up(
         problem = processes.run()
     except KeyboardInterrupt:
         interrupted = True
-    # A reset begins another run.
+    # Each reset begins a new run.
     ended = [place for place in run_directories(plan.directory) if (place / "summary.json").is_file()]
     summaries = [read_json(place / "summary.json") for place in ended]
     for place, summary in zip(ended[:-1], summaries, strict=False):
@@ -326,9 +335,7 @@ def sweep(
     first_seed: Annotated[
         int, typer.Option(min=0, help="Seed of the first run; each further run adds 1.")
     ] = 1,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes on this machine; by default one per core.")
-    ] = None,
+    workers: WorkerCount = None,
     dask: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Address of a Dask scheduler, to use instead of local workers."),
@@ -406,7 +413,7 @@ def sweep(
         message = "not with --dask"
         raise typer.BadParameter(message, param_hint="--workers")
     if metric and not grid:
-        message = "only with --grid: a sweep's picture shows all metrics that matter"
+        message = "only with --grid: the picture of a sweep chooses its metrics itself"
         raise typer.BadParameter(message, param_hint="--metric")
     limits = Limits(tick_limit or None, run_limit)
     with drawn(style.value, formats_of(formats)):
@@ -454,9 +461,7 @@ def study(
             show_default="convoy 10, transport 20, epuck2 30",
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes on this machine; by default one per core.")
-    ] = None,
+    workers: WorkerCount = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Directory for the figures.", show_default="runs/study-NAME"),
@@ -483,9 +488,9 @@ def study(
 
     directory = RUNS / f"study-{name.value}" if out is None else out
     console = Console()
-    # Better now than after an hour's work.
+    # Fail now, not after an hour of runs.
     make_ready(directory, "choose another --out")
-    make_ready(RUNS, "the study's runs go there; start it in another directory")
+    make_ready(RUNS, "the runs of the study are written there; start it in another directory")
     chosen = import_module(f"swarmbed_experiments.studies.{name.value}")
     with drawn(style.value, formats_of(formats)):
         files = chosen.study(directory, seeds=seeds or chosen.SEEDS, workers=workers, console=console)
@@ -525,7 +530,7 @@ def plot(
 
     is_scan = (directory / scan_results.ABOUT).is_file()
     if metric and not is_scan:
-        message = f"only for a parameter scan; {directory} is none"
+        message = f"only for a parameter scan; {directory} is not one"
         raise typer.BadParameter(message, param_hint="--metric")
     with drawn(style.value, formats_of(formats)):
         if is_scan:
@@ -560,7 +565,7 @@ def mend(
     from swarmbed_experiments.mending import mend as mend_what_is_there
 
     console = Console()
-    for line in mend_what_is_there(place) or [f"{place}: there is nothing to mend"]:
+    for line in mend_what_is_there(place) or [f"{place}: nothing to repair"]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -609,13 +614,13 @@ def check(
             ready.close()
             scene = ready.scene
             what = f"{len(scene.robots)} robots, {len(scene.carriers)} carriers, {scene.scenario.arena}"
-            console.print(f"{file}: right ({what})", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"{file}: valid ({what})", markup=False, highlight=False, soft_wrap=True)
     if faults:
         raise kind("\n".join(faults))
 
 
 def _of_file(file: str, fault: str) -> str:
-    """Return a fault with the file that it is in: of several files it must be told."""
+    """Return a fault that names its file."""
     return fault if file in fault else f"{file}: {fault}"
 
 
@@ -659,7 +664,7 @@ def tree(
 
 
 class Paper(StrEnum):
-    """What `--paper` takes."""
+    """Values of `--paper`."""
 
     A4 = "A4"
     A3 = "A3"
@@ -961,12 +966,12 @@ def new(
 def main() -> None:
     """Run the command and exit with its status, whatever it raises and wherever its output goes."""
     output = guard()
-    # A title may be in any language; a picture without its letters is no fault.
+    # A title may be in any language; missing glyphs in a picture are no error.
     warnings.filterwarnings("ignore", "Glyph .* missing from")
     status = _status_of(app)
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
-    # That a reader such as `head` has gone is no failure.
+    # A reader such as `head` that closes the pipe is no failure.
     if output is not None and output.error is not None and output.error.errno != errno.EPIPE:
         _complain(f"standard output cannot be written ({output.error.strerror})")
         status = status or FAILED
@@ -987,13 +992,13 @@ def _status_of(command: Callable[[], object]) -> int:
         _complain(str(error))
         return error.status
     except MemoryError:
-        _complain("out of memory; fewer robots or fewer workers need less")
+        _complain("out of memory; use fewer robots or fewer workers")
     except OSError as error:
         _complain(f"{error.filename or 'input or output'}: {error.strerror or error}")
     except FOREIGN as error:
         if os.environ.get("SWARMBED_TRACEBACK"):
             raise
-        what = f"a defect of swarmbed or of a program of yours: {cause_of(error)}"
+        what = f"an error in swarmbed or in your program: {cause_of(error)}"
         _complain(f"{what}; SWARMBED_TRACEBACK=1 shows the traceback")
     else:
         return 0

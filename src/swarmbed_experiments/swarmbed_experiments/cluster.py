@@ -1,8 +1,8 @@
-"""Jobs on a Dask cluster, whose workers must have the same programs: each compares before its first run.
+"""Jobs on a Dask cluster. Each Dask worker checks that it has the same programs before its first run.
 
-A Dask worker keeps `Workers` of its own, with one thread each, isolated runs and the same limits of time. A
-user's modules, and files below the directory where the sweep was started, are sent; what is installed must be
-there.
+A Dask worker keeps its own `Workers`, with one thread each, isolated runs and the same time limits. The
+user's modules, and files below the directory where the sweep was started, are sent to it. Packages must be
+installed there.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from swarmbed_experiments.sweep import Task
 
 ADDRESS = r"(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s/:]+):\d+"
-"""What a scheduler's address looks like."""
+"""Regular expression of a scheduler's address."""
 TIMEOUT = "10s"
-"""How long a scheduler may take to answer."""
+"""Timeout for the connection to a scheduler."""
 MOST = 100_000_000
-"""Bytes of files that are sent to each worker."""
+"""Maximum total size in bytes of the files sent to each worker."""
 STATIONS = 2
-"""Sweeps for which a Dask worker keeps processes, besides those that it works for."""
+"""Number of sweeps for which a Dask worker keeps processes; those with running tasks are always kept."""
 
 Outcome = tuple["Task", "dict[str, Any] | Lost | Exception"]
 
@@ -48,9 +48,9 @@ class Group:
     """Tasks of one sweep.
 
     Attributes:
-        tasks: to be done.
-        identity: of the sweep.
-        about: its scenario, the file of that, and what its runs depend on; None for other jobs than runs.
+        tasks: the tasks to do.
+        identity: identity of the sweep.
+        about: its scenario, the scenario's file, and the inputs of its runs; None for jobs other than runs.
     """
 
     tasks: Sequence[Task]
@@ -60,13 +60,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Parcel:
-    """What a Dask worker needs to know of a sweep.
+    """What is sent to a Dask worker for a sweep.
 
     Attributes:
-        identity: what it has to have.
-        case: what it has to rehearse; nothing for other jobs than runs.
+        identity: identity that the worker must match.
+        case: case to rehearse; None for jobs other than runs.
         files: contents of files, by name.
-        limits: of runs.
+        limits: time limits of runs.
     """
 
     identity: dict[str, Any]
@@ -77,16 +77,16 @@ class Parcel:
 
 @dataclass(frozen=True)
 class Refused:
-    """A Dask worker has other programs."""
+    """The answer of a Dask worker that rejects a sweep, such as for different programs."""
 
     reason: str
 
 
 def check_address(address: str) -> None:
-    """Refuse what is no address: Dask tries such for half a minute, and ends with a traceback.
+    """Check the form of an address: Dask itself retries a bad one for half a minute and ends in a traceback.
 
     Raises:
-        RunError: it is none.
+        RunError: the text is not an address.
     """
     if re.fullmatch(ADDRESS, address) is None:
         message = f"--dask {address}: not an address; tcp://HOST:8786 is usual"
@@ -99,10 +99,12 @@ def work(
     groups: Sequence[Group],
     limits: Limits,
 ) -> Generator[Outcome, None, None]:
-    """Do all tasks on a Dask cluster; give each one's row, or what came instead, as they come.
+    """Do all tasks on a Dask cluster; yield each with its row, or with the loss or error that replaces it.
+
+    Outcomes come in the order in which tasks finish.
 
     Raises:
-        RunError: nobody answers at the address, or a worker there has other programs.
+        RunError: no scheduler answers at the address, or a worker there rejects the sweep.
     """
     import distributed
 
@@ -139,10 +141,10 @@ def work(
 
 
 def pack(identity: dict[str, Any], about: tuple[Scenario, str, Inputs] | None, limits: Limits) -> Parcel:
-    """Return what Dask workers need to know.
+    """Return what to send to Dask workers.
 
     Raises:
-        RunError: that is too much.
+        RunError: the files are larger than `MOST`.
     """
     if about is None:
         return Parcel(identity, None, {}, limits)
@@ -152,7 +154,7 @@ def pack(identity: dict[str, Any], about: tuple[Scenario, str, Inputs] | None, l
     if size > MOST:
         message = (
             f"the scenario's files have {size / 1e6:.0f} MB, more than the {MOST / 1e6:.0f} MB that are sent "
-            "to a Dask worker; name large files by absolute paths that exist on all workers"
+            "to a Dask worker; give large files as absolute paths that exist on all workers"
         )
         raise RunError(message)
     files = {name: path.read_bytes() for name, path in paths.items()}
@@ -169,7 +171,7 @@ def _is_sent(name: str) -> bool:
 
 @dataclass
 class _Station:
-    """What a Dask worker has of one sweep."""
+    """A Dask worker's state for one sweep."""
 
     parcel: Parcel
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -177,7 +179,7 @@ class _Station:
     fresh: bool = False
     refusal: str = ""
     busy: int = 0
-    """Tasks that are being done."""
+    """Number of running tasks."""
 
 
 _stations: OrderedDict[str, _Station] = OrderedDict()
@@ -187,7 +189,7 @@ _lock = threading.Lock()
 def run_there(
     job: Callable[[Task], dict[str, Any]], task: Task, parcel: Parcel
 ) -> dict[str, Any] | Lost | Refused | Exception:
-    """Do a task on the Dask worker that this is, if it has the same programs."""
+    """Do a task on this Dask worker, if it has the same programs."""
     with _lock:
         station = _station(parcel)
         station.busy += 1
@@ -213,7 +215,7 @@ def _run_at(
 
 
 def _station(parcel: Parcel) -> _Station:
-    """Return what there is for a sweep."""
+    """Return this worker's state for a sweep; open it for the first task, and close the oldest idle ones."""
     key = digest_of({"identity": parcel.identity, "limits": str(parcel.limits)})
     if key not in _stations:
         idle = [name for name, old in _stations.items() if not old.busy]
@@ -225,7 +227,7 @@ def _station(parcel: Parcel) -> _Station:
         except (SwarmbedError, OSError) as error:
             station.refusal = str(error)
         if station.refusal:
-            # Somebody may mend it: the next sweep looks again.
+            # Not stored: the worker may be repaired, so the next task checks again.
             station.stack.close()
             return station
         _stations[key] = station
@@ -234,12 +236,16 @@ def _station(parcel: Parcel) -> _Station:
 
 
 def _open(station: _Station) -> None:
-    """Unpack what was sent, and compare what is there."""
+    """Unpack the files that were sent, start workers, and compare the identities.
+
+    Raises:
+        RunError: a file's name leads out of the temporary directory.
+    """
     parcel = station.parcel
     folder = Path(station.stack.enter_context(tempfile.TemporaryDirectory(prefix="swarmbed-sweep-")))
     for name, content in parcel.files.items():
         if not _is_sent(name):
-            message = f"{name}: leads out of the directory for files that were sent"
+            message = f"{name}: leads out of the directory for the files of a sweep"
             raise RunError(message)
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -260,11 +266,11 @@ def _open(station: _Station) -> None:
         workers.load(warm, Case(case.scenario, case.source, programs=programs))
     different = differences(parcel.identity, here)
     if different:
-        station.refusal = f"differs from this machine: {listed(different)}; bring it up to date"
+        station.refusal = f"differs from this machine: {listed(different)}; update it"
 
 
 def _threads() -> int:
-    """Return how many tasks this Dask worker does at a time: each has one thread."""
+    """Return the number of threads of this Dask worker, which is that of its concurrent tasks."""
     import distributed
 
     return int(distributed.get_worker().state.nthreads)

@@ -1,7 +1,7 @@
-"""Items that robots carry from a source to a destination, and that nobody sees: measures of transport.
+"""Measures of transport: virtual items that robots carry from a source to a destination.
 
-A robot that does not explore any more takes an item when it comes to the source, and delivers it when it
-comes to the destination (the transport study, 3.1, leaves out items themselves too).
+A robot that no longer explores takes an item on arrival at the source and delivers it on arrival at the
+destination. Items have no bodies, as in the transport study (3.1).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from swarmbed_experiments.frame import Look, Setting
 
 SLOW = 0.05
-"""m/s below which a robot that has a route stands in the traffic, or talks."""
+"""Speed in m/s below which a robot with a route counts as slow: it waits in traffic, or talks."""
 PERIOD = 60.0
-"""Seconds from one sample of the series in the summary to the next."""
+"""Seconds between samples of the series in the summary."""
 
 
 class DeliveriesParameters(Part):
-    """Where items are, and where they go.
+    """Where items are taken and delivered.
 
     Attributes:
-        source: where a robot takes one; the controller's, if not given.
-        destination: where it leaves it; the controller's, if not given.
-        within: metres.
+        source: [m, m; map] place where robots take items; by default that of the controller.
+        destination: [m, m; map] place where robots deliver items; by default that of the controller.
+        within: [m] distance at which a robot is at such a place.
     """
 
     source: tuple[float, float] | None = None
@@ -44,13 +44,13 @@ class DeliveriesParameters(Part):
 
 
 class Ledger:
-    """Who has carried what."""
+    """Records which robots took and delivered items, and when."""
 
     def __init__(self, parameters: DeliveriesParameters, setting: Setting) -> None:
-        """Begin with nothing.
+        """Begin without items.
 
         Raises:
-            ConfigError: nobody says where items are and where they go.
+            ConfigError: neither the parameters nor the controller give the source or the destination.
         """
         count = len(setting.scene.robots)
         self._within2 = parameters.within**2
@@ -65,9 +65,16 @@ class Ledger:
         self._last = np.full(count, math.nan)
 
     def tick(self, look: Look) -> None:
-        """Look who is where."""
+        """Record the robots at the source and at the destination.
+
+        Raises:
+            RunError: the controller reports no `doing` for each robot.
+        """
         if len(look.doing) != len(self.items):
-            message = "deliveries: the controller does not say what each robot is doing, `explore` or else"
+            message = (
+                "deliveries: the controller does not say what each robot is doing; "
+                "give it a list `doing`, with `explore` for robots without a route"
+            )
             raise RunError(message)
         knows = np.array([doing not in {"explore", "dead"} for doing in look.doing], dtype=np.bool_)
         self.knew += [look.time] * int((knows & ~self.knows).sum())
@@ -89,20 +96,24 @@ class Ledger:
 
 
 def _place(name: str, given: tuple[float, float] | None, setting: Setting) -> tuple[float, float]:
-    """Return a place that is given, or the one that the controller has."""
+    """Return a given place, or else that of the controller.
+
+    Raises:
+        ConfigError: neither exists.
+    """
     place = given or setting.scene.scenario.controller.parameters.get(name)
     if place is None:
-        message = f"deliveries: {name}: missing, and the controller has none either"
+        message = f"deliveries: {name}: missing, and the controller has none either; set it"
         raise ConfigError(message)
     return float(place[0]), float(place[1])
 
 
 class Deliveries:
-    """How many items were carried, by whom, when, and who had a route when.
+    """Counts deliveries, robots with a route, and robots in traffic jams.
 
     Columns:
         items: items delivered so far.
-        with_route: robots that know a route, that is: do not explore any more.
+        with_route: robots that know a route, which means that they no longer explore.
 
     Metrics:
         items: items delivered.
@@ -110,8 +121,8 @@ class Deliveries:
         items_when: [s] times of the deliveries.
         with_route_when: [s] times at which robots learnt a route.
         seconds_per_item: [s] mean time between two items that a robot takes; null if none took two.
-        slow_robots: robots that stand or talk, a sample every minute.
-        jam_robots: robots that stood in the worst traffic jam.
+        slow_robots: robots with a route that stand or talk, one sample per minute.
+        jam_robots: number of slow robots in the worst traffic jam.
         jam_seconds: [s] time of the worst jam.
         jam_poses: poses of all robots at that time.
     """
@@ -126,11 +137,11 @@ class Deliveries:
         self._slow_now = np.zeros(len(setting.scene.robots))
 
     def tick(self, look: Look) -> None:
-        """Look who is where, and who stands."""
+        """Record deliveries, and count the slow robots."""
         ledger = self._ledger
         ledger.tick(look)
         speed = np.abs(look.robots[:, 3])
-        # The last half minute, so that who waits for a moment is no jam.
+        # Averaged over the last half minute, so that short waits are not a jam.
         self._slow_now += (((speed < SLOW) & ledger.knows) - self._slow_now) / 300.0
         slow = float(self._slow_now.sum())
         if slow > self._jam[0]:
@@ -139,11 +150,11 @@ class Deliveries:
             self._slow.append(slow)
 
     def row(self) -> Mapping[str, float]:
-        """Return items and robots with a route up to now."""
+        """Return the numbers of delivered items and of robots with a route so far."""
         return {"items": float(self._ledger.items.sum()), "with_route": float(self._ledger.knows.sum())}
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return all of it."""
+        """Return the numbers of the whole run."""
         ledger = self._ledger
         trips = np.array(ledger.trips)
         return {
@@ -160,7 +171,7 @@ class Deliveries:
 
 
 class DeliveredParameters(DeliveriesParameters):
-    """How many items are to be carried.
+    """How many items to deliver.
 
     Attributes:
         items: number of items to deliver.
@@ -170,10 +181,10 @@ class DeliveredParameters(DeliveriesParameters):
 
 
 class Delivered:
-    """Accepts when so many items are at the destination.
+    """Accepts when enough items are delivered.
 
     Metrics:
-        completion_seconds: [s] time of the last delivery; null if they were fewer.
+        completion_seconds: [s] time of the delivery that completed the task; null if there was none.
     """
 
     Parameters: ClassVar[type[Part]] = DeliveredParameters
@@ -185,7 +196,7 @@ class Delivered:
         self._when: float | None = None
 
     def judge(self, look: Look, *, over: bool) -> Judgement:  # noqa: ARG002 - it only waits
-        """Count."""
+        """Count the deliveries."""
         self._ledger.tick(look)
         done = int(self._ledger.items.sum())
         if done >= self._wanted:
@@ -194,5 +205,5 @@ class Delivered:
         return Judgement(Stand.OPEN, f"{done} of {self._wanted} items delivered in {look.time / 60:.1f} min")
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return when it was done."""
+        """Return the completion time; None if not reached."""
         return {"completion_seconds": self._when}

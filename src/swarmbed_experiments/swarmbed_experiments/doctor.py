@@ -1,4 +1,4 @@
-"""What this machine has for Swarmbed and what it lacks, and the command that mends each lack."""
+"""Checks what this machine has for Swarmbed and what is missing, with the command that fixes each problem."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 OK, MISSING, OPTIONAL, NOTE = "ok", "missing", "optional", "note"
-"""There; needed and not there; not there and needed only for one thing; worth knowing."""
+"""Present; required but missing or broken; missing but required only for one feature; worth knowing."""
 PYTHON = (3, 11)
 PACKAGES = (
     "numpy",
@@ -41,7 +41,7 @@ INTERFACES = ("swarmbed_interfaces.msg", "dots_interfaces.msg", "tf2_msgs.msg")
 SETUP = "scripts/setup"
 ENTER = "source scripts/env.sh"
 LEAST_GB = 2.0
-"""Free space below which runs and builds may fail."""
+"""Free disk space in GB below which runs and builds may fail."""
 RENDER_SECONDS = 60.0
 RENDER = """
 import mujoco
@@ -52,13 +52,13 @@ with mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 64, 64) as ren
 
 @dataclass(frozen=True)
 class Check:
-    """What was found of one thing.
+    """The result of one check.
 
     Attributes:
-        name: of the thing.
+        name: what was checked.
         state: `OK`, `MISSING`, `OPTIONAL` or `NOTE`.
-        found: what there is, or what does not work without it.
-        mend: the command that mends it, if something is to be mended.
+        found: what was found, or what does not work without it.
+        mend: the command that fixes it; empty if there is nothing to fix.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Check:
 
 
 def examine() -> list[Check]:
-    """Return what this machine has and lacks; a check that fails itself is told as such."""
+    """Run all checks; one that raises becomes a `MISSING` result of its own."""
     made: list[Check] = []
     checks: tuple[Callable[[], Iterator[Check]], ...] = (
         _python,
@@ -87,7 +87,7 @@ def examine() -> list[Check]:
     for check in checks:
         try:
             made += check()
-        except Exception as error:  # noqa: BLE001 - whatever is wrong here, the other checks are told
+        except Exception as error:  # noqa: BLE001 - one broken check must not hide the others
             name = check.__name__.strip("_")
             made.append(Check(name, MISSING, f"cannot be checked: {type(error).__name__}: {error}", SETUP))
     return made
@@ -99,7 +99,7 @@ def as_data(checks: list[Check]) -> dict[str, object]:
 
 
 def is_ready(checks: list[Check]) -> bool:
-    """Return whether all is there that is needed."""
+    """Return whether nothing that is required is missing."""
     return not any(check.state == MISSING for check in checks)
 
 
@@ -110,7 +110,7 @@ def _python() -> Iterator[Check]:
     else:
         right = ".".join(map(str, PYTHON))
         mend = f"SWARMBED_PYTHON=/path/to/python{right} {SETUP} --force"
-        yield Check("Python", MISSING, f"{version}; {right} or later is right", mend)
+        yield Check("Python", MISSING, f"{version}; {right} or later is required", mend)
 
 
 def _packages() -> Iterator[Check]:
@@ -118,13 +118,13 @@ def _packages() -> Iterator[Check]:
     if missing:
         yield Check("Python packages", MISSING, f"cannot be imported: {', '.join(missing)}", SETUP)
     else:
-        yield Check("Python packages", OK, f"all {len(PACKAGES)} that the core needs")
+        yield Check("Python packages", OK, f"all {len(PACKAGES)} required ones")
 
 
 def _imports(name: str) -> bool:
     try:
         importlib.import_module(name)
-    except Exception:  # noqa: BLE001 - whatever it raises, it is of no use
+    except Exception:  # noqa: BLE001 - whatever it raises, it cannot be used
         return False
     return True
 
@@ -148,17 +148,17 @@ def _ros() -> Iterator[Check]:
     else:
         yield Check("interfaces", OK, ", ".join(name.partition(".")[0] for name in INTERFACES))
     nav2 = _imports("nav2_msgs.action")
-    found = "nav2_msgs" if nav2 else "swarmbed_interfaces' own: rviz's Nav2 panel wants nav2_msgs"
+    found = "nav2_msgs" if nav2 else "swarmbed_interfaces' own; rviz's Nav2 panel requires nav2_msgs"
     yield Check("NavigateToPose", OK if nav2 else OPTIONAL, found, "" if nav2 else _apt("nav2-msgs"))
     for module, package, what in (
-        ("launch_ros", "launch-ros", "`ros2 launch`; `swarmbed up` does without"),
-        ("py_trees_ros", "py-trees-ros", "controllers' trees on topics"),
+        ("launch_ros", "launch-ros", "`ros2 launch`; `swarmbed up` works without it"),
+        ("py_trees_ros", "py-trees-ros", "controllers' behaviour trees on topics"),
     ):
         there = _imports(module)
         yield Check(
             module,
             OK if there else OPTIONAL,
-            "there" if there else f"for {what}",
+            "installed" if there else f"for {what}",
             "" if there else _apt(package),
         )
 
@@ -177,7 +177,7 @@ def _build() -> Iterator[Check]:
         except PackageNotFoundError:
             missing.append(name)
     if missing:
-        said = f"not built or not entered: {', '.join(missing)}"
+        said = f"not built, or the environment is not set up: {', '.join(missing)}"
         yield Check("workspace", MISSING, said, f"{SETUP}, then {ENTER}")
     else:
         yield Check("workspace", OK, f"built in {Path(prefix).parent}")
@@ -188,25 +188,25 @@ def _middleware() -> Iterator[Check]:
     from swarmbed_robot.middleware import PROFILES, RANGE
 
     yield Check("middleware", OK, str(get_rmw_implementation_identifier()))
-    reach = os.environ.get(RANGE) or "LOCALHOST, which nodes of ours take"
+    reach = os.environ.get(RANGE) or "LOCALHOST, the default of Swarmbed's nodes"
     yield Check("discovery", OK if reach.startswith("LOCALHOST") else NOTE, f"{RANGE} is {reach}")
     for name in PROFILES:
         file = os.environ.get(name)
         if file and not Path(file).is_file():
-            yield Check("DDS profile", MISSING, f"{name} names {file}, which is not there", f"unset {name}")
+            yield Check("DDS profile", MISSING, f"{name} is {file}: no such file", f"unset {name}")
         elif file:
-            yield Check("DDS profile", NOTE, f"{name} is {file}: our own is not used")
+            yield Check("DDS profile", NOTE, f"{name} is {file}: Swarmbed's own is not used")
     flags = Path("/sys/class/net/lo/flags")
     multicast = flags.is_file() and int(flags.read_text(encoding="utf-8"), 16) & 0x1000
     if not multicast:
-        found = "not on the loopback: nodes of ours need none; others that use LOCALHOST may"
+        found = "off on the loopback; Swarmbed's nodes do not need it, other nodes that use LOCALHOST may"
         yield Check("multicast", NOTE, found, "ip link set lo multicast on (as root)")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind(("127.0.0.1", 0))
             probe.sendto(b"", probe.getsockname())
         except OSError as error:
-            said = f"127.0.0.1 takes no UDP: {error.strerror}"
+            said = f"no UDP on 127.0.0.1: {error.strerror}"
             yield Check("loopback", MISSING, said, "ip link set lo up (as root)")
         else:
             yield Check("loopback", OK, "UDP on 127.0.0.1" + (", multicast" if multicast else ""))
@@ -217,20 +217,20 @@ def _domain() -> Iterator[Check]:
 
     text = os.environ.get("ROS_DOMAIN_ID") or "0"
     if not (text.isdecimal() and int(text) <= 232):
-        found = f"ROS_DOMAIN_ID is '{text}': 0 to 232 are right"
+        found = f"ROS_DOMAIN_ID is '{text}'; it must be 0 to 232"
         yield Check("ROS domain", MISSING, found, "unset ROS_DOMAIN_ID")
         return
     try:
         check_free({int(text)})
     except SwarmbedError:
-        found = f"{text}: a world has it on this machine; start the next one elsewhere"
+        found = f"{text}: in use by a world on this machine; start the next one in another domain"
         yield Check("ROS domain", NOTE, found, f"swarmbed up --domain {(int(text) + 1) % 100}")
     else:
         yield Check("ROS domain", OK, f"{text}, free on this machine")
 
 
 def _rendering() -> Iterator[Check]:
-    without = "no robots' images, no vision: pixels; all else works"
+    without = "no images from robots, no vision: pixels; everything else works"
     cards = (
         sorted(path.name for path in Path("/dev/dri").glob("renderD*")) if Path("/dev/dri").is_dir() else []
     )
@@ -238,7 +238,7 @@ def _rendering() -> Iterator[Check]:
         yield Check("rendering", OPTIONAL, f"no EGL: {without}", "apt install libegl1 libgl1 libgl1-mesa-dri")
         return
     try:
-        # In a process of its own: a broken driver may end it.
+        # In a separate process: a broken driver may crash it.
         done = subprocess.run(  # noqa: S603 - our own Python
             [sys.executable, "-c", RENDER],
             env=os.environ | {"MUJOCO_GL": "egl"},
@@ -248,7 +248,7 @@ def _rendering() -> Iterator[Check]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        found = f"EGL does not answer within {RENDER_SECONDS:g} s: {without}"
+        found = f"EGL does not respond within {RENDER_SECONDS:g} s: {without}"
         yield Check("rendering", OPTIONAL, found, "apt install --reinstall libegl1 libgl1-mesa-dri")
         return
     if done.returncode:
@@ -256,8 +256,8 @@ def _rendering() -> Iterator[Check]:
         mend = "apt install libegl1 libgl1 libgl1-mesa-dri"
         yield Check("rendering", OPTIONAL, f"EGL does not work ({said[:120]}): {without}", mend)
         return
-    gpu = f"GPU {', '.join(cards)}" if cards else "no GPU: images are drawn by the CPU"
-    yield Check("rendering", OK, f"EGL draws images; {gpu}")
+    gpu = f"GPU {', '.join(cards)}" if cards else "no GPU, the CPU renders"
+    yield Check("rendering", OK, f"EGL works; {gpu}")
 
 
 def _gazebo() -> Iterator[Check]:
@@ -275,7 +275,7 @@ def _gazebo() -> Iterator[Check]:
 
 def _tools() -> Iterator[Check]:
     for program, what, mend in (
-        ("rviz2", "looking at a swarm (`--rviz`); Foxglove plays recordings without", _apt("rviz2")),
+        ("rviz2", "`swarmbed up --rviz`; Foxglove plays recordings without it", _apt("rviz2")),
         ("Xvfb", "images of an installed Gazebo 11", "apt install xvfb"),
     ):
         found = shutil.which(program)
@@ -288,7 +288,7 @@ def _disk() -> Iterator[Check]:
     mend = "" if state == OK else "remove runs that are no longer needed: rm -r runs/..."
     yield Check("disk", state, f"{free:.1f} GB free in {Path.cwd()}", mend)
     if not os.access(Path.cwd(), os.W_OK):
-        yield Check("directory", NOTE, f"{Path.cwd()} cannot be written", "swarmbed run --out DIRECTORY")
+        yield Check("directory", NOTE, f"{Path.cwd()} is not writable", "swarmbed run --out DIRECTORY")
 
 
 def _cache() -> Iterator[Check]:
@@ -296,11 +296,11 @@ def _cache() -> Iterator[Check]:
 
     directory = cache_directory(Path(str(swarmbed_core.__file__)).resolve().parent)
     if directory is None or not os.access(directory, os.W_OK):
-        found = "compiled kernels cannot be kept: each start takes half a minute longer"
+        found = "compiled kernels cannot be cached; each start takes half a minute longer"
         yield Check("kernel cache", MISSING, found, "export NUMBA_CACHE_DIR=$HOME/.cache/swarmbed")
     else:
         compiled = any(directory.iterdir())
-        found = f"{directory}" + ("" if compiled else ", empty: the first run compiles for a minute")
+        found = f"{directory}" + ("" if compiled else ", empty; the first run compiles for a minute")
         yield Check("kernel cache", OK, found)
 
 
@@ -309,9 +309,9 @@ def _processes() -> Iterator[Check]:
     for one in found:
         where = f"{one.what}, process {one.pid}, ROS domain {one.domain}"
         if one.orphaned:
-            said = f"{where}: whoever started it has gone"
+            said = f"{where}: the process that started it has died"
             yield Check("left behind", NOTE, said, "swarmbed doctor --end-processes")
         else:
             yield Check("running", OK, where)
     if not any(one.orphaned for one in found):
-        yield Check("processes", OK, "none is left behind")
+        yield Check("processes", OK, "none left behind")

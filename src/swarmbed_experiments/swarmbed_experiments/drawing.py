@@ -1,7 +1,7 @@
-"""How all pictures are drawn: colours, sizes, the style for papers, and the formats they are written in.
+"""The common style of all pictures: colours, sizes, file formats, and the variant for papers.
 
-Colours are those of Okabe and Ito, which people tell apart whatever their eyes; line styles, markers and
-hatches tell apart what a grey printer makes alike. Figures are made without pyplot: no screen is needed.
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart. Line styles, markers and
+hatches keep curves distinct in greyscale. Figures are made without pyplot, so they need no display.
 
     with drawn("paper", ("pdf", "svg")):
         figure = new_figure(8.0, 4.5)
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 DPI = 150
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D31", "#5D3A9B")
-"""Okabe and Ito's without black, yellow, which is no line on white, and vermilion, which marks contacts."""
+"""Okabe and Ito's, without black, yellow (invisible on white) and vermilion (reserved for contacts)."""
 STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)))
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.2, 1.2, 1.2)), (0, (8, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -41,23 +41,23 @@ GRID = "#DDDDDD"
 
 FORMATS = ("png", "pdf", "svg")
 COLUMN, PAGE = 3.5, 7.16
-"""Inches of one column and of two, as most journals have them."""
+"""Widths in inches of one column and of two, as in most journals."""
 WIDE = 8.5
-"""A picture that is wider than this on the screen takes both columns."""
+"""Width in inches of the screen version above which a picture takes both columns of a paper."""
 LOWEST = 0.72
-"""Height of a picture of one column by its width at least: letters do not shrink with it."""
+"""Smallest height of a one-column picture as a share of its width: text does not shrink with the picture."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How pictures look.
+    """A style of pictures.
 
     Attributes:
-        formats: of the files.
-        titles: whether a picture has a title; in a paper the caption says it.
-        fitted: whether a picture has exactly the width of one or two columns.
-        dpi: of PNG files.
-        settings: matplotlib's.
+        formats: file formats.
+        titles: whether pictures have titles; in a paper, the caption replaces them.
+        fitted: whether pictures are exactly one or two columns wide.
+        dpi: resolution of PNG files.
+        settings: matplotlib's rcParams.
     """
 
     formats: tuple[str, ...] = ("png",)
@@ -87,7 +87,7 @@ PAPER = Style(
         "xtick.major.width": 0.6,
         "ytick.major.width": 0.6,
         "hatch.linewidth": 0.5,
-        # Text stays text, in fonts that publishers accept.
+        # TrueType fonts, which publishers accept.
         "pdf.fonttype": 42,
         "svg.hashsalt": "swarmbed",
     },
@@ -98,17 +98,17 @@ _style: ContextVar[Style] = ContextVar("style", default=SCREEN)
 
 @contextlib.contextmanager
 def drawn(name: str = "screen", formats: Sequence[str] = ()) -> Iterator[None]:
-    """Draw pictures in a style, and write them in some formats instead of the style's, until the end of this.
+    """Draw the pictures within this context in a style, and write them in `formats`, by default the style's.
 
     Raises:
-        ConfigError: there is no such style or format.
+        ConfigError: the style or a format does not exist.
     """
     if name not in NAMES:
-        message = f"style '{name}': there are {' and '.join(NAMES)}"
+        message = f"style '{name}' does not exist; choose {' or '.join(NAMES)}"
         raise ConfigError(message)
     wrong = [each for each in formats if each not in FORMATS]
     if wrong:
-        message = f"format '{wrong[0]}': there are {', '.join(FORMATS)}"
+        message = f"format '{wrong[0]}' does not exist; choose from {', '.join(FORMATS)}"
         raise ConfigError(message)
     style = NAMES[name]
     chosen = Style(
@@ -123,17 +123,17 @@ def drawn(name: str = "screen", formats: Sequence[str] = ()) -> Iterator[None]:
 
 
 def formats_of(text: str | None) -> tuple[str, ...]:
-    """Return what `--format png,pdf` means; nothing means the style's own."""
+    """Return the formats in a text such as `png,pdf`; empty, which means the style's own, for None."""
     return tuple(item.strip().lower() for item in (text or "").split(",") if item.strip())
 
 
 def files_of(file: Path) -> list[Path]:
-    """Return the files that `save` writes for a picture now."""
+    """Return the files that `save` writes for a picture in the current style."""
     return [file.with_suffix(f".{each}") for each in _style.get().formats]
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return a figure of so many inches on the screen; in a paper it fits one column or two."""
+    """Return a figure of this size in inches; in a paper it is scaled to one column or two."""
     if _style.get().fitted:
         fitted = PAGE if width > WIDE else COLUMN
         least = LOWEST * fitted if fitted == COLUMN else 0.0
@@ -147,12 +147,12 @@ def is_fitted() -> bool:
 
 
 def small() -> float | str:
-    """Return the size of letters that matter less: in a paper none is below 8 points."""
+    """Return the font size of secondary text; in a paper 8 points, the minimum."""
     return 8 if _style.get().fitted else "small"
 
 
 def head(where: Axes | Figure, text: str) -> None:
-    """Give a picture its title, if the style has titles; what people wrote is no formula."""
+    """Set a picture's title, if the style has titles; `$` in it starts no formula."""
     if not _style.get().titles:
         return
     if isinstance(where, Figure):
@@ -162,7 +162,7 @@ def head(where: Axes | Figure, text: str) -> None:
 
 
 def legend_below(figure: Figure, columns: int, **given: Any) -> None:
-    """Put a legend below a figure, where it hides nothing, in no more columns than there is room for."""
+    """Put a legend below a figure, outside the axes, in `columns` columns or as many as fit."""
     canvas: Any = FigureCanvasAgg(figure)
     for count in range(max(columns, 1), 0, -1):
         legend = figure.legend(loc="outside lower center", ncols=count, frameon=False, **given)
@@ -171,24 +171,24 @@ def legend_below(figure: Figure, columns: int, **given: Any) -> None:
             break
         legend.remove()
     if _style.get().fitted:
-        # The width is given; what is drawn keeps its height.
+        # The width is fixed; the axes keep their height.
         width, height = figure.get_size_inches()
         figure.set_size_inches(width, height + extent.height / figure.dpi)
 
 
 def plain(axes: Axes) -> None:
-    """Take away the frame's upper and right lines."""
+    """Remove the upper and right lines of the frame."""
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def line(k: int, *, marker: bool = True) -> dict[str, Any]:
-    """Return how the curve of this number looks: it differs from the others in print too."""
+    """Return the plot options of curve number `k`, distinct from other curves in greyscale too."""
     look = {"color": PALETTE[k % len(PALETTE)], "linestyle": LINES[k % len(LINES)], "linewidth": 1.5}
     return look | {"marker": MARKERS[k % len(MARKERS)], "markersize": 4.5} if marker else look
 
 
 def bar(k: int) -> dict[str, Any]:
-    """Return how the bars of this number look."""
+    """Return the plot options of bar group number `k`."""
     return {
         "facecolor": PALETTE[k % len(PALETTE)],
         "hatch": HATCHES[k % len(HATCHES)],
@@ -198,17 +198,17 @@ def bar(k: int) -> dict[str, Any]:
 
 
 def save(figure: Figure, file: Path) -> list[Path]:
-    """Write a figure, in each format of the style; return the files.
+    """Write a figure in each format of the style; return the files.
 
     Raises:
-        RunError: it cannot be written.
+        RunError: a file cannot be written.
     """
     style = _style.get()
     files = files_of(file)
     for each in files:
         kind = each.suffix[1:]
         settings: dict[str, Any] = {} if style.fitted else {"bbox_inches": "tight", "pad_inches": 0.15}
-        # The same figure is the same file.
+        # No timestamps: the same figure gives the same file.
         stamps = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
         try:
             figure.savefig(each, dpi=style.dpi, metadata=stamps.get(kind), **settings)

@@ -14,36 +14,36 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 being_made: list[str] = []
-"""Who is being made: what hangs there is named by it."""
+"""Names of the objects being constructed; a program that hangs there is reported by this name."""
 
 
 FULL = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 )
-"""What keeps a file from being written in any directory."""
+"""Errors that keep a file from being written in any directory."""
 
 
 class RunError(SwarmbedError):
-    """A command or a run that cannot start, or whose results cannot be written where they are asked for."""
+    """A command or a run cannot start, or cannot write its results to the requested place."""
 
 
 class FailedError(RunError):
-    """Something failed though there is nothing wrong with the input."""
+    """A command or a run failed although its input is valid."""
 
     status: ClassVar[int] = 1
 
 
 def unwritable(file: Path, error: OSError) -> RunError:
-    """Return what to raise when a file cannot be written, by whether another place would help."""
+    """Return the exception for a file that cannot be written: `FailedError` if no other place would help."""
     kind = FailedError if error.errno in FULL else RunError
     return kind(f"{file}: cannot be written ({error.strerror or error})")
 
 
 def make(who: str, call: Callable[..., T], *arguments: object) -> T:
-    """Return what the constructor of somebody's program gives for some arguments.
+    """Call the constructor of a user's program, and return the object.
 
     Raises:
-        RunError: it raises what is no error of ours, or wants to exit.
+        RunError: it raises an exception other than ours, or calls exit.
     """
     being_made.append(who)
     try:
@@ -58,7 +58,7 @@ def make(who: str, call: Callable[..., T], *arguments: object) -> T:
 
 
 def cause_of(error: BaseException) -> str:
-    """Return an error with the line that it comes from, which is the last one of a program's own."""
+    """Return an error's text with its source line, the innermost one outside site-packages."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "site-packages" not in frame.filename] or list(frames)
     where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""

@@ -1,4 +1,4 @@
-"""Files that runs and benchmarks leave, and what is said when they cannot be written."""
+"""Reads and writes the files of runs and benchmarks, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 from swarmbed_experiments.errors import FULL, FailedError, RunError, unwritable
 
 RUNS = Path("runs")
-"""Where results go that nobody asked to be elsewhere, in the current directory."""
+"""Default parent directory of results, in the current directory."""
 MOST_RUNS_A_SECOND = 100
 
 
 def new_directory(out: Path, name: str, seed: int) -> Path:
-    """Make and return a directory for one run: name, date, seed.
+    """Create and return a directory for one run, named by name, time and seed.
 
     Raises:
-        RunError: it cannot be made.
+        RunError: the directory cannot be created.
     """
     stamp = dt.datetime.now(tz=dt.UTC).strftime("%Y%m%d-%H%M%S")
     stem = f"{name}-{stamp}-{seed}"
@@ -39,15 +39,15 @@ def new_directory(out: Path, name: str, seed: int) -> Path:
             message = f"{directory}: cannot be made ({error.strerror}); choose another --out"
             raise kind(message) from None
         return directory
-    message = f"{out}: too many runs called {stem} are there already"
+    message = f"{out}: already has {MOST_RUNS_A_SECOND - 1} runs called {stem}; choose another --out"
     raise RunError(message)
 
 
 def make_ready(directory: Path, remedy: str) -> None:
-    """Make a directory, if it is not there, and make sure that files can be written into it.
+    """Create a directory if it is missing, and check that it is writable.
 
     Raises:
-        RunError: it cannot be, and `remedy`.
+        RunError: it is not; the message ends with `remedy`.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -71,10 +71,10 @@ def write_text(file: Path, text: str) -> None:
 
 
 def read_text(file: Path) -> str:
-    """Return what a text file holds.
+    """Return the contents of a text file.
 
     Raises:
-        RunError: it cannot be read.
+        RunError: it cannot be read or is not UTF-8.
     """
     try:
         return file.read_text(encoding="utf-8")
@@ -84,7 +84,7 @@ def read_text(file: Path) -> str:
 
 
 def replace_text(file: Path, text: str) -> None:
-    """Write a text file aside and put it in its place: nobody ever finds half of it.
+    """Replace a text file atomically: readers never see a part of it.
 
     Raises:
         RunError: it cannot be written.
@@ -99,7 +99,7 @@ def replace_text(file: Path, text: str) -> None:
 
 
 def write_json(file: Path, data: object) -> None:
-    """Write `data` as JSON that people can read, its floats with six digits.
+    """Write `data` as indented JSON, with floats of six significant digits.
 
     Raises:
         RunError: it cannot be written.
@@ -108,15 +108,15 @@ def write_json(file: Path, data: object) -> None:
 
 
 def as_json(data: object) -> str:
-    """Return `data` as JSON that people can read, its floats with six digits."""
+    """Return `data` as indented JSON, with floats of six significant digits; NaN and infinity become null."""
     return json.dumps(_rounded(data), indent=2) + "\n"
 
 
 def read_json(file: Path) -> Any:
-    """Return what a JSON file holds.
+    """Return the contents of a JSON file.
 
     Raises:
-        RunError: it cannot be read.
+        RunError: it cannot be read or is not JSON.
     """
     try:
         return json.loads(file.read_text(encoding="utf-8"))
@@ -126,7 +126,7 @@ def read_json(file: Path) -> Any:
 
 
 def _rounded(data: object) -> object:
-    """Return `data` with floats as short as what was measured; what is not finite becomes null."""
+    """Return `data` with floats rounded to six significant digits; those that are not finite become None."""
     if isinstance(data, dict):
         return {key: _rounded(value) for key, value in data.items()}
     if isinstance(data, list | tuple):

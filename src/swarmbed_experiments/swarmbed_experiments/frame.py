@@ -1,8 +1,8 @@
-"""What the parts of an experimental frame are, and what they see of a run.
+"""Interfaces of the parts of an experimental frame, and the data they get from a run.
 
 A frame has generators, which disturb the run; transducers, which measure it; and acceptors, which decide
-when it is over and how it went. Each is a class with `Parameters`, a `Part` that says what a scenario may
-set, made once a run and ticked at 10 Hz after the controllers. All of them look at the truth.
+when it ends and with which verdict. Each is a class with `Parameters`, a `Part` that declares what a scenario
+may set. It is created once per run and called at 10 Hz after the controllers. All parts see the ground truth.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something worth a mark on the timeline.
+    """An event for the timeline.
 
     Attributes:
-        time: when.
-        kind: in a word: `lifted`, `lowered`, `retrieved`, `contact`, or a generator's name.
-        who: the robot or carrier it happened to, empty if it happened to all.
-        text: in words.
+        time: the world's time in seconds.
+        kind: one word: `lifted`, `lowered`, `retrieved`, `contact`, or a generator's name.
+        who: the robot or carrier concerned; empty if it concerns all.
+        text: description for people.
     """
 
     time: float
@@ -45,12 +45,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """The truth at one tick; the arrays may be the world's own and must not be kept or written.
+    """The ground truth at one tick. The arrays may be the world's own: do not keep or change them.
 
     Attributes:
-        robots: rows of x, y, yaw in `map`, vx, vy along the body, omega.
-        contacts: those that began since the tick before.
-        doing: what each robot's controller says it does, empty for a crowd that does not say.
+        time: the world's time in seconds.
+        robots: rows of x, y, yaw in `map`; vx, vy in the body frame; omega.
+        carriers: poses, lifts and bearers of the carriers.
+        contacts: contacts that began since the previous tick.
+        doing: the activity that each robot's controller reports; empty for a crowd that reports none.
     """
 
     time: float
@@ -62,12 +64,14 @@ class Look:
 
 @dataclass
 class Setting:
-    """What a frame's parts work with for the whole run.
+    """What the parts of a frame share during a run.
 
     Attributes:
-        robots: with their Onboards, empty for a crowd.
-        events: what was worth a mark so far; parts add to it.
-        dead: robots that a generator let die.
+        scene: placements and arena of the run.
+        world: the simulated world.
+        robots: the robots with their Onboards; empty for a crowd.
+        events: timeline so far; parts add events with `tell`.
+        dead: names of the robots that a generator has killed.
     """
 
     scene: Scene
@@ -77,40 +81,40 @@ class Setting:
     dead: set[str] = field(default_factory=set)
 
     def tell(self, time: float, kind: str, who: str, text: str) -> None:
-        """Mark the timeline."""
+        """Add an event to the timeline."""
         self.events.append(Event(time, kind, who, text))
 
 
 class Stand(Enum):
-    """What an acceptor thinks of the run so far."""
+    """An acceptor's verdict on the run so far."""
 
     OPEN = "open"
-    """Not done: the run goes on, and is rejected when its time is up."""
+    """Not done: the run continues, and is rejected if its time is up."""
     CONTENT = "content"
-    """Nothing to object, nothing to wait for."""
+    """No objection, and nothing to wait for."""
     ACCEPTED = "accepted"
     REJECTED = "rejected"
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """An acceptor's stand, and why."""
+    """An acceptor's stand, with the reason in words."""
 
     stand: Stand
     reason: str
 
 
 class Generator(Protocol):
-    """Disturbs a run; its chance comes from a stream of its own."""
+    """Disturbs a run; it has its own random stream."""
 
     Parameters: ClassVar[type[Part]]
 
     def __init__(self, parameters: Any, setting: Setting, rng: np.random.Generator) -> None:
-        """Get ready; what holds from the start is done here."""
+        """Prepare, and apply what takes effect from the start."""
         ...
 
     def tick(self, look: Look) -> None:
-        """Do what is due."""
+        """Apply the disturbances that are due."""
         ...
 
 
@@ -120,7 +124,7 @@ class Transducer(Protocol):
     Parameters: ClassVar[type[Part]]
 
     def __init__(self, parameters: Any, setting: Setting) -> None:
-        """Get ready."""
+        """Prepare."""
         ...
 
     def tick(self, look: Look) -> None:
@@ -128,29 +132,29 @@ class Transducer(Protocol):
         ...
 
     def row(self) -> Mapping[str, float]:
-        """Return the numbers of now, by column of the time series."""
+        """Return the current values, by column of the time series."""
         ...
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return the numbers of the whole run, for the summary."""
+        """Return the metrics of the whole run, for the summary."""
         ...
 
 
 class Acceptor(Protocol):
-    """Decides a run."""
+    """Decides when a run ends, and its verdict."""
 
     Parameters: ClassVar[type[Part]]
 
     def __init__(self, parameters: Any, setting: Setting) -> None:
-        """Get ready."""
+        """Prepare."""
         ...
 
     def judge(self, look: Look, *, over: bool) -> Judgement:
-        """Return what to think of the run now; `over` says that its time is up."""
+        """Return the judgement of the run so far; `over` is true when its time is up."""
         ...
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return what it found out, for the summary."""
+        """Return the acceptor's own metrics, for the summary."""
         ...
 
 
@@ -158,12 +162,12 @@ def find_part(group: str, named: Named, source: str) -> tuple[Any, Part]:
     """Return the class of a part of a frame and its checked parameters.
 
     Raises:
-        ConfigError: there is none of this name, or it takes no such parameters.
+        ConfigError: no such part exists, it is not a valid class, or its parameters are invalid.
     """
     what = group.rpartition(".")[2].removesuffix("s")
     found = find_plugin(group, named.name)
     model = getattr(found, "Parameters", None)
     if not (isinstance(model, type) and issubclass(model, Part) and callable(found)):
-        message = f"{source}: {what} '{named.name}' is none: a class with Parameters, a Part, is one"
+        message = f"{source}: {what} '{named.name}' is not a class with Parameters, a Part"
         raise ConfigError(message)
     return found, check(dict(named.parameters), model, f"{source}: {what} {named.name}")

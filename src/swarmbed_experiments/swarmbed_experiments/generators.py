@@ -1,4 +1,4 @@
-"""What disturbs a run: lost messages, dead sensors and robots, moved carriers, slip, a blocked zone."""
+"""Generators: lost messages, dead sensors and robots, moved carriers, slip, motion noise, a blocked zone."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from swarmbed_experiments.frame import Look, Setting
 
 TRIES = 500
-"""Places that are tried for a carrier before it waits for another tick."""
+"""Number of places tried for a carrier in one tick."""
 BLOCK_LENGTH = 0.5
 BLOCK_WIDTH = 0.1
-"""Metres of a box that blocks a zone, along its edge and across."""
+"""Size in metres of a box that blocks a zone: the most along the edge, and across it."""
 
 STANDS = 0.002
-"""Metres a second below which a robot stands."""
+"""Speed in m/s up to which a robot counts as standing."""
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 
 
 class RadioLossParameters(Part):
-    """Which share of all receptions is lost.
+    """How many messages are lost.
 
     Attributes:
         share: share of the receptions that fail, from 0 to 1.
@@ -45,12 +45,12 @@ class RadioLossParameters(Part):
 
 
 class RadioLoss:
-    """Loses messages, for each receiver anew."""
+    """Loses messages at random, for each receiver independently."""
 
     Parameters: ClassVar[type[Part]] = RadioLossParameters
 
     def __init__(self, parameters: RadioLossParameters, setting: Setting, rng: np.random.Generator) -> None:  # noqa: ARG002 - the world's radios draw
-        """Tell the world."""
+        """Set the loss in the world."""
         setting.world.set_radio_loss(parameters.share)
 
     def tick(self, look: Look) -> None:
@@ -70,7 +70,7 @@ class DeadSensorParameters(Part):
 
 
 class DeadSensor:
-    """Lets distance sensors of every robot die, at random."""
+    """Disables distance sensors of every robot, chosen at random."""
 
     Parameters: ClassVar[type[Part]] = DeadSensorParameters
 
@@ -78,7 +78,7 @@ class DeadSensor:
         """Choose the sensors.
 
         Raises:
-            ConfigError: a robot has not as many.
+            ConfigError: a robot has fewer than `count`.
         """
         self._after = parameters.after
         self._setting = setting
@@ -87,7 +87,7 @@ class DeadSensor:
             sensors = [(ring.name, i) for ring in placement.spec.ranges for i in range(ring.count)]
             if len(sensors) < parameters.count:
                 what = f"{placement.name} has {len(sensors)} distance sensors, not {parameters.count}"
-                message = f"generator dead_sensor: {what}"
+                message = f"generator dead_sensor: {what}; lower `count`"
                 raise ConfigError(message)
             for k in sorted(rng.choice(len(sensors), parameters.count, replace=False).tolist()):
                 self._chosen.append((placement.name, *sensors[k]))
@@ -111,8 +111,8 @@ class RobotDeathParameters(Part):
 
     Attributes:
         count: number of robots that die.
-        while_carrying: so many of them die while they carry something; the others die in the open.
-        after: [s] time before which none dies.
+        while_carrying: number of these that die while they carry a carrier; the others die in the open.
+        after: [s] time before which no robot dies.
     """
 
     count: AtLeastOne = 1
@@ -122,29 +122,29 @@ class RobotDeathParameters(Part):
     @model_validator(mode="after")
     def _carriers_are_of_them(self) -> RobotDeathParameters:
         if self.while_carrying > self.count:
-            message = f"while_carrying is {self.while_carrying}: at most all {self.count} that die can carry"
+            message = f"while_carrying is {self.while_carrying}; it must not exceed count, {self.count}"
             raise ValueError(message)
         return self
 
 
 class RobotDeath:
-    """Lets robots die, with their bodies staying where they are.
+    """Kills robots; their bodies stay where they are.
 
-    Those that do not die with a load do it in the open: a body below a carrier makes that one nobody's, as
-    a load does, and then the number of lost carriers would be left to chance.
+    Robots that die without a load do so in the open: a body below a carrier would block that carrier as a
+    dead bearer does, and the number of lost carriers would be left to chance.
     """
 
     Parameters: ClassVar[type[Part]] = RobotDeathParameters
 
     def __init__(self, parameters: RobotDeathParameters, setting: Setting, rng: np.random.Generator) -> None:
-        """Count.
+        """Check the number of robots.
 
         Raises:
-            ConfigError: there are not as many robots.
+            ConfigError: there are fewer than `count`.
         """
         self._names = [placement.name for placement in setting.scene.robots]
         if parameters.count > len(self._names):
-            message = f"generator robot_death: {parameters.count} shall die of {len(self._names)} robots"
+            message = f"generator robot_death: count is {parameters.count}, with {len(self._names)} robots"
             raise ConfigError(message)
         self._after = parameters.after
         self._carrying = parameters.while_carrying
@@ -153,7 +153,7 @@ class RobotDeath:
         self._rng = rng
 
     def tick(self, look: Look) -> None:
-        """Kill those that are due."""
+        """Kill the robots that are due."""
         if look.time < self._after or not (self._carrying or self._others):
             return
         dead = self._setting.dead
@@ -172,7 +172,7 @@ class RobotDeath:
             self._kill(look.time, idle.pop(int(self._rng.integers(len(idle)))), "dies")
 
     def _in_the_open(self, row: int, look: Look) -> bool:
-        """Return whether a robot stands below no carrier, not even in part."""
+        """Return whether no carrier is above a robot, not even in part."""
         scene = self._setting.scene
         radius = scene.robots[row].spec.body.bounding_radius
         return all(
@@ -189,13 +189,13 @@ class RobotDeath:
 
 
 class MovedCarrierParameters(Part):
-    """When how many carriers are moved, and where to.
+    """How many carriers are moved, when, and where to.
 
     Attributes:
         count: number of carriers to move.
-        after: [s] time before which none is moved.
-        zone: where they are put: into the search zone or anywhere.
-        gap: [m] distance that is kept from everything.
+        after: [s] time before which no carrier is moved.
+        zone: where they are put: in the search zone, or anywhere.
+        gap: [m] distance from everything at the new place.
     """
 
     count: AtLeastOne = 1
@@ -205,21 +205,23 @@ class MovedCarrierParameters(Part):
 
 
 class MovedCarrier:
-    """Moves carriers that stand about to other places, as a hand would; rather one that a robot is near."""
+    """Moves standing carriers to other places, as if by hand; it prefers those that a robot is near."""
 
     Parameters: ClassVar[type[Part]] = MovedCarrierParameters
 
     def __init__(
         self, parameters: MovedCarrierParameters, setting: Setting, rng: np.random.Generator
     ) -> None:
-        """Look for the zones.
+        """Find the area for the carriers.
 
         Raises:
-            ConfigError: there are not as many carriers, or no bounds to put them within.
+            ConfigError: there are fewer carriers than `count`, or the arena lacks a size or zones.
         """
         scene = setting.scene
         if len(scene.carriers) < parameters.count:
-            message = f"generator moved_carrier: {parameters.count} shall be moved of {len(scene.carriers)}"
+            message = (
+                f"generator moved_carrier: count is {parameters.count}, with {len(scene.carriers)} carriers"
+            )
             raise ConfigError(message)
         self._area = _bounded(scene, parameters.zone, "moved_carrier")
         self._gap = parameters.gap
@@ -230,7 +232,7 @@ class MovedCarrier:
         self._rng = rng
 
     def tick(self, look: Look) -> None:
-        """Move one when it is time and one can be moved."""
+        """Move one carrier when it is time and one can be moved."""
         if not self._left or look.time < self._after:
             return
         scene, carriers = self._setting.scene, look.carriers
@@ -241,7 +243,7 @@ class MovedCarrier:
             stands = carriers.carried_by[i] < 0 and carriers.lifts[i] < FLOOR
             if stands and not there[i] and i not in self._moved:
                 away = np.hypot(*(look.robots[:, :2] - carriers.poses[i, :2]).T)
-                # A robot below it would be left where it fits nowhere: a hand does not do that.
+                # No robot below it: a person would not lift the carrier off a robot.
                 if away.min() > scene.robots[0].spec.body.bounding_radius:
                     waiting.append((float(away.min()), i))
         if not waiting:
@@ -256,7 +258,7 @@ class MovedCarrier:
             self._left -= 1
 
     def _free(self, look: Look, row: int) -> tuple[float, float, float] | None:
-        """Return a place that is clear of everything."""
+        """Return a random pose that is clear of everything, None if `TRIES` draws find none."""
         scene = self._setting.scene
         reach = [math.hypot(item.carrier.length, item.carrier.width) / 2 for item in scene.carriers]
         discs = [
@@ -277,7 +279,7 @@ class MovedCarrier:
 
 
 class WheelSlipParameters(Part):
-    """Which share of their way the wheels slip.
+    """How much the wheels slip.
 
     Attributes:
         share: share of the wheels' travel that is lost.
@@ -287,12 +289,12 @@ class WheelSlipParameters(Part):
 
 
 class WheelSlip:
-    """Lets the wheels of all robots slip."""
+    """Makes the wheels of all robots slip."""
 
     Parameters: ClassVar[type[Part]] = WheelSlipParameters
 
     def __init__(self, parameters: WheelSlipParameters, setting: Setting, rng: np.random.Generator) -> None:  # noqa: ARG002 - nothing is drawn
-        """Tell the world."""
+        """Set the slip in the world."""
         for placement in setting.scene.robots:
             setting.world.set_slip(placement.name, parameters.share)
 
@@ -301,11 +303,11 @@ class WheelSlip:
 
 
 class MotionNoiseParameters(Part):
-    """How far off robots get on each of their ways.
+    """How large the motion errors are.
 
     Attributes:
-        distance: the most by which a way is too long or too short, as a share of it: the convoy study's DNF.
-        angle: the most by which it turns a robot, in degrees a centimetre: its ANF.
+        distance: largest relative error of the distance of a motion: the convoy study's DNF.
+        angle: [deg/cm] largest turn per distance: the convoy study's ANF.
     """
 
     distance: Annotated[float, Field(ge=0, lt=1)] = 0.1
@@ -313,12 +315,12 @@ class MotionNoiseParameters(Part):
 
 
 class MotionNoise:
-    """Lets robots miss where they want to go; how is drawn anew for each way, from a stand to the next."""
+    """Adds errors of distance and direction to robots' motion, drawn anew whenever a robot stops."""
 
     Parameters: ClassVar[type[Part]] = MotionNoiseParameters
 
     def __init__(self, parameters: MotionNoiseParameters, setting: Setting, rng: np.random.Generator) -> None:
-        """Draw the first."""
+        """Draw the errors of the first motions."""
         self._parameters = parameters
         self._world = setting.world
         self._names = [placement.name for placement in setting.scene.robots]
@@ -327,7 +329,7 @@ class MotionNoise:
         self._draw(range(len(self._names)))
 
     def tick(self, look: Look) -> None:
-        """Draw anew for those that have come to a stand."""
+        """Draw new errors for the robots that have stopped."""
         goes = np.abs(look.robots[:, 3]) > STANDS
         self._draw(np.flatnonzero(self._went & ~goes).tolist())
         self._went = goes
@@ -355,12 +357,12 @@ class BlockedZoneParameters(Part):
 
 
 class BlockedZone:
-    """Closes a zone with a row of boxes along its edges, and opens it again."""
+    """Blocks a zone with boxes along its edges for some time."""
 
     Parameters: ClassVar[type[Part]] = BlockedZoneParameters
 
     def __init__(self, parameters: BlockedZoneParameters, setting: Setting, rng: np.random.Generator) -> None:  # noqa: ARG002 - nothing is drawn
-        """Find where the boxes go.
+        """Compute the places of the boxes.
 
         Raises:
             ConfigError: the arena has no zones or no walls.
@@ -375,7 +377,7 @@ class BlockedZone:
         self._told = False
 
     def tick(self, look: Look) -> None:
-        """Put boxes where nobody is, or take them away."""
+        """Place the boxes whose places are clear, or remove them all at the end."""
         if look.time >= self._until:
             if self._standing:
                 self._setting.tell(look.time, "blocked_zone", "", f"the {self._name} zone is open again")
@@ -394,7 +396,7 @@ class BlockedZone:
                     del self._waiting[number]
 
     def _is_clear(self, look: Look, pose: tuple[float, float, float], size: tuple[float, float]) -> bool:
-        """Return whether nothing stands where a box goes; boxes are along the axes."""
+        """Return whether no robot or carrier is where a box goes; boxes are parallel to the axes."""
         scene = self._setting.scene
         radii = [item.spec.body.bounding_radius for item in scene.robots]
         radii += [math.hypot(item.carrier.length, item.carrier.width) / 2 for item in scene.carriers]
@@ -404,7 +406,7 @@ class BlockedZone:
 
 
 def _clearance(segments: FloatArray, x: float, y: float) -> float:
-    """Return how far a point is from the nearest wall or box."""
+    """Return the distance of a point from the nearest wall or box; infinity without any."""
     if not len(segments):
         return math.inf
     start, along = segments[:, :2], segments[:, 2:] - segments[:, :2]
@@ -414,7 +416,7 @@ def _clearance(segments: FloatArray, x: float, y: float) -> float:
 
 
 def _bounded(scene: Scene, zone: str, who: str) -> Area:
-    """Return a zone within the walls.
+    """Return a zone clipped to the arena; `anywhere` is the whole arena.
 
     Raises:
         ConfigError: the arena has no zones or no walls.
@@ -434,7 +436,7 @@ def _bounded(scene: Scene, zone: str, who: str) -> Area:
 
 
 def _edges(scene: Scene, zone: str) -> Sequence[tuple[tuple[float, float, float], tuple[float, float]]]:
-    """Return boxes along those edges of a zone that are no walls, just outside it: pose and size."""
+    """Return poses and sizes of boxes just outside a zone, along its edges that are not walls."""
     area = _bounded(scene, zone, "blocked_zone")
     whole = _bounded(scene, "anywhere", "blocked_zone")
     boxes = []

@@ -1,9 +1,9 @@
-"""Programs that do not return: which one hangs, and in which line.
+"""Detects programs that hang, and reports which one and in which line.
 
-A `Watch` is a thread that looks at the main thread four times a second. If the world's time stands still for
+A `Watch` is a thread that checks the main thread four times a second. If the world's time stands still for
 longer than a tick may take, or the whole job takes too long, it reports which part of the run is being
-computed, and where. A call into compiled code that never releases the interpreter starves that thread; a
-timer of the processor's time then ends the process, and faulthandler writes the line.
+computed, and where. A call into compiled code that never releases the GIL starves that thread; a CPU timer
+then ends the process, and faulthandler writes the line.
 
 `limited` raises the report in the main thread, for a run in the foreground; workers of sweeps report and exit
 (`swarmbed_experiments.workers`).
@@ -36,31 +36,31 @@ if TYPE_CHECKING:
     from swarmbed_experiments.runner import Run
 
 TICK_LIMIT = 60.0
-"""Default limit in seconds of wall time for a tick: programs may compile code or load a model in one."""
+"""Default wall time limit in seconds for a tick: programs may compile code or load a model in one."""
 WORLD = 10.0
-"""As many times longer may a world take: simulators that start have limits of their own."""
+"""Factor on the tick limit for worlds: simulators have their own limits for starting."""
 LOOK = 0.25
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 LONGEST = 1.0
-"""What counts of the time between two looks at most: while a process is stopped, no program is slow."""
+"""Most seconds counted between two checks: time while the whole process is stopped does not count."""
 GRACE = 5.0
-"""Seconds that the main thread is given to take the report."""
+"""Seconds that the main thread has to react to a report."""
 AT_WORK = ("/pdb.py", "/bdb.py", "/pydevd.py", "/_pydevd_bundle/", "/numba/core/compiler")
-"""Time in files with such names does not count: debuggers, and the compiler of kernels."""
+"""Parts of file names in which time does not count: debuggers, and the compiler of kernels."""
 _LINE = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 
 
 class Stuck(BaseException):
-    """A program does not come back: raised in it, and no `except Exception` of its own catches it."""
+    """Raised in a program that hangs; no `Exception`, so that programs do not catch it by accident."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How many seconds of wall time things may take; None for as long as they like.
+    """Limits of wall time in seconds; None for no limit.
 
     Attributes:
-        tick: one step of the world with all programs.
-        run: the whole run, or any other job.
+        tick: limit for one step of the world with all programs.
+        run: limit for the whole run, or for any other job.
     """
 
     tick: float | None = TICK_LIMIT
@@ -68,7 +68,7 @@ class Limits:
 
     @property
     def shortest(self) -> float | None:
-        """Return the lower of the limits."""
+        """Return the lower of the limits, None if there is none."""
         return min((seconds for seconds in (self.tick, self.run) if seconds is not None), default=None)
 
 
@@ -85,42 +85,43 @@ class Place:
 
 
 _runs: list[weakref.ref[Run]] = []
-"""The last one that was made."""
+"""The run created last, if any."""
 
 
 def attend(run: Run) -> None:
-    """Take note of the run that this process computes."""
+    """Register the run that this process computes."""
     _runs[:] = [weakref.ref(run)]
 
 
 def now() -> tuple[str, float | None]:
-    """Return what is being computed, and the time of the world."""
+    """Return the name of what is being computed, and the world's time, None if there is no world yet."""
     run = _runs[0]() if _runs else None
     if errors.being_made:
         return errors.being_made[-1], None
     if run is None:
         return "getting the run ready", None
-    # Its world comes after it.
+    # The run is registered before its world is created.
     world = run.__dict__.get("world")
     return run.now, None if world is None else world.time
 
 
 class Watch:
-    """Watches what the main thread does from `with` on, until its end.
+    """Watches the main thread within a `with` block.
 
     Attributes:
-        over: set when there is nothing to watch any more.
+        over: set when watching has ended.
     """
 
     def __init__(
         self, tell: Callable[[str], None], limits: Limits, last_words: IO[Any] | None = None
     ) -> None:
-        """Get ready.
+        """Prepare; watching begins with the `with` block.
 
         Args:
-            tell: is told once, in a thread of its own, what hangs where.
-            limits: what is too long.
-            last_words: an open file, for what hangs in compiled code: this process then ends with SIGPROF.
+            tell: called at most once, in the watching thread, with a text that says what hangs and where.
+            limits: time limits.
+            last_words: open file for the traceback of a hang in compiled code, which SIGPROF ends. Without
+                it, such hangs are not detected.
         """
         self.over = threading.Event()
         self._tell = tell
@@ -133,16 +134,16 @@ class Watch:
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start watching."""
         if self._cpu and self._file is not None:
-            # Its default, which ends the process, follows the dump.
+            # After the dump, SIGPROF's default action ends the process.
             faulthandler.register(signal.SIGPROF, self._file, all_threads=True, chain=True)
         self._rearm()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End."""
+        """Stop watching."""
         self.over.set()
         self._thread.join(GRACE)
         if self._cpu and self._file is not None:
@@ -150,7 +151,7 @@ class Watch:
             faulthandler.unregister(signal.SIGPROF)
 
     def _rearm(self) -> None:
-        """Put the end of a process that starves this thread off."""
+        """Restart the CPU timer, which ends the process if this thread is starved."""
         if self._cpu and self._file is not None:
             signal.setitimer(signal.ITIMER_PROF, self._cpu + 4 * LOOK)
 
@@ -167,7 +168,7 @@ class Watch:
                 return
 
     def look(self, seconds: float) -> str:
-        """Return what hangs, now that some seconds more have passed; nothing, if nothing does."""
+        """Check after some more seconds; return what hangs and where, empty if nothing does."""
         state = now()
         who, at = state
         self._total += seconds
@@ -189,9 +190,10 @@ class Watch:
 
 @contextlib.contextmanager
 def limited(limits: Limits) -> Iterator[None]:
-    """Raise `Stuck` in the main thread when a program of the run does not come back.
+    """Raise `Stuck` in the main thread when a program of the run hangs.
 
-    A program that catches even that ends the process, with a message. In other threads nothing is watched.
+    If the program catches even `Stuck`, the process ends with a message. Outside the main thread this does
+    nothing.
     """
     if limits.shortest is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -224,10 +226,10 @@ def limited(limits: Limits) -> Iterator[None]:
 
 @contextlib.contextmanager
 def getting_ready(limits: Limits) -> Iterator[None]:
-    """Report what hangs before a run begins as an error.
+    """Turn a hang before the run into an error.
 
     Raises:
-        FailedError: something does, and where.
+        FailedError: a program hangs; the message says which and where.
     """
     try:
         with limited(limits):
@@ -237,7 +239,7 @@ def getting_ready(limits: Limits) -> Iterator[None]:
 
 
 def _stderr() -> IO[Any] | None:
-    """Return where the line of what hangs in compiled code is printed."""
+    """Return stderr for the traceback of a hang in compiled code, None if it has no file descriptor."""
     try:
         sys.__stderr__.fileno()  # type: ignore[union-attr]
     except (AttributeError, OSError, ValueError):
@@ -249,7 +251,7 @@ def _stderr() -> IO[Any] | None:
 
 
 def frames_of(frame: FrameType | None) -> list[Place]:
-    """Return the lines that a thread is in, the innermost first."""
+    """Return the lines of a thread's stack, the innermost first."""
     found = []
     while frame is not None:
         found.append(Place(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name))
@@ -258,7 +260,7 @@ def frames_of(frame: FrameType | None) -> list[Place]:
 
 
 def frames_in(dump: str) -> list[Place]:
-    """Return the lines that the main thread was in, or the one that died, by what faulthandler wrote."""
+    """Return the stack of the current thread in a dump of faulthandler, or else of the main thread."""
     threads: list[list[Place]] = []
     current: list[Place] | None = None
     for line in dump.splitlines():
@@ -270,12 +272,12 @@ def frames_in(dump: str) -> list[Place]:
             threads[-1].append(Place(match["file"], int(match["line"]), match["name"]))
     if current:
         return current
-    # The main thread is the last.
+    # The main thread comes last.
     return next((frames for frames in reversed(threads) if frames), [])
 
 
 def where(frames: Iterable[Place]) -> str:
-    """Return the innermost line that is a user's; without one, the innermost of ours, or of anything."""
+    """Return the innermost line of the user's code; without one, the innermost of ours, or of any code."""
     every = list(frames)
     ours = [place for place in every if not is_library(place.file)]
     theirs = [place for place in ours if not is_ours(place.file)]

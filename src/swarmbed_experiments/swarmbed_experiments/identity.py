@@ -1,9 +1,9 @@
-"""What decides the runs of a sweep, in a form that can be compared: settings, files and versions.
+"""Everything that determines the runs of a sweep, in a comparable form: settings, files and versions.
 
-Settings are the scenario without its seed. Files are our own code, users' modules with all that these import,
-and whatever a run reads in its first second: arenas, robots, marker maps, weights. Of installed libraries the
-version counts. Files that a program opens later, or through a library in C, and environment variables are not
-noticed.
+Settings are the scenario without its seed. Files are our own code, users' modules with everything that they
+import, and whatever a run reads in its first second: arenas, robots, marker maps, weights. Installed
+libraries count by their version. Files that a program opens later or through a C library, and environment
+variables, are not detected.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from swarmbed_core.scenario import Scenario
 
 VERSION = 2
-"""Of the file; the first one had a digest for all programs together."""
+"""Version of the file format; version 1 had one digest for all programs together."""
 PACKAGES = ("swarmbed_core", "swarmbed_sim", "swarmbed_gazebo", "swarmbed_behaviours", "swarmbed_experiments")
-"""What a run is computed by ..."""
+"""Packages of ours that compute a run."""
 DEPENDENCIES = (
     "numpy",
     "numba",
@@ -46,11 +46,11 @@ DEPENDENCIES = (
     "xdevs",
     "opencv-python-headless",
 )
-"""... and with."""
+"""Libraries that affect the results of a run."""
 SHOWN = 5
-"""Differences that a message names."""
+"""Largest number of differences that a message names."""
 LENGTH = 32
-"""Characters of a digest: enough that no two files have the same."""
+"""Characters of a file's digest: enough to rule collisions out."""
 NO_INPUT = ("/proc/", "/sys/", "/dev/", "/etc/")
 METADATA = (".dist-info", ".egg-info")
 BYTECODE = (".pyc", ".pyo", ".nbi", ".nbc", ".pth", ".egg-link", "pyvenv.cfg")
@@ -58,14 +58,14 @@ BYTECODE = (".pyc", ".pyo", ".nbi", ".nbc", ".pth", ".egg-link", "pyvenv.cfg")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a run is computed from, beside its settings.
+    """What a run is computed from, besides its settings.
 
     Attributes:
-        files: digests by name: of modules `package/module.py`, of others the path below the current directory
-            or `share_dir()`, or the whole path.
-        packages: versions by the names of distributions.
-        theirs: names and paths of the files that are a user's own.
-        modules: whether one of them is a module.
+        files: digests by name. The name is `package/module.py` for a module; for other files it is the path
+            below the current directory or `share_dir()`, or else the whole path.
+        packages: versions by distribution name.
+        theirs: paths of the user's own files, by name.
+        modules: whether one of these files is a module.
         units: units of metrics, as the scenario's parts declare them.
     """
 
@@ -77,7 +77,7 @@ class Inputs:
 
 
 def identity_of(scenario: Scenario, inputs: Inputs) -> dict[str, Any]:
-    """Return what a sweep is of, as its file holds it."""
+    """Return the identity of a sweep, in the format of its file."""
     return {
         "version": VERSION,
         "settings": scenario.model_dump(mode="json", exclude={"seed"}),
@@ -87,12 +87,12 @@ def identity_of(scenario: Scenario, inputs: Inputs) -> dict[str, Any]:
 
 
 def digest_of(identity: Mapping[str, Any]) -> str:
-    """Return an identity as a short word."""
+    """Return a hash of an identity, eight hexadecimal digits."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def is_identity(found: Any) -> bool:
-    """Return whether something read from a file can be compared with an identity."""
+    """Return whether data read from a file is an identity of the current version."""
     return (
         isinstance(found, dict)
         and found.get("version") == VERSION
@@ -101,7 +101,7 @@ def is_identity(found: Any) -> bool:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return what is not the same in two identities, one phrase each: settings, a user's files, the rest."""
+    """Return the differences of two identities, one phrase each: settings, users' files, ours, packages."""
     found = list(_changes("", then["settings"], now["settings"]))
     files = []
     for name in sorted(then["files"].keys() | now["files"].keys()):
@@ -121,7 +121,7 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _changes(where: str, then: Any, now: Any) -> Iterable[str]:
-    """Give the settings that differ, down to the field."""
+    """Yield the settings that differ, one phrase per field."""
     if isinstance(then, dict) and isinstance(now, dict):
         for key in [*then, *(key for key in now if key not in then)]:
             yield from _changes(f"{where}.{key}" if where else key, then.get(key), now.get(key))
@@ -138,7 +138,7 @@ def _short(value: Any) -> str:
 
 
 def listed(found: list[str]) -> str:
-    """Return differences as a part of a sentence."""
+    """Return the first differences as part of a sentence, with the number of the others."""
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     return "; ".join(found[:SHOWN]) + more
 
@@ -147,7 +147,7 @@ def listed(found: list[str]) -> str:
 
 
 def our_inputs() -> Inputs:
-    """Return our code, and what it stands on."""
+    """Return the inputs common to all runs: our code, and the versions of Python and our libraries."""
     folders = our_folders()
     files = {
         f"{name}/{file.relative_to(folders[name]).as_posix()}": digest(file)
@@ -165,12 +165,12 @@ def our_inputs() -> Inputs:
 
 
 def all_inputs(roots: Iterable[str], opened: Iterable[Path], since: int) -> Inputs:
-    """Return our code, the modules of others with what they import, and the files that were read.
+    """Return our code, the user's modules with everything that they import, and the files that were read.
 
     Args:
-        roots: modules of worlds, programs and frames' parts.
-        opened: what was opened to be read.
-        since: files changed after this time, in ns, were written by the run itself.
+        roots: modules of worlds, programs and frame parts.
+        opened: files that were opened for reading.
+        since: time in ns; files changed later were written by the run itself and are left out.
     """
     ours = our_inputs()
     modules, libraries = _closure(roots)
@@ -197,7 +197,7 @@ def all_inputs(roots: Iterable[str], opened: Iterable[Path], since: int) -> Inpu
 
 
 def digest(file: Path) -> str:
-    """Return the digest of a file; that of one which is gone is empty."""
+    """Return the digest of a file, empty if it cannot be read."""
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()[:LENGTH]
@@ -206,7 +206,7 @@ def digest(file: Path) -> str:
 
 
 def _is_input(path: Path, since: int) -> bool:
-    """Return whether a file that was read says something about the run."""
+    """Return whether a file that was read is an input of the run: no system file, library or cache."""
     text = str(path)
     if text.startswith(NO_INPUT) or is_library(text) or text.endswith(BYTECODE):
         return False
@@ -222,10 +222,10 @@ def _is_input(path: Path, since: int) -> bool:
 
 
 class Reads:
-    """Takes note of the files that this process opens to read them; there is no end to it."""
+    """Records the files that this process opens for reading, by an audit hook, which cannot be removed."""
 
     def __init__(self) -> None:
-        """Begin."""
+        """Install the hook."""
         self.found: dict[Path, None] = {}
         self._written: set[str] = set()
         sys.addaudithook(self._hear)
@@ -250,9 +250,9 @@ class Reads:
 
 
 def _closure(roots: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
-    """Return the files of the modules that are a user's own, and the libraries that these import.
+    """Return the files of the user's modules, by name, and the libraries that these import.
 
-    It takes what the source says, also within functions, and what was imported up to now in whatever way.
+    Found are the imports in the source, also within functions, and all modules imported so far by any means.
     """
     main = {"__main__", "__mp_main__"}
     todo = [name for name in sys.modules if name not in main and _is_theirs(name, _spec(name))]
@@ -282,14 +282,14 @@ def _closure(roots: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
 
 
 def _is_theirs(name: str, spec: ModuleSpec | None) -> bool:
-    """Return whether a module is neither ours nor a library's."""
+    """Return whether a module is the user's: neither ours nor a library's."""
     if spec is None or not spec.has_location or spec.origin is None or is_our_name(name):
         return False
     return name.partition(".")[0] in plugin_names() or not is_library(spec.origin)
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """Return where a module comes from, without importing anything."""
+    """Return a module's spec without importing anything, None if it is not found."""
     spec: ModuleSpec | None = getattr(sys.modules.get(name), "__spec__", None)
     if spec is not None:
         return spec
@@ -309,7 +309,7 @@ def _spec(name: str) -> ModuleSpec | None:
 
 
 def _imports(file: Path, package: str) -> list[str]:
-    """Return the names of all that a module may import."""
+    """Return the names of all modules that a source file may import; imported objects are among them."""
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):

@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM: they end a run, but not the writing of what it has found.
+"""Ctrl-C and SIGTERM: they end a run, but not the writing of its results.
 
-The first signal ends what is computed. While results are written, signals only say so; the third ends the
-process at once. Time-outs and containers send SIGTERM, some of them twice within microseconds: that is one.
+The first signal ends the computation. While results are written, a signal only prints a message. The third
+signal ends the process at once. Timeouts and containers send SIGTERM, some of them twice within microseconds;
+such a burst counts as one signal.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
 PATIENCE = 3
-"""The signal that ends the process whatever it does."""
+"""Number of the signal that ends the process in any case."""
 BURST = 0.5
 """Seconds within which several signals count as one."""
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
-BUSY = b"swarmbed: the results are being written; once more ends it at once\n"
+BUSY = b"swarmbed: the results are being written; the third signal ends the process at once\n"
 
 
 class Interrupts:
-    """Catches signals while it is entered, in the main thread, where nobody else has asked for them.
+    """Handles signals within a `with` block, in the main thread, unless they already have another handler.
 
     Attributes:
         received: the first signal, None if there was none.
-        held: whether signals are only noted, because something must not be left half done.
-        writing: whether results are being written; signals are then held too.
+        held: whether signals are only recorded, to protect an operation that must be completed.
+        writing: whether results are being written; signals then print a message instead.
     """
 
     def __init__(self, *, terminate: bool = False) -> None:
-        """Get ready.
+        """Prepare; signals are handled from the `with` block on.
 
         Args:
-            terminate: whether SIGTERM is caught too, and not Ctrl-C alone.
+            terminate: whether to handle SIGTERM as well as Ctrl-C.
         """
         self.received: signal.Signals | None = None
         self.held = False
@@ -50,10 +51,10 @@ class Interrupts:
         self._terminate = terminate
 
     def __enter__(self) -> Self:
-        """Begin to catch."""
+        """Install the handlers."""
         if threading.current_thread() is not threading.main_thread():
             return self
-        # What a shell starts in the background ignores Ctrl-C; a sweep's workers leave it to their parent.
+        # Background jobs of a shell ignore Ctrl-C, and a sweep's workers leave it to their parent.
         before = signal.getsignal(signal.SIGINT)
         if before == signal.default_int_handler:
             self._catch(signal.SIGINT)
@@ -65,7 +66,7 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let signals do again what they did."""
+        """Restore the default handlers."""
         for number in self._caught:
             default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             signal.signal(number, default)
@@ -73,17 +74,17 @@ class Interrupts:
 
     @property
     def possible(self) -> bool:
-        """Return whether a KeyboardInterrupt may come from a signal, and not only from a program itself."""
+        """Return whether a KeyboardInterrupt may come from a signal; otherwise a program raised it."""
         return self.received is not None or self._foreign
 
     @property
     def name(self) -> str:
-        """Return what was received, for people."""
+        """Return the name of the received signal, for messages."""
         return NAMES[self.received or signal.SIGINT]
 
     @property
     def status(self) -> int:
-        """Return the exit status of a process that this ended: 130 for Ctrl-C, 143 for SIGTERM."""
+        """Return the exit status for the received signal: 130 for Ctrl-C, 143 for SIGTERM."""
         return 128 + (self.received or signal.SIGINT)
 
     def _catch(self, number: signal.Signals) -> None:
@@ -91,7 +92,7 @@ class Interrupts:
         self._caught.append(number)
 
     def _on(self, number: int, _: FrameType | None) -> None:
-        """Take a signal."""
+        """Handle a signal."""
         now = time.monotonic()
         if now - self._last < BURST:
             return
@@ -99,7 +100,7 @@ class Interrupts:
         self._count += 1
         self.received = self.received or signal.Signals(number)
         if self._count >= PATIENCE:
-            # Without locks and handlers of anybody: what is on the disk by now stays.
+            # No cleanup handlers, which could block: what is on the disk by now stays.
             os._exit(128 + number)
         if self.writing:
             with contextlib.suppress(OSError):

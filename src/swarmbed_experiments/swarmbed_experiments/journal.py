@@ -1,8 +1,8 @@
-"""What a run has found up to now, on the disk: after a kill `swarmbed mend` makes its files of it.
+"""The journal of an unfinished run on disk, from which `swarmbed mend` recovers the results after a kill.
 
-The file grows by a part every few seconds: a length, a checksum and an .npz archive each. A part that was not
-written to its end is left out, the ones before it stay. The first one only says what is run. A run that ends
-by itself, however it ends, deletes the file.
+The file grows by a part every few seconds: length, checksum and an .npz archive. Readers ignore an incomplete
+part and keep those before it. The first part only describes the run. A run that ends in any way other than a
+kill deletes the file.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ FRAME = struct.Struct("<8sQI")
 
 
 class Journal:
-    """Writes the parts."""
+    """Writes a journal."""
 
     def __init__(self, file: Path, about: Mapping[str, Any]) -> None:
-        """Begin.
+        """Create the file, lock it, and write the first part.
 
         Args:
-            file: to write.
-            about: plain values that say what is run.
+            file: file to write.
+            about: JSON values that describe the run.
 
         Raises:
             RunError: the file cannot be written.
@@ -46,7 +46,7 @@ class Journal:
         self._file = file
         try:
             self._stream = file.open("wb")
-            # For `swarmbed mend`, which leaves alone what somebody writes.
+            # The lock keeps `swarmbed mend` from files that are being written.
             with contextlib.suppress(OSError):
                 fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -58,11 +58,11 @@ class Journal:
         """Write a part.
 
         Args:
-            arrays: by name.
-            texts: plain values beside them.
+            arrays: arrays by name.
+            texts: JSON values by name.
 
         Raises:
-            RunError: it cannot be written.
+            RunError: the file cannot be written.
         """
         archive = io.BytesIO()
         np.savez(archive, texts=np.array(json.dumps(texts)), **arrays)
@@ -75,10 +75,10 @@ class Journal:
             raise RunError(message) from None
 
     def close(self, *, remove: bool) -> None:
-        """End, and delete the file if all that was in it is elsewhere now.
+        """Close the file, and delete it if its contents have been written elsewhere.
 
         Raises:
-            OSError: it cannot be deleted.
+            OSError: the file cannot be deleted.
         """
         self._stream.close()
         if remove:
@@ -86,10 +86,10 @@ class Journal:
 
 
 def parts_of(file: Path) -> Iterator[tuple[dict[str, NDArray[Any]], dict[str, Any]]]:
-    """Yield the whole parts of a journal, arrays and texts.
+    """Yield the arrays and texts of the complete parts of a journal.
 
     Raises:
-        RunError: it cannot be read.
+        RunError: the file cannot be read.
     """
     try:
         whole = file.stat().st_size

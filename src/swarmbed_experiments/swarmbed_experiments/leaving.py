@@ -1,4 +1,4 @@
-"""How a command ends whatever a program has left behind: its threads may wait for ever."""
+"""Ends a command although a program has left threads that may never end."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 GRACE = 0.5
-"""Seconds that threads get to end by themselves."""
+"""Seconds that threads have to end by themselves."""
 
 
 def left_since(known: Collection[threading.Thread]) -> list[threading.Thread]:
-    """Return the threads that run, would keep the process from ending, and are not known.
+    """Return the unknown threads that still keep the process from ending after `GRACE`.
 
     Args:
-        known: those that ran before there was any program.
+        known: threads that ran before any program was loaded.
     """
     deadline = time.monotonic() + GRACE
     strangers = [thread for thread in threading.enumerate() if not (thread.daemon or thread in known)]
@@ -31,7 +31,7 @@ def left_since(known: Collection[threading.Thread]) -> list[threading.Thread]:
 
 
 def end_now(status: int) -> None:
-    """End this process without waiting for anybody; what was printed is seen."""
+    """Flush the output and end this process without waiting for threads."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

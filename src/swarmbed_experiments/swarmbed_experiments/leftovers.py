@@ -1,8 +1,8 @@
-"""Processes of earlier runs that are still there although whoever started them has gone.
+"""Finds and ends processes of earlier runs whose parent has died.
 
-Ours are known by what they run: an executable of this workspace's installation, or a simulator or screen that
-was started for a world of it. Only those of this user count, and only those whose parent has died. A process
-whose shell, launch file or `swarmbed up` still runs is in use and is left alone.
+A process is ours if it runs an executable of this workspace's installation, or a simulator or virtual display
+that was started for one of its worlds. Only processes of this user count. A process whose shell, launch file
+or `swarmbed up` still runs is in use and is left alone.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ NODES = {
     },
     "swarmbed_experiments": {"trial"},
 }
-"""Executables that run until somebody ends them, by package; `swarmbed` itself ends by itself."""
+"""Executables that run until they are stopped, by package; the command `swarmbed` ends by itself."""
 GAZEBO = "/swarmbed-gazebo-"
-"""In the command line of what `swarmbed_gazebo` starts: the directory that it makes for each server."""
+"""Part of the command lines of simulators: the directory that `swarmbed_gazebo` creates for each server."""
 PLUGIN = "swarmbed_gazebo_plugin"
 REAPERS = frozenset({"systemd", "init", "tini", "dumb-init"})
-"""Programs that take over processes whose parents have died."""
+"""Programs that adopt processes whose parents have died."""
 GRACE = ((signal.SIGINT, 8.0), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0))
-"""How processes are ended: with which signals, and the seconds that each is given."""
+"""Signals that end a process, in this order, with the seconds to wait after each."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Found:
     """A process of ours.
 
     Attributes:
-        pid: its number.
-        started: when it started, in ticks since the machine did: numbers are used again, this is not.
-        what: what it runs.
+        pid: process id.
+        started: start time in clock ticks since boot; tells processes apart if a pid is reused.
+        what: its program and arguments.
         domain: its ROS domain.
-        orphaned: whether whoever started it has gone.
+        orphaned: whether the process that started it has died.
     """
 
     pid: int
@@ -63,11 +63,11 @@ class Found:
 
 
 def find() -> list[Found]:
-    """Return the processes of this workspace that run now, those left behind and those in use."""
+    """Return the running processes of this workspace, orphaned or in use."""
     found = []
     for entry in PROC.iterdir():
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
-            # What ends meanwhile is not there; what belongs to others cannot be read.
+            # Processes may end meanwhile, and those of other users cannot be read.
             with contextlib.suppress(OSError, ValueError, IndexError):
                 one = _of(entry)
                 if one is not None:
@@ -78,7 +78,7 @@ def find() -> list[Found]:
 def _of(entry: Path) -> Found | None:
     if entry.stat().st_uid != os.getuid():
         return None
-    # Behind the name, which may have any characters: state, parent, group, session; the 20th is the start.
+    # After the name, which may contain any characters: state, parent, group, session; the 20th is the start.
     rest = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     state, parent, session, started = rest[0], int(rest[1]), int(rest[3]), int(rest[19])
     words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
@@ -99,8 +99,8 @@ def _of(entry: Path) -> Found | None:
 
 
 def _what(words: Sequence[str], environment: Sequence[str]) -> str | None:
-    """Return what a process of ours runs, None if it is not ours."""
-    # A script's interpreter comes before it.
+    """Return the program and arguments of a process of ours, None if it is not ours."""
+    # A script follows its interpreter.
     for word in words[:3]:
         for package, names in NODES.items():
             program = Path(word)
@@ -110,12 +110,12 @@ def _what(words: Sequence[str], environment: Sequence[str]) -> str | None:
     if any(GAZEBO in word for word in words) and ours is not None:
         lib = str(ours.parent)
         if any(lib in pair for pair in environment):
-            return f"{Path(words[0]).name} (of a world gazebo)"
+            return f"{Path(words[0]).name} (of a Gazebo world)"
     return None
 
 
 def _lib(package: str) -> Path | None:
-    """Return where the executables of a package of this workspace are."""
+    """Return the directory of a package's executables, None if the package is not installed."""
     from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 
     try:
@@ -125,9 +125,9 @@ def _lib(package: str) -> Path | None:
 
 
 def _is_orphan(parent: int, session: int) -> bool:
-    """Return whether the process that started another one has gone."""
+    """Return whether the process that started another one has died, by the other's parent and session."""
     if parent == 1:
-        # In a container a shell may be the first process: what it started is of its session.
+        # In a container, a shell may be process 1; processes that it started are in its session.
         return session != 1
     with contextlib.suppress(OSError):
         return (PROC / str(parent) / "comm").read_text(encoding="utf-8").strip() in REAPERS
@@ -135,7 +135,7 @@ def _is_orphan(parent: int, session: int) -> bool:
 
 
 def end(processes: Sequence[Found]) -> Iterator[tuple[Found, bool]]:
-    """End processes, each with the gentlest signal that it obeys; yield each and whether it has ended."""
+    """End processes with the signals of `GRACE` in turn; yield each and whether it has ended."""
     for one in processes:
         yield one, _end(one)
 
@@ -146,7 +146,7 @@ def _end(one: Found) -> bool:
     except ProcessLookupError:
         return True
     try:
-        # The handle is of the process that has the number now: make sure that it is still the same.
+        # The handle is of the process that has the pid now: make sure that it is still the same.
         if one not in find():
             return True
         for number, seconds in GRACE:
@@ -163,7 +163,7 @@ def _end(one: Found) -> bool:
 
 
 def _ends_within(handle: int, seconds: float) -> bool:
-    """Wait for the end of a process; return whether it came."""
+    """Wait for a process to end; return whether it did in time."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         with contextlib.suppress(InterruptedError):

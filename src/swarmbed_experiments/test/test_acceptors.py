@@ -163,4 +163,4 @@ def test_a_line_breaks_when_one_is_off_its_place_for_long(stage):
     assert judge(broken, 13.0).stand is Stand.CONTENT
     found = judge(broken, 23.5)
     assert found.stand is Stand.REJECTED
-    assert "dots3 is off its place by more than 0.6 m for 10 s" in found.reason
+    assert "dots3 was off its place by more than 0.6 m for 10 s" in found.reason

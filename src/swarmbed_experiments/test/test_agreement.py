@@ -25,7 +25,7 @@ def test_robots_that_say_the_same_for_long_enough_agree(judged):
     assert judged(2.1, "b", "b").stand is Stand.OPEN
     assert judged.agreed.metrics() == {"completion_seconds": None}
     done = judged(2.2, "b", "b")
-    assert (done.stand, done.reason) == (Stand.ACCEPTED, "all robots say 'b' since 0.2 s")
+    assert (done.stand, done.reason) == (Stand.ACCEPTED, "all robots have said 'b' since 0.2 s")
     assert judged.agreed.metrics() == {"completion_seconds": 0.2}
 
 

@@ -70,7 +70,7 @@ def test_what_is_in_an_arena_is_told(own):
 
 def test_what_cannot_be_drawn_is_named(own, tmp_path):
     found = arenas.load_arenas([own])
-    with pytest.raises(ConfigError, match="format 'abc': there are png, pdf, svg"):
+    with pytest.raises(ConfigError, match="format 'abc' does not exist; choose from png, pdf, svg"):
         arenas.draw(found, tmp_path / "arena.abc")
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="choose another --picture"):

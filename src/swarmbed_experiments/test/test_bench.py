@@ -78,6 +78,6 @@ def test_the_page_keeps_what_is_written_by_hand():
 def test_another_page_is_not_overwritten(tmp_path):
     file = tmp_path / "b.md"
     file.write_text("a diary")
-    with pytest.raises(RunError, match=r"b\.md: is no page of benchmarks"):
+    with pytest.raises(RunError, match=r"b\.md: not a benchmark page"):
         bench.main(Console(), json_file=None, markdown_file=file, only=["kinematics"], quick=True)
     assert file.read_text() == "a diary"

@@ -33,7 +33,7 @@ def test_a_camera_is_calibrated_from_pictures_of_the_world(tmp_path):
 
 
 def test_a_camera_that_is_not_there_is_told():
-    with pytest.raises(RunError, match="no camera 'cam9' looks around on a dots: there are cam0, cam1"):
+    with pytest.raises(RunError, match="camera 'cam9': dots has no such camera that looks around; it has"):
         run("dots", "dots_wall", 1, ["cam9"])
 
 

@@ -91,9 +91,9 @@ def test_the_same_picture_is_the_same_file(tmp_path):
 
 
 def test_what_is_unknown_is_refused_before_anything_is_drawn():
-    with pytest.raises(ConfigError, match="format 'gif': there are png, pdf, svg"), drawn("screen", ("gif",)):
+    with pytest.raises(ConfigError, match="format 'gif' does not exist; choose"), drawn("screen", ("gif",)):
         pytest.fail("drawn")
-    with pytest.raises(ConfigError, match="style 'poster': there are screen and paper"), drawn("poster"):
+    with pytest.raises(ConfigError, match="style 'poster' does not exist; choose screen"), drawn("poster"):
         pytest.fail("drawn")
     assert formats_of(" PNG, pdf,") == ("png", "pdf")
     assert formats_of(None) == ()

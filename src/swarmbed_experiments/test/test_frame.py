@@ -21,5 +21,5 @@ def test_parameters_are_checked_under_their_name():
 
 
 def test_what_is_no_part_is_refused():
-    with pytest.raises(ConfigError, match="generator 'fake_controllers:Nothing' is none"):
+    with pytest.raises(ConfigError, match="generator 'fake_controllers:Nothing' is not a class with Param"):
         find_part(GENERATORS, Named(name="fake_controllers:Nothing"), "t")

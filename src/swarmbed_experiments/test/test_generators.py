@@ -115,7 +115,7 @@ def test_nobody_dies_below_a_carrier_but_waits_until_it_has_left(stage):
 
 
 def test_deaths_that_do_not_add_up(stage):
-    with pytest.raises(ConfigError, match="3 shall die of 2 robots"):
+    with pytest.raises(ConfigError, match="count is 3, with 2 robots"):
         make(RobotDeath, stage(), count=3)
     with pytest.raises(ConfigError, match="while_carrying"):
         make(RobotDeath, stage(), count=1, while_carrying=2)

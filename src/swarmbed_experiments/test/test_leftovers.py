@@ -72,7 +72,7 @@ def test_a_simulator_is_ours_if_it_has_our_plugin(tmp_path, monkeypatch):
     monkeypatch.setattr(leftovers, "_lib", lambda package: tmp_path / package / "lib" / package)
     words = ["/usr/bin/gzserver", "--pause", f"{tmp_path}/swarmbed-gazebo-x1/swarmbed.world"]
     ours = [f"GAZEBO_PLUGIN_PATH={tmp_path}/swarmbed_gazebo_plugin/lib"]
-    assert leftovers._what(words, ours) == "gzserver (of a world gazebo)"
+    assert leftovers._what(words, ours) == "gzserver (of a Gazebo world)"
     assert leftovers._what(words, ["GAZEBO_PLUGIN_PATH=/elsewhere"]) is None
     assert leftovers._what(["/usr/bin/gzserver", "my.world"], ours) is None
 
