@@ -685,7 +685,7 @@ class Onboard:
             PathError: the pose is invalid.
         """
         if self.filter.start(pose_map, np.diag(np.square(PLACED_SIGMA))) is not Outcome.INITIALISED:
-            message = f"a robot placed at {tuple(pose_map)}: expected finite x, y in metres and yaw in radians"
+            message = f"a robot placed at {tuple(pose_map)}: expected x, y in metres and yaw in radians"
             raise PathError(message)
 
     def _motion_status(self) -> MotionStatus:

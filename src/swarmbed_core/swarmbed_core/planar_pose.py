@@ -340,7 +340,7 @@ def _normal_k(
 def _inverse3_k(
     a: float, b: float, c: float, d: float, e: float, f: float
 ) -> tuple[bool, float, float, float, float, float, float]:
-    """Return whether the symmetric matrix [[a, b, c], [b, d, e], [c, e, f]] is invertible, and its inverse."""
+    """Return whether the symmetric [[a, b, c], [b, d, e], [c, e, f]] is invertible, and its inverse."""
     i00, i01, i02 = d * f - e * e, c * e - b * f, b * e - c * d
     det = a * i00 + b * i01 + c * i02
     if not (det > 1e-14 * a * d * f and math.isfinite(det)):

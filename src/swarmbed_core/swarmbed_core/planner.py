@@ -128,7 +128,7 @@ class Clearance:
         )
 
     def cost_of(self, way: FloatArray, need: float) -> float:
-        """Return what a way costs: its metres, those near obstacles several times."""
+        """Return the cost of a route: its length in metres, weighted near obstacles."""
         return float(cost_k(way, self.field, *self.plan.origin, self.plan.resolution, need))
 
     def is_free(self, way: FloatArray, need: float) -> bool:
