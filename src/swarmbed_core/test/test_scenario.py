@@ -69,7 +69,7 @@ def test_poses_say_how_many():
         ),
         (
             {"carriers": [{"count": 1, "place": {"zone": "drop"}, "joined": [[0, 0], [1, 1]]}]},
-            r"joined: \[\(1, 1\)\] touch none",
+            r"joined: \[\(1, 1\)\] share no edge",
         ),
         ({"carriers": [{"count": 1, "place": {"zone": "drop"}, "joined": [[0, 0], [10**400, 0]]}]}, "joined"),
         ({"version": 2}, "version: "),

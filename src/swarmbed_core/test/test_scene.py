@@ -266,5 +266,5 @@ def test_sensors_of_all_robots_are_bounded(tmp_path):
 
 def test_all_tries_together_are_bounded(monkeypatch):
     monkeypatch.setattr("swarmbed_core.scene.ALL_TRIES", 20)
-    with pytest.raises(ConfigError, match="no room found in 20 tries for all things together"):
+    with pytest.raises(ConfigError, match="no room found in 20 tries for all objects"):
         scene(robots=[{"count": 40, "place": {"zone": "anywhere"}}], carriers=[])
