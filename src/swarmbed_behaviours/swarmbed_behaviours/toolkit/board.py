@@ -386,7 +386,7 @@ class TreeController(ABC):
         self.board = Board(robot, rng)
         self.root = self.make_tree()
         if not isinstance(self.root, Behaviour):
-            message = f"{type(self).__name__}.make_tree returned {self.root!r}: the root of a tree is right"
+            message = f"{type(self).__name__}.make_tree returned {self.root!r}: expected the root of a tree"
             raise TypeError(message)
         self.doing = self.root.name
 
