@@ -127,9 +127,7 @@ class Devs:
         self._robot = robot
         self._model = make_model(parameters, Who(robot.name, robot.spec, rng))
         if hasattr(self._model, "listens"):
-            message = (
-                f"model {self._model.name} listens to other robots; set `crowd: true` for the robots"
-            )
+            message = f"model {self._model.name} listens to other robots; set `crowd: true` for the robots"
             raise ConfigError(message)
         self._senses = port_of(self._model, SENSES, "in")
         self._said = [port_of(self._model, COMMAND, "out")]

@@ -1,9 +1,9 @@
 """Avoidance of moving robots: the cheapest of many sampled velocities, by time to collision and other costs.
 
-Robots within a few metres share their positions and velocities. Each picks, from a fan of directions and a few
-speeds, the velocity with the least cost. The costs are: deviation from its way, lost speed, turning away from
-its heading, and an early collision with a robot or an obstacle (a sampled velocity obstacle). Of two ways that
-cost the same all robots prefer the right one, so that two robots that meet do not dodge to the same side.
+Robots within a few metres share their positions and velocities. Each picks, from a fan of directions and a
+few speeds, the velocity with the least cost. The costs are: deviation from its way, lost speed, turning away
+from its heading, and an early collision with a robot or an obstacle (a sampled velocity obstacle). Of two
+ways that cost the same all robots prefer the right one, so that two robots that meet do not block each other.
 """
 
 from __future__ import annotations

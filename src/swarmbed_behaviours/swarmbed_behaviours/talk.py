@@ -1,4 +1,4 @@
-"""Messages of the cooperative robots: 24 bytes of a BLE advertisement, ten times a second (DOTS paper, III-A6).
+"""Messages of cooperative robots: 24 bytes of a BLE advertisement, ten times a second (DOTS paper, III-A6).
 
 A robot sends its position by dead reckoning, along the compass's axes; its state and its aim; the carrier it
 claims and its distance to it; and, one per message in turn, the carriers it knows of. A receiver can use the

@@ -1,12 +1,12 @@
 """Transport of items from a source to an unknown destination: the transport study's robots.
 
 In "Investigating Transportation Efficiency in Swarm Robotics with High-Fidelity Simulation" each robot runs
-algorithm 1: search the destination at random (algorithm 2), record the way there, shuttle on it, shorten it by
-shortcuts within view (algorithm 4), and exchange it with robots that it meets (5 to 7). A robot has a compass,
-a position sensor, sonars, of which it uses the front ones, and a radio with a reach of 2 m.
+algorithm 1: search for the destination at random (algorithm 2), record the way there, shuttle on it, shorten
+it by shortcuts within view (algorithm 4), and exchange it with robots that it meets (5 to 7). A robot has a
+compass, a position sensor, sonars, of which it uses the front ones, and a radio with a reach of 2 m.
 
-A robot avoids obstacles ahead. It passes a robot, recognised by its WAIT, with a slight turn to the left and a
-short move ahead, as in the study. It goes around anything else along its side, and remembers that way.
+A robot avoids obstacles ahead. It passes a robot, recognised by its WAIT, with a slight turn to the left and
+a short move ahead, as in the study. It goes around anything else along its side, and remembers that way.
 
 `traffic` adds our own rules of the road, each based on what a robot sees and receives within 2 m: `lanes`,
 keep to the right of the route; `swerve`, share positions and velocities, and avoid predicted collisions
@@ -84,7 +84,7 @@ class TransportParameters(Part):
     Attributes:
         source: where items are.
         destination: where they go; robots do not know it before they see it.
-        mode: `full`: any two robots that meet exchange routes; `partial`: only robots without a route are given
+        mode: `full`: any two robots that meet exchange routes; `partial`: only robots without a route get
             one; `none`: robots do not talk.
         traffic: our own rules of the road, see the module's text; without any, the study's.
         speed: of the robots, in m/s.
@@ -162,7 +162,7 @@ class Eyes:
 
 
 def turn_of(angle: float) -> float:
-    """Return the same direction within half a turn."""
+    """Wrap an angle to within half a turn of 0."""
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
@@ -312,7 +312,7 @@ class Carrier:
         return any(math.hypot(dx, dy) < close for dx, dy, _, _ in self._others())
 
     def _explore(self) -> tuple[float, float]:
-        """Search the destination (algorithms 1 and 2)."""
+        """Search for the destination (algorithms 1 and 2)."""
         x, y = self._place
         self._trail.add(self._place)
         to_x, to_y = self._parameters.destination

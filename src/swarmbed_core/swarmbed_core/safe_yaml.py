@@ -118,9 +118,7 @@ class _Survey:
         if isinstance(event, yaml.AliasEvent):
             known = self._known.get(event.anchor or "")
             if known is None:
-                problem = (
-                    f"alias *{short(event.anchor)}: no complete anchor &{short(event.anchor)} before it"
-                )
+                problem = f"alias *{short(event.anchor)}: no complete anchor &{short(event.anchor)} before it"
                 raise _RejectedError(problem, event)
             self.shared = True
             self._add(*known, event)
@@ -241,9 +239,7 @@ def short(text: object, most: int = 60) -> str:
 
 def _check_size(size: int, source: str) -> None:
     if size > MOST_BYTES:
-        message = (
-            f"{source}: larger than {MOST_BYTES:,} bytes, the limit for YAML; is it the right file?"
-        )
+        message = f"{source}: larger than {MOST_BYTES:,} bytes, the limit for YAML; is it the right file?"
         raise ConfigError(message)
 
 

@@ -316,9 +316,7 @@ class _Placer:
             yaw = self.rng.uniform(-math.pi, math.pi) if place.yaw is None else place.yaw
             if not self._fixed(x, y, radius, gap) and not self._discs.near(x, y, radius, gap):
                 return (float(x), float(y), float(yaw))
-        tries = (
-            f"{TRIES:,} tries" if self._tries <= ALL_TRIES else f"{ALL_TRIES:,} tries for all objects"
-        )
+        tries = f"{TRIES:,} tries" if self._tries <= ALL_TRIES else f"{ALL_TRIES:,} tries for all objects"
         return self._fail(f"{field}.count", f"{group.number:,} do not fit: no room found in {tries}")
 
     def _area(self, group: Several, field: str) -> Area:
