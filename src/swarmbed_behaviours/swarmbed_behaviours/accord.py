@@ -1,14 +1,14 @@
-"""How a team agrees by radio, without a leader, though messages get lost.
+"""Agreement of a team by radio, without a leader and in spite of lost messages.
 
-Work goes through stages, and between two there is a barrier: nobody starts the next stage before all are
-ready for it, and all start at one moment. Each robot keeps sending what it knows. What it knows only grows:
-the stage each member is ready for, and the start of a stage, of which the earliest that anybody proposed
-counts. So a lost message costs time and nothing else, and no message has to be answered.
+Work is divided into stages with a barrier between them: no robot starts the next stage before all are ready
+for it, and all start at the same moment. Each robot keeps sending what it knows: the stage each member is
+ready for, and the start time of a stage, where the earliest proposal wins. This knowledge only grows. So a
+lost message costs only time, and no message needs an answer.
 
-Whoever first knows that all are ready proposes a moment `countdown` from now, in which the others hear of
-it many times. The members' clocks must agree to some hundredths of a second.
+The first robot that knows all are ready proposes a start time `countdown` ahead, long enough for the others
+to receive it many times. The members' clocks must agree to a few hundredths of a second.
 
-On the way members also tell how far along the common course they are, and the ones ahead wait.
+On the common course members also report their progress, and the ones ahead wait.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Final
 _FORMAT: Final = struct.Struct("<cBBBBIIIB")
 _MARK: Final = b"C"
 PAYLOAD_BYTES: Final = _FORMAT.size
-"""What a message takes: it fits into an advertisement of 24 bytes."""
+"""Size of a message, which fits into an advertisement of 24 bytes."""
 GIVEN_UP: Final = 255
 """The stage of a member that has given up."""
 NO_START: Final = 0xFFFFFFFF
 TICKS: Final = 1000.0
-"""Times go out in milliseconds, for a month and a half."""
+"""Ticks per second of transmitted times: milliseconds, enough for a month and a half."""
 RATE_STEPS: Final = 250.0
 
 
@@ -36,13 +36,13 @@ class Accord:
     """
 
     def __init__(self, index: int, count: int, countdown: float, channel: int = 0) -> None:
-        """Know of nobody yet.
+        """Start without knowledge of the others.
 
         Args:
-            index: of this member.
-            count: of the members.
+            index: index of this member.
+            count: number of members.
             countdown: seconds from a proposal to the start.
-            channel: tells teams on the same air apart.
+            channel: identifies the team among others on the same radio.
         """
         self.index = index
         self.count = count
@@ -56,7 +56,7 @@ class Accord:
         self._last_heard = [-1.0] * count
 
     def ready(self, stage: int, now: float) -> None:
-        """Be ready for a stage, and propose its start if all are."""
+        """Report this member ready for a stage, and propose its start if all are ready."""
         self._ready[self.index] = max(self._ready[self.index], stage)
         if stage not in self._starts and self.all_ready(stage):
             self._starts[stage] = round((now + self._countdown) * TICKS)
@@ -67,28 +67,28 @@ class Accord:
         return all(known >= stage for known in self._ready)
 
     def missing(self, stage: int) -> list[int]:
-        """Return the members that are not known to be ready for a stage."""
+        """Return the indices of the members that are not known to be ready for a stage."""
         return [i for i, known in enumerate(self._ready) if known < stage]
 
     def start(self, stage: int) -> float | None:
-        """Return when a stage starts, None if that is not agreed."""
+        """Return the agreed start time of a stage, None if there is none yet."""
         at = self._starts.get(stage)
         return None if at is None else at / TICKS
 
     def give_up(self) -> None:
-        """Tell all others that this will not work."""
+        """Tell all others that this member has given up."""
         self.given_up = True
 
     def set_off(self, at: float) -> None:
-        """Take it that all set off on the common course at one moment, until they say otherwise."""
+        """Assume that all members start on the course at the same moment, until they report progress."""
         self._progress = [told if told[0] > at else (at, 0.0, 1.0) for told in self._progress]
 
     def progress(self, now: float, seconds: float, rate: float) -> None:
-        """Tell how many seconds of the course are done, and how fast they go by: 1 is on time."""
+        """Report the completed seconds of the course and the rate at which they pass: 1 is on time."""
         self._progress[self.index] = (now, seconds, rate)
 
     def behind(self, now: float) -> float:
-        """Return how many seconds of the course the slowest of the others has done by now, as it goes on.
+        """Return the completed seconds of the slowest other member, extrapolated to now.
 
         Infinite for a team of one.
         """
@@ -98,11 +98,11 @@ class Accord:
         )
 
     def silence(self, now: float) -> float:
-        """Return for how long the one that was heard longest ago has been silent."""
+        """Return the longest time in seconds since any other member was heard."""
         return max((now - at for i, at in enumerate(self._last_heard) if i != self.index), default=0.0)
 
     def message(self) -> bytes:
-        """Return what to send now."""
+        """Return the message to send now."""
         stamp, seconds, rate = self._progress[self.index]
         return _FORMAT.pack(
             _MARK,
@@ -117,7 +117,7 @@ class Accord:
         )
 
     def hear(self, payload: bytes, now: float) -> bool:
-        """Take what a member sent; return whether it was a message of this team."""
+        """Process a received payload; return whether it was a message of this team."""
         if len(payload) != PAYLOAD_BYTES:
             return False
         mark, channel, index, stage, proposed, at, stamp, seconds, rate = _FORMAT.unpack(payload)
@@ -129,7 +129,7 @@ class Accord:
             return True
         self._ready[index] = max(self._ready[index], stage)
         if at != NO_START:
-            # Who proposes knew that all were ready.
+            # The proposer knew that all were ready.
             self._ready = [max(known, proposed) for known in self._ready]
             self._starts[proposed] = min(self._starts.get(proposed, at), at)
             self._proposed = max(self._proposed, proposed)

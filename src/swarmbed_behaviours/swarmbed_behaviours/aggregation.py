@@ -1,9 +1,9 @@
-"""Aggregation: robots gather, though none knows where the others are.
+"""Aggregation: robots gather without knowing where the others are.
 
-Radios tell how far others are, by ranging (UWB) or by the power received (BLE), but not in which direction;
-short-ranged ones only tell that somebody is near. So the robots do as bacteria do that look for food:
-run for a while; if the others have come nearer, run on that way, if not, tumble into another one. Those that
-are near to the others stop, and the cluster grows around them.
+Radios measure the distance to other robots, by ranging (UWB) or by received power (BLE), but not the
+direction. Short-range radios only show that another robot is near. So the robots search as bacteria do: run
+for a while; if the others have come closer, keep the direction, otherwise tumble into another one. Robots
+close to the others stop, and the cluster grows around them.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from swarmbed_behaviours.toolkit.board import Board
 
 HELLO = b"swarmbed"
-"""What robots send whose radio says nothing by itself."""
+"""Payload sent by robots whose radio does not advertise by itself."""
 SMOOTH = 0.5
 """Seconds over which distances are averaged."""
 FAR = 25.0
-"""A radio that only tells that somebody is within so many radii of the body still tells something."""
+"""Largest reach, in radii of the body, at which a radio without distance measurement is useful."""
 FORGOTTEN = 2.0
-"""Seconds without a word after which a robot is no neighbour any more."""
+"""Seconds without a packet after which a robot no longer counts as a neighbour."""
 
 
 def finder_of(spec: RobotSpec, what: str) -> Radio:
-    """Return the radio that tells best how far others are: by ranging, by power, or by being heard at all.
+    """Return the radio that best shows how far others are: by ranging, by power, or by reception alone.
 
     Raises:
-        ConfigError: this kind of robot has no radio, or none that tells anything.
+        ConfigError: this kind of robot has no radio, or none that is suitable.
     """
     kinds = ("uwb", "ble", "packet", "infrared")
     if not spec.radios:
@@ -53,33 +53,33 @@ def finder_of(spec: RobotSpec, what: str) -> Radio:
     radio = min(spec.radios, key=lambda radio: kinds.index(radio.kind))
     if not measures(radio) and radio.range_max > FAR * spec.body.bounding_radius:
         message = (
-            f"{what}: radio '{radio.name}' of a robot of kind '{spec.kind}' tells no distance, and to hear "
-            f"somebody within {radio.range_max} m says nothing; UWB, BLE or a short-ranged one is needed"
+            f"{what}: radio '{radio.name}' of a robot of kind '{spec.kind}' measures no distance, and its "
+            f"{radio.range_max} m reach is too large to show proximity; use UWB, BLE or a short-range radio"
         )
         raise ConfigError(message)
     return radio
 
 
 def measures(radio: Radio) -> bool:
-    """Return whether a radio tells distances, and not only that somebody is near."""
+    """Return whether a radio measures distances, and does not only show that another robot is near."""
     return radio.range_sigma is not None or radio.rssi_at_1m is not None
 
 
 class Neighbourhood:
-    """How far the others are, by one radio."""
+    """Distances to the other robots, measured by one radio."""
 
     def __init__(self, radio: Radio) -> None:
-        """Know of nobody."""
+        """Start without neighbours."""
         self.radio = radio
         self._known: dict[str, tuple[float, float]] = {}
 
     @property
     def measures(self) -> bool:
-        """Return whether the radio tells distances, and not only that somebody is near."""
+        """Return whether the radio measures distances, and does not only show that another robot is near."""
         return measures(self.radio)
 
     def listen(self, senses: Senses) -> None:
-        """Take what was heard since the last time."""
+        """Process the packets received since the last call."""
         for packet in senses.heard.get(self.radio.name, ()):
             distance = packet.distance
             if distance is None and packet.rssi is not None:
@@ -87,7 +87,7 @@ class Neighbourhood:
             if distance is None:
                 distance = self.radio.range_max / 2
             old, stamp = self._known.get(packet.sender, (distance, packet.stamp))
-            # The logarithm, for that is what the noise of a received power is even in.
+            # Average logarithms, because the noise of a received power is symmetric in them.
             share = min(1.0, max(packet.stamp - stamp, 0.0) / SMOOTH)
             mixed = math.exp((1 - share) * math.log(max(old, 0.01)) + share * math.log(max(distance, 0.01)))
             self._known[packet.sender] = (mixed, packet.stamp)
@@ -96,7 +96,7 @@ class Neighbourhood:
         }
 
     def distances(self) -> list[float]:
-        """Return the distances of all that were heard lately, the nearest first."""
+        """Return the distances of all robots heard lately, in metres, the nearest first."""
         return sorted(distance for distance, _ in self._known.values())
 
     def mean(self) -> float:
@@ -106,15 +106,15 @@ class Neighbourhood:
 
 
 class RunAndTumble:
-    """Chooses directions so that a number which is felt, but has no direction, becomes smaller."""
+    """Chooses directions that reduce a quantity which can be measured but has no direction."""
 
     def __init__(self, rng: np.random.Generator, seconds: float, heading: float) -> None:
-        """Begin in a random direction.
+        """Start in a random direction.
 
         Args:
-            rng: chance.
-            seconds: of one run.
-            heading: about which directions are drawn first.
+            rng: random generator.
+            seconds: duration of one run.
+            heading: direction to which the first random turn is added, in radians.
         """
         self._rng = rng
         self._seconds = seconds
@@ -123,16 +123,16 @@ class RunAndTumble:
         self.direction = float(wrap(heading + rng.uniform(-math.pi, math.pi)))
 
     def update(self, now: float, felt: float, *, blocked: bool) -> float:
-        """Return the direction to go in.
+        """Return the direction of motion.
 
         Args:
             now: the clock's time.
-            felt: the number that shall become smaller.
-            blocked: whether there is no way on in the present direction.
+            felt: the quantity to reduce.
+            blocked: whether the current direction is blocked.
         """
         if blocked or now - self._since >= self._seconds:
             if blocked or felt >= self._felt:
-                # Back rather than aside: that way it was better.
+                # Turn back rather than aside, because the value was better there.
                 self.direction = float(wrap(self.direction + math.pi + self._rng.normal(0.0, 1.0)))
             self._since = now
             self._felt = felt
@@ -145,7 +145,7 @@ class AggregationParameters(Part):
     Attributes:
         near: mean distance of the others at which a robot stops; by their number and size, if not given.
         speed: in m/s.
-        run: seconds of one run.
+        run: duration of one run in seconds.
         margin: metres that the body keeps from everything.
     """
 
@@ -162,7 +162,7 @@ class Aggregation(TreeController):
     parameters: AggregationParameters
 
     def __init__(self, robot: Robot, parameters: AggregationParameters, rng: np.random.Generator) -> None:
-        """Begin to look for the others.
+        """Start looking for the others.
 
         Raises:
             ConfigError: this kind of robot has no radio, or cannot see what is ahead.
@@ -177,13 +177,13 @@ class Aggregation(TreeController):
         super().__init__(robot, parameters, rng)
 
     def make_tree(self) -> Behaviour:
-        """Return the tree: stay with the others; else look for them."""
+        """Return the tree: stay close to the others; otherwise look for them."""
         board = self.board
         leaves = [Act("gathered", board, self.stay), Act("approach", board, self.approach)]
         return Selector("aggregation", memory=False, children=leaves)
 
     def near(self, board: Board) -> float:
-        """Return the mean distance of the others at which a robot is with them."""
+        """Return the mean distance of the others, in metres, within which a robot has joined them."""
         if self.parameters.near is not None:
             return float(self.parameters.near)
         if not self._others.measures:
@@ -192,12 +192,12 @@ class Aggregation(TreeController):
         return 2 * board.spec.body.bounding_radius * (1.0 + math.sqrt(count))
 
     def stay(self, board: Board) -> Status:
-        """Stand among the others; fail if they are too far away."""
+        """Stop among the others; fail if they are too far away."""
         self._around.look(board.senses)
         self._others.listen(board.senses)
         if not self._others.measures:
             board.say(self._others.radio.name, HELLO)
-        # Who has stopped stays, unless they go away.
+        # Hysteresis: a robot that has stopped stays unless the others move away.
         self._gathered = self._others.mean() < self.near(board) * (1.25 if self._gathered else 1.0)
         if not self._gathered:
             return Status.FAILURE

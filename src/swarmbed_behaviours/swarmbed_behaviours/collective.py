@@ -1,17 +1,17 @@
-"""Collective transport: N robots under N joined carriers move them as one, in a fixed geometry.
+"""Collective transport: N robots under N joined carriers move them as one rigid formation.
 
-This is what holonomic drives are for: each robot moves as its point of a rigid body does, whichever way it
-looks (DOTS paper, III-A7, III-A9). There is no leader and no common map:
+This needs holonomic drives: each robot moves like a point of a rigid body, whatever its own heading (DOTS
+paper, III-A7, III-A9). There is no leader and no common map:
 
-1. Each robot gets under its own carrier, by the marker id on its sides, and centres itself below the
-   markermap. From there it knows where the formation is: its carrier's place in it is given, and the
-   carrier's direction is seen.
-2. All agree by radio that all are centred, and lift at one moment (`swarmbed_behaviours.accord`).
-3. All play the same path of the formation at the same time. While the platform is up, nothing is to be seen
-   of the carrier, so each knows where the formation is by dead reckoning with the compass
-   (`swarmbed_behaviours.formation`), and friction between platform and tray does the rest. Who is late or
-   off the course slows all.
-4. All lower at one moment. If somebody gives up, or is silent for long, all put down what they carry.
+1. Each robot docks under its own carrier, found by the marker id on its sides, and centres itself below the
+   markermap. Then it knows the pose of the formation: its carrier's place in it is given, and the carrier's
+   direction is measured.
+2. All agree by radio that they are centred, and lift at the same moment (`swarmbed_behaviours.accord`).
+3. All follow the same path of the formation at the same time. While the platform is up, the camera cannot see
+   the carrier, so each robot tracks the formation by dead reckoning with the compass
+   (`swarmbed_behaviours.formation`). Friction between platform and tray evens out small differences. A robot
+   that is late or off course slows down all.
+4. All lower at the same moment. If a robot gives up, or is silent for too long, all put their carriers down.
 """
 
 from __future__ import annotations
@@ -62,24 +62,23 @@ if TYPE_CHECKING:
 Vector = tuple[float, float, float]
 
 CENTRED, LIFTED, ARRIVED, LOWERED = 1, 2, 3, 4
-"""The stages that all have to have reached before anybody goes on."""
+"""Stages that all robots must have reached before any of them continues."""
 GAIN = 1.0
 TURN_GAIN = 2.0
-"""Speed for each metre, and rate of turn for each radian, by which the formation is off its course, 1/s."""
+"""Gains, in 1/s, from the formation's errors in position and yaw to speed and rate of turn."""
 SLOT_SLACK = 0.02
 SLOT_LOST = 0.06
-"""From the first error on a robot slows the formation, at the second it stands: metres."""
+"""Position errors in metres at which a robot starts to slow the formation, and at which it stops it."""
 LEAD_SLACK = 0.03
-"""Seconds of the course by which a robot may be ahead of the last one: what clocks differ by."""
+"""Seconds of the course by which a robot may be ahead of the last one: the clocks' differences."""
 SILENT = 1.5
 LOST = 10.0
-"""A robot that has not heard one of the others stands still from the first of these seconds on, and at the
-second it gives up."""
+"""Seconds without a message of another robot after which a robot stops, and after which it gives up."""
 SETTLED = 0.006
 SETTLE_SECONDS = 1.0
-"""A robot is at the end when it is so near to its place, or so long after the course's end."""
+"""A robot has arrived within `SETTLED` metres of its place, or `SETTLE_SECONDS` after the course's end."""
 SIGHTS = 10
-"""Sights of the markermap that a carrier's place is the mean of, at least."""
+"""Least number of sightings of the markermap that are averaged for a carrier's place."""
 
 
 class CollectiveParameters(Part):
@@ -88,13 +87,13 @@ class CollectiveParameters(Part):
     Attributes:
         cells: column and row of each robot's carrier, as in the scenario's `joined`, in the team's order.
         team: the robots' names; if not given, robot `<kind><n>` has the n-th of the cells.
-        first_marker: id on the sides of the first cell's carrier, the next has the next; that of the
-            first carrier there is, if not given.
+        first_marker: marker id of the first cell's carrier; the following cells have consecutive ids. If not
+            given, the lowest id of the carriers' marker set.
         path: a name from config/paths, or a file; its waypoints are taken relative to its start.
-        waypoints: of the formation's middle, relative to where it is lifted, instead of a path.
-        speed: of the middle in m/s; in a turn the outermost carrier is moved by as much again at most.
-        acceleration: likewise, in m/s2.
-        countdown: seconds between a common moment's first proposal and the moment.
+        waypoints: of the formation's centre, relative to where it is lifted, instead of a path.
+        speed: of the centre in m/s; in a turn the outermost carrier moves at most as much faster again.
+        acceleration: likewise, in m/s².
+        countdown: seconds from the first proposal of a common moment to that moment.
         patience: seconds that a robot waits for the others before it gives up.
         docking: how the robots get under the carriers.
     """
@@ -116,12 +115,12 @@ class CollectiveParameters(Part):
             message = "give one of path and waypoints"
             raise ValueError(message)
         if len(set(self.cells)) != len(self.cells):
-            message = "cells: each carrier has one robot; two are the same"
+            message = "cells: two are the same; expected one cell per robot"
             raise ValueError(message)
         if self.team is not None and (
             len(self.team) != len(self.cells) or len(set(self.team)) < len(self.team)
         ):
-            message = f"team: {len(self.cells)} names that differ are right, one for each cell"
+            message = f"team: expected {len(self.cells)} different names, one for each cell"
             raise ValueError(message)
         return self
 
@@ -139,7 +138,7 @@ class CollectiveParameters(Part):
 
 
 def index_of(name: str, parameters: CollectiveParameters) -> int:
-    """Return which of the cells a robot has.
+    """Return the index of a robot's cell.
 
     Raises:
         ConfigError: it has none.
@@ -153,15 +152,15 @@ def index_of(name: str, parameters: CollectiveParameters) -> int:
     index = int(number.group(1)) - 1 if number else -1
     if 0 <= index < len(parameters.cells):
         return index
-    message = f"collective: there are {len(parameters.cells)} cells, and none for '{name}'; name the team"
+    message = f"collective: none of the {len(parameters.cells)} cells is for '{name}'; set `team`"
     raise ConfigError(message)
 
 
 def radio_of(spec: RobotSpec) -> str:
-    """Return the radio to agree by.
+    """Return the name of the radio that the team uses.
 
     Raises:
-        ConfigError: this kind of robot cannot take part.
+        ConfigError: this kind of robot lacks a part that the task needs.
     """
     missing = [
         what
@@ -184,16 +183,16 @@ def radio_of(spec: RobotSpec) -> str:
 
 
 class Place:
-    """Where one robot is, and where it belongs, relative to where it stood when the carriers were lifted.
+    """Pose of one robot and of the formation, relative to the robot's pose when the carriers were lifted.
 
     Attributes:
-        reckoning: the robot's pose.
-        slot: of its carrier in the formation.
-        sights: of how many the carrier's place is the mean.
+        reckoning: estimate of the robot's pose.
+        slot: pose of its carrier in the formation.
+        sights: number of sightings averaged for the carrier's place.
     """
 
     def __init__(self, board: Board, slot: Vector) -> None:
-        """Know nothing but the slot."""
+        """Start with the slot alone."""
         self.reckoning = Reckoning(board.spec)
         self.slot = slot
         self.sights = 0
@@ -204,7 +203,7 @@ class Place:
         self._grip = np.zeros(3)
 
     def begin_to_stand(self, board: Board) -> None:
-        """Begin anew, because the robot has moved; only images from now on count."""
+        """Start over after the robot has moved; only images from now on count."""
         self.reckoning.begin_to_stand()
         self.sights = 0
         self._sum[:] = 0.0
@@ -212,7 +211,7 @@ class Place:
         self._start = None
 
     def stand(self, board: Board) -> None:
-        """Look at the carrier above and at the compass while the robot stands."""
+        """Average the sightings of the carrier above, and the compass, while the robot stands still."""
         self.reckoning.stand(board.senses)
         sight = board.overhead
         if sight is None or sight.stamp <= self._stamp:
@@ -226,29 +225,29 @@ class Place:
         self.sights += 1
 
     def set_off(self, board: Board) -> None:
-        """Take the formation to be where it is now; from now on the robot is rigidly below its carrier."""
+        """Set the start pose of the formation; from now on the robot is fixed below its carrier."""
         carrier = self._first + self._sum / max(self.sights, 1)
         self._start = compose(carrier, invert(self.slot))
         self._grip = invert(self._start)
         self.reckoning.set_off(board.senses)
 
     def sense(self, board: Board) -> None:
-        """Take what the robot senses in this tick."""
+        """Update the robot's pose with the senses of this tick."""
         if self._start is not None:
             self.reckoning.update(board.senses)
 
     def formation(self) -> Vector:
-        """Return where the formation is by this robot's reckoning, relative to where it was lifted."""
+        """Return this robot's estimate of the formation's pose, relative to where it was lifted."""
         if self._start is None:
             return 0.0, 0.0, 0.0
         x, y, yaw = compose(self._grip, compose(self.reckoning.pose, self._start)).tolist()
         return x, y, yaw
 
     def velocity(self, twist: Vector) -> Vector:
-        """Return the velocity of this robot's body in a formation that moves.
+        """Return the velocity of this robot's body in a moving formation.
 
         Args:
-            twist: of the formation's middle, along the formation's own axes.
+            twist: twist of the formation's centre, along the formation's own axes.
         """
         vx, vy, omega = twist
         x, y, yaw = self._grip.tolist()
@@ -258,7 +257,7 @@ class Place:
 
 
 class Look(Leaf):
-    """Stand and look for the robot's own carrier; it goes on for ever."""
+    """Stand and look for the robot's own carrier; always running."""
 
     def __init__(self, docking: Docking, name: str = "look for carrier") -> None:
         """Look with all cameras."""
@@ -266,14 +265,14 @@ class Look(Leaf):
         self._docking = docking
 
     def update(self) -> Status:
-        """Be after the carrier as soon as it is in sight."""
+        """Stand, and select the carrier as the target as soon as it is in sight."""
         self.board.stop()
         self._docking.wants_side()
         return Status.RUNNING
 
 
 class Barrier(Leaf):
-    """Stand until all are ready for a stage and the moment has come that was agreed for it."""
+    """Stand until all are ready for a stage and its agreed start has come."""
 
     def __init__(
         self, board: Board, accord: Accord, place: Place, stage: int, patience: float, name: str
@@ -287,11 +286,11 @@ class Barrier(Leaf):
         self._since = 0.0
 
     def initialise(self) -> None:
-        """Look at the clock."""
+        """Start the timeout."""
         self._since = self.board.time
 
     def update(self) -> Status:
-        """Say that this robot is ready, and wait; fail if somebody gives up."""
+        """Report this robot ready and wait; fail if a robot gives up or patience ends."""
         board, accord = self.board, self._accord
         board.stop()
         if self._stage in {CENTRED, LIFTED}:
@@ -305,21 +304,21 @@ class Barrier(Leaf):
 
 
 class Measure(Leaf):
-    """Stand and look at the carrier above for a while."""
+    """Stand and measure the place of the carrier above."""
 
     def __init__(self, board: Board, place: Place, name: str = "measure") -> None:
-        """Measure the carrier's place."""
+        """Measure for `place`."""
         super().__init__(name, board)
         self._place = place
         self._until = 0.0
 
     def initialise(self) -> None:
-        """Begin anew."""
+        """Start over."""
         self._place.begin_to_stand(self.board)
         self._until = self.board.time + 5.0
 
     def update(self) -> Status:
-        """Look; fail if there is nothing to be seen."""
+        """Measure; fail if there are too few sightings within 5 s."""
         self.board.stop()
         self._place.stand(self.board)
         if self._place.sights >= SIGHTS:
@@ -339,7 +338,7 @@ class Carry(Leaf):
         self._seconds = self._rate = self._latest = self._ended = 0.0
 
     def initialise(self) -> None:
-        """Set off at the common moment."""
+        """Start at the common moment."""
         self._place.set_off(self.board)
         start = self._accord.start(LIFTED)
         self._latest = self.board.time if start is None else start
@@ -348,7 +347,7 @@ class Carry(Leaf):
         self._accord.set_off(self._latest)
 
     def update(self) -> Status:
-        """Go on; fail if somebody gives up or is silent for long."""
+        """Follow the course; fail if a robot gives up or is silent for too long."""
         board, accord, course = self.board, self._accord, self._course
         now = board.time
         self._seconds = min(self._seconds + self._rate * (now - self._latest), course.duration)
@@ -369,12 +368,12 @@ class Carry(Leaf):
         return Status.RUNNING
 
     def _off(self) -> Vector:
-        """Return how far the formation is from where it should be, along its own axes."""
+        """Return the formation's pose error, along its own axes."""
         x, y, yaw = between(self._place.formation(), self._course.at(self._seconds)).tolist()
         return x, y, yaw
 
     def _pace(self, now: float, far: float) -> float:
-        """Return how fast the course goes on: 1 on time, less where somebody cannot keep up."""
+        """Return the rate of the course: 1 is on time, less if a robot cannot keep up."""
         accord = self._accord
         if self._seconds >= self._course.duration or accord.silence(now) > SILENT:
             return 0.0
@@ -383,16 +382,16 @@ class Carry(Leaf):
         return min(max(1.0 - max(lost, 2.0 * (ahead - LEAD_SLACK)), 0.0), 1.0)
 
     def _drive(self, off: Vector) -> None:
-        """Move as the formation does until the next tick, and back to its course.
+        """Move with the formation until the next tick, and correct its error.
 
-        Each robot corrects the formation as a whole: where their reckonings differ, none pulls at its own
-        slot only, and friction finds the mean.
+        Each robot corrects the pose of the whole formation and not that of its own slot. Where the robots'
+        estimates differ, friction averages the corrections.
         """
         tick = 1.0 / TICK_RATE
         here = self._course.at(self._seconds)
         there = self._course.at(self._seconds + self._rate * tick)
         x, y, turn = between(here, there).tolist()
-        # The formation turns meanwhile: along the axes that it has in the middle of the tick.
+        # The formation turns meanwhile: use its axes in the middle of the tick.
         c, s = math.cos(turn / 2), math.sin(turn / 2)
         ahead, left = (c * x + s * y) / tick, (c * y - s * x) / tick
         twist = (ahead + GAIN * off[0], left + GAIN * off[1], turn / tick + TURN_GAIN * off[2])
@@ -409,7 +408,7 @@ class Collective(TreeController):
         """Join the team.
 
         Raises:
-            ConfigError: this robot cannot take part, or has no place, or the path cannot be driven.
+            ConfigError: this robot lacks a part or a cell, or the path cannot be driven.
         """
         spec = robot.spec
         self._radio = radio_of(spec)
@@ -418,7 +417,7 @@ class Collective(TreeController):
         super().__init__(robot, parameters, rng)
 
     def make_tree(self) -> Behaviour:
-        """Return the tree: all of the work; if that fails, put the carrier down."""
+        """Return the tree: the whole task; if it fails, put the carrier down."""
         board, asked, accord = self.board, self.parameters, self._accord
         spec = board.spec
         carrier = spec.carrier
@@ -454,7 +453,7 @@ class Collective(TreeController):
         )
 
     def _get_under(self) -> Behaviour:
-        """Return the behaviour that ends with the robot centred below its own carrier."""
+        """Return the behaviour that docks the robot and centres it below its own carrier."""
         board, asked = self.board, self.parameters
         first = asked.first_marker
         if first is None:
@@ -476,23 +475,23 @@ class Collective(TreeController):
         return Selector("get under", memory=False, children=ways)
 
     def before_tree(self) -> None:
-        """Listen."""
+        """Update the pose, and process received messages."""
         self._place.sense(self.board)
         for packet in self.board.senses.heard.get(self._radio, ()):
             self._accord.hear(packet.payload, packet.stamp)
 
     def after_tree(self) -> None:
-        """Tell the others."""
+        """Send this robot's message."""
         self.board.say(self._radio, self._accord.message())
 
     def activity(self) -> str:
-        """Return the leaf that runs."""
+        """Return the name of the running leaf."""
         tip = self.root.tip()
         return self.root.name if tip is None else str(tip.name)
 
 
 class GiveUp(Leaf):
-    """Tell the others that this robot puts its carrier down; it succeeds at once."""
+    """Tell the others that this robot puts its carrier down; succeeds at once."""
 
     def __init__(self, board: Board, accord: Accord, name: str = "give up") -> None:
         """Give up."""

@@ -1,17 +1,18 @@
-"""A convoy: robots in a line, each after the one before it, without anybody who sees them all.
+"""A convoy: robots follow each other in a line, without central control.
 
-The study "Robot-in-the-loop simulation for cooperative robotic systems" (4.1) has it so. Robots go by rounds.
-A robot knows from a message by how much the one before it has turned, gone and adjusted, works out where that
-one is now, turns there (formula 1) and goes as far as leaves the distance (formula 2); then it makes sure
-that it faces that one, looking around until it sees it, and tells its neighbours what it did. It begins a
-round when the one before it has ended that round, and the one behind it the round before. The first goes
-straight on, and turns where its distance sensors see something.
+This is the method of the study "Robot-in-the-loop simulation for cooperative robotic systems" (4.1). Robots
+move in rounds. A message tells a robot by how much the robot ahead has turned, moved and adjusted. From this
+it computes where that robot is now, turns towards it (formula 1) and moves until the wanted distance is left
+(formula 2). Then it makes sure that it faces the robot ahead, looking around until it sees it, and tells its
+neighbours what it did. It starts a round when the robot ahead has completed that round, and the robot behind
+the previous one. The first robot drives straight on, and turns where its distance sensors detect something.
 
-`adjust: find` is the study's way: a robot that sees the one ahead is content. With `centre` it looks for both
-edges of that one and faces the middle between them. How the one ahead is turned is reckoned on by formula 3,
-whose errors add up; `trust` is ours: where the one ahead went, which the robot knows then, tells it too.
+`adjust: find` is the study's method: a robot stops looking as soon as it sees the robot ahead. With `centre`
+it searches both edges of that robot and faces their midpoint. The heading of the robot ahead is propagated by
+formula 3, whose errors accumulate. `trust` is our addition: it corrects the heading with the observed motion
+of the robot ahead.
 
-One kernel does the next bit of a round for one robot; for a crowd it is called for one after the other.
+One kernel advances one robot's round by one tick; for a crowd it is called for each robot in turn.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ if TYPE_CHECKING:
 
 TICK: Final = 1.0 / TICK_RATE
 WAIT, TURN, GO, LOOK, SEARCH, LEFT_EDGE, RIGHT_EDGE, FACE = range(8)
-"""What a robot does ..."""
+"""Phases of a round ..."""
 DEEDS: Final = ("wait", "predict and turn", "move", *["adjust"] * 5)
-"""... and what the study calls it."""
-# What `state` has of each robot: what it does; rounds that it has ended; of the last of them: by how much
-# it has turned, gone, adjusted; how the one ahead is turned against it, and how far its middle is; what is
-# left of its way or turn, and how fast it goes and turns; of its search: how far it has turned since it
-# began, where the left edge is, what it saw, and which way it looks; then where the one ahead was, what it
-# has counted, on which side it is, and how far the one ahead should be now.
+"""... and their names in the study."""
+# Columns of `state`: phase; completed rounds; turn, travel and adjustment of the last round; relative heading
+# of the robot ahead, and distance to its centre; what is left of the current travel or turn; speed and rate
+# of turn; during the search: angle turned since its start, angle of the left edge, nearest range seen, and
+# index of the current side; distance of the robot ahead before this round; counts of adjustments and of lost
+# sight; chosen side; and the expected distance of the robot ahead.
 DOING, ROUND, ALPHA, WAY, BETA, DELTA, AWAY = range(7)
 LEFT, SPEED, RATE, TURNED, EDGE, SAW, LOOKED = range(7, 14)
 BEFORE, ADJUSTED, LOST, SIDE, AWAITED = range(14, 19)
 COLUMNS: Final = 19
 WORDS: Final = 4
 TOLD: Final = slice(ROUND, BETA + 1)
-"""What a robot tells: rounds, and the last one's turn, way and adjustment."""
-# What `numbers` holds.
+"""Content of a message: completed rounds, and turn, travel and adjustment of the last one."""
+# Indices into `numbers`.
 (
     _DISTANCE,
     _STEP,
@@ -74,32 +75,32 @@ TOLD: Final = slice(ROUND, BETA + 1)
 
 NEAR: Final = 0.002
 ALIGNED: Final = 0.006
-"""Metres and radians that a way and a turn may be short."""
+"""Tolerances of a move and a turn, in metres and radians."""
 EASE: Final = 1.6
-"""Ticks in which what is left of a way would be gone."""
+"""Number of ticks over which the rest of a move or turn is spread, so that it slows down at the end."""
 SIDES: Final = (1.0, -1.0, math.pi, -math.pi)
-"""Radians to which a search goes, one after the other."""
+"""Angles in radians to which a search turns, one after the other."""
 BACK: Final = 0.25
-"""Of the distance, that a robot goes back at most when the one ahead comes near."""
+"""Largest move backwards, as a share of the distance, when the robot ahead comes close."""
 NEARER: Final = 0.2
 FARTHER: Final = 0.3
-"""Metres by which the one ahead may be nearer and farther than it should be."""
+"""Metres by which the robot ahead may be nearer or farther than expected."""
 SHOWS: Final = 0.05
-"""Metres that the one ahead has to go to show how it is turned."""
+"""Metres that the robot ahead must move before its motion shows its heading."""
 
 
 _PREFIX: Final = 0xC1
 _FORM: Final = struct.Struct("<BIfff")
-"""A message by radio: whose it is, and `TOLD`."""
+"""A radio message: the prefix of convoy messages, and `TOLD`."""
 
 
 def encode(words: FloatArray) -> bytes:
-    """Return what a robot tells, as bytes for its radio."""
+    """Encode a message for the radio."""
     return _FORM.pack(_PREFIX, int(words[0]), *words[1:])
 
 
 def decode(payload: bytes) -> tuple[float, ...] | None:
-    """Return what a robot told, None if this is no message of a convoy."""
+    """Decode a message; None if it is not a valid message of a convoy."""
     if len(payload) != _FORM.size or payload[0] != _PREFIX:
         return None
     words = tuple(map(float, _FORM.unpack(payload)[1:]))
@@ -108,25 +109,25 @@ def decode(payload: bytes) -> tuple[float, ...] | None:
 
 @kernel
 def wrap_k(angle: float) -> float:
-    """Return the same direction within half a turn."""
+    """Wrap an angle to within half a turn of 0."""
     return angle - 2.0 * math.pi * math.floor(angle / (2.0 * math.pi) + 0.5)
 
 
 @kernel
 def next_speed_k(left: float, top: float) -> float:
-    """Return how fast to go for the next tick if so much is left."""
+    """Return the speed for the next tick when `left` is still to go."""
     return math.copysign(min(top, abs(left) / (EASE * TICK)), left)
 
 
 @kernel
 def reached_k(before: float, asked: float, acceleration: float) -> float:
-    """Return the speed after a tick in which another one is asked for."""
+    """Return the speed after a tick in which the speed `asked` is commanded."""
     return before + min(max(asked - before, -acceleration * TICK), acceleration * TICK)
 
 
 @kernel
 def passed_k(before: float, after: float, acceleration: float) -> float:
-    """Return what passes in a tick in which the drives go from one speed to another, and on with that."""
+    """Return the travel in a tick in which the drives ramp from one speed to another and then hold it."""
     ramp = abs(after - before) / acceleration
     return 0.5 * (before + after) * ramp + after * (TICK - ramp)
 
@@ -143,24 +144,24 @@ def round_k(
     numbers: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Do one robot's next tick.
+    """Advance one robot by one tick.
 
     Args:
-        state: the robot's; moved on.
-        ahead: what the one ahead last told.
-        behind: what the one behind last told.
-        first: whether there is none ahead.
-        last: whether there is none behind.
-        gaps: what its sensors see ahead, to the left and to the right; inf for nothing.
-        draw: a number from [0, 1).
+        state: state of the robot; updated.
+        ahead: latest message of the robot ahead.
+        behind: latest message of the robot behind.
+        first: whether there is no robot ahead.
+        last: whether there is no robot behind.
+        gaps: distances seen ahead, to the left and to the right; inf for no return.
+        draw: a random number from [0, 1).
         numbers: see `numbers_of`.
-        out: the speed and the rate that it shall have; written.
+        out: commanded speed and rate of turn; written.
     """
-    # What it did in the tick that is over; the drives hold what was asked for.
+    # The phase of the tick that has just ended; the drives hold the last command.
     doing = int(state[DOING])
     out[0] = out[1] = 0.0
     seen = gaps[0] <= numbers[_REACH]
-    # Only what is about where the one ahead should be is taken for it.
+    # Only a return close to the expected distance is taken for the robot ahead.
     off = gaps[0] + numbers[_SIZE] - state[AWAITED]
     seen = seen and -NEARER < off < FARTHER
     if doing == WAIT:
@@ -187,7 +188,7 @@ def round_k(
             state[WAY] = math.hypot(x, y) - numbers[_DISTANCE]
             state[AWAITED] = numbers[_DISTANCE]
             if numbers[_TRUST] > 0.0 and x < 0.5 * numbers[_DISTANCE]:
-                # So near, or beside, the direction is all error: whoever turned there would look away.
+                # So close to the robot ahead, or beside it, the direction is unreliable: do not turn.
                 state[ALPHA] = 0.0
                 state[WAY] = max(x - numbers[_DISTANCE], -BACK * numbers[_DISTANCE])
                 state[AWAITED] = x - state[WAY]
@@ -200,7 +201,7 @@ def round_k(
         else:
             out[1] = next_speed_k(state[LEFT], numbers[_TOP_RATE])
     if doing == GO:
-        # Avoiding comes first: what is too near ends the way.
+        # Collision avoidance has priority: end the move if something is too close.
         if state[LEFT] > 0.0 and gaps[0] < numbers[_CLOSE]:
             state[WAY] -= state[LEFT]
             state[AWAITED] += state[LEFT]
@@ -211,7 +212,7 @@ def round_k(
         else:
             out[0] = next_speed_k(state[LEFT], numbers[_TOP])
     elif doing == LOOK:
-        # It stands, and its sensors have seen that.
+        # The robot stands, and the sensors' readings are from this place.
         state[SIDE] = state[SIDE] if first else 0.0
         state[LOOKED] = 0.0
         state[SAW] = gaps[0]
@@ -239,7 +240,7 @@ def round_k(
         elif (goal - state[TURNED]) * math.copysign(1.0, goal) <= 0.0:
             state[LOOKED] += 1.0
             if int(state[LOOKED]) >= len(SIDES):
-                # Nobody to be seen: it trusts what it has worked out.
+                # No robot found: rely on the computed position.
                 state[LOST] += 1.0
                 state[SAW] = math.inf
                 state[LEFT] = -state[TURNED]
@@ -253,7 +254,7 @@ def round_k(
             state[SAW] = min(state[SAW], gaps[0])
             out[1] = numbers[_SCAN]
         else:
-            # The edge was between this sweep and the one before.
+            # The edge was between this sweep and the previous one.
             state[EDGE] = state[TURNED]
             doing = RIGHT_EDGE
             out[1] = -numbers[_SCAN]
@@ -277,7 +278,7 @@ def round_k(
         else:
             out[1] = next_speed_k(state[LEFT], numbers[_TOP_RATE])
     state[DOING] = doing
-    # What the next tick will have done.
+    # Motion during the coming tick.
     speed = reached_k(state[SPEED], out[0], numbers[_ACCEL])
     rate = reached_k(state[RATE], out[1], numbers[_YAW_ACCEL])
     went = passed_k(state[SPEED], speed, numbers[_ACCEL])
@@ -296,7 +297,7 @@ def round_k(
 
 @kernel
 def conclude_k(state: FloatArray, ahead: FloatArray, numbers: FloatArray) -> None:
-    """End a round: note where the one ahead is and how it is turned, by formula 3 and by where it went."""
+    """End a round: update distance and heading of the robot ahead, by formula 3 and its observed motion."""
     state[BETA] = state[TURNED]
     if state[SAW] <= numbers[_REACH]:
         state[AWAY] = state[SAW] + numbers[_SIZE]
@@ -328,7 +329,7 @@ def convoy_k(
     words: FloatArray,
     v_body: FloatArray,
 ) -> None:
-    """Do the next tick of all robots; what was not heard is as it was when it last was."""
+    """Advance all robots by one tick; without a new message the previous one still applies."""
     count = states.shape[0]
     gaps = np.empty(3)
     out = np.empty(2)
@@ -346,15 +347,15 @@ def convoy_k(
 
 
 class ConvoyParameters(Part):
-    """How a convoy goes.
+    """Parameters of a convoy.
 
     Attributes:
-        distance: metres between the middles of one robot and the next: D of formula 2.
-        step: metres that the first goes in a round.
-        adjust: how a robot makes sure that it faces the one ahead.
-        clear: metres that the first keeps from what it sees.
-        scan: rad/s at which a robot looks around.
-        trust: share by which where the one ahead went is believed, against formula 3.
+        distance: metres between the centres of one robot and the next: D of formula 2.
+        step: metres that the first robot moves in a round.
+        adjust: how a robot makes sure that it faces the robot ahead.
+        clear: metres that the first robot keeps from obstacles.
+        scan: rate of turn in rad/s at which a robot looks around.
+        trust: weight of the observed motion of the robot ahead against formula 3, from 0 to 1.
     """
 
     distance: Annotated[float, Field(gt=0, le=2)] = 0.4
@@ -366,13 +367,13 @@ class ConvoyParameters(Part):
 
 
 class Convoy:
-    """A convoy's robot, by itself or one of a crowd.
+    """One robot of a convoy; for crowds see `crowd`.
 
-    By itself its place in the line is the number that its name ends with, and nobody is behind it as long as
-    it has heard nobody who is.
+    Its place in the line is the number at the end of its name. It counts as the last one until it receives a
+    message of the robot behind it.
 
     Attributes:
-        doing: what it does, by the study's names.
+        doing: the phase, by the study's names.
     """
 
     Parameters: ClassVar[type[Part]] = ConvoyParameters
@@ -381,7 +382,7 @@ class Convoy:
         """Stand at its distance behind the one ahead.
 
         Raises:
-            ConfigError: it cannot see ahead or has no radio, or its name no number.
+            ConfigError: no sensor looks ahead, there is no suitable radio, or the name ends without a number.
         """
         spec = robot.spec
         radio = next((item for item in spec.radios if item.kind not in BEACONS), None)
@@ -407,11 +408,11 @@ class Convoy:
 
     @property
     def doing(self) -> str:
-        """Return what it does."""
+        """Return the phase."""
         return self._member.doing
 
     def tick(self) -> None:
-        """Hear the neighbours, do what is next, and tell them."""
+        """Process the neighbours' messages, advance by one tick, and send a message."""
         senses, member = self._robot.sense(), self._member
         for packet in senses.heard.get(self._radio, ()):
             words = decode(packet.payload)
@@ -419,7 +420,7 @@ class Convoy:
                 self._neighbours[packet.sender][:] = words
                 member.last = member.last and packet.sender != self._behind
         if not all(name in senses.ranges for name in self._rings):
-            # Its sensors have not seen anything yet.
+            # There is no sweep yet.
             self._robot.act(Command())
             return
         ranges = np.concatenate([senses.ranges[name] for name in self._rings])
@@ -436,15 +437,15 @@ class Convoy:
 
 
 class Member:
-    """One robot of a convoy: what it knows, and the next bit of its round.
+    """State of one robot of a convoy.
 
     Attributes:
         state: see `DOING` and the columns after it.
-        ahead: what the one ahead last told; to be written.
-        behind: what the one behind last told; to be written.
-        first: whether there is none ahead.
-        last: whether there is none behind.
-        asked: the speed and the rate that it shall have.
+        ahead: latest message of the robot ahead; written by the owner.
+        behind: latest message of the robot behind; written by the owner.
+        first: whether there is no robot ahead.
+        last: whether there is no robot behind.
+        asked: commanded speed and rate of turn.
     """
 
     def __init__(self, spec: RobotSpec, parameters: ConvoyParameters, *, first: bool, last: bool) -> None:
@@ -463,7 +464,7 @@ class Member:
         self._gaps = np.empty(3)
 
     def tick(self, ranges: FloatArray, draw: float) -> None:
-        """Do the next tick; arguments as for `round_k`, but all that the sensors see, inf for nothing."""
+        """Advance by one tick; `ranges` holds the distances of all sensors, inf for no return."""
         for k, sensor in enumerate(self.sensors):
             self._gaps[k] = math.inf if sensor < 0 else ranges[sensor]
         round_k(
@@ -480,12 +481,12 @@ class Member:
 
     @property
     def words(self) -> FloatArray:
-        """Return what it tells its neighbours."""
+        """Return the message to the neighbours."""
         return self.state[TOLD].copy()
 
     @property
     def doing(self) -> str:
-        """Return what it does, by the study's names."""
+        """Return the phase, by the study's names."""
         return DEEDS[int(self.state[DOING])]
 
 
@@ -495,10 +496,10 @@ class ConvoyCrowd:
     def __init__(
         self, spec: RobotSpec, parameters: ConvoyParameters, count: int, rng: np.random.Generator
     ) -> None:
-        """Line up: every robot stands at its distance behind the one before it.
+        """Start with every robot at the wanted distance behind the one ahead.
 
         Raises:
-            ConfigError: robots of this kind cannot see ahead.
+            ConfigError: robots of this kind have no sensor that looks ahead.
         """
         self._sensors = sensors_of(spec)
         self._rng = rng
@@ -511,7 +512,7 @@ class ConvoyCrowd:
         self._numbers = numbers_of(spec, parameters)
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
-        """Hear the neighbours, do what is next, and tell them."""
+        """Process messages, advance all robots by one tick, and send their messages."""
         air = senses.air
         convoy_k(
             self._states,
@@ -528,12 +529,12 @@ class ConvoyCrowd:
         air.say(self._words)
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return how often robots had to adjust, and how often they saw nobody."""
+        """Return how often robots had to adjust, and how often they lost sight of the one ahead."""
         return metrics_of(self._states)
 
 
 def metrics_of(states: FloatArray) -> Mapping[str, Any]:
-    """Return what the robots of a convoy have counted; the first leads."""
+    """Return the metrics of a convoy from the states of its robots, the first of which leads."""
     followers = max(len(states) - 1, 1)
     return {
         "convoy_rounds": float(states[0, ROUND]),
@@ -543,14 +544,14 @@ def metrics_of(states: FloatArray) -> Mapping[str, Any]:
 
 
 def numbers_of(spec: RobotSpec, parameters: ConvoyParameters) -> FloatArray:
-    """Return what the kernel has to know of a kind of robot and of how the convoy goes."""
+    """Return the kernel's parameters for a kind of robot and a convoy."""
     ring, limits = spec.ranges[0], spec.limits
     numbers = np.zeros(13)
     numbers[_DISTANCE], numbers[_STEP] = parameters.distance, parameters.step
     numbers[_TOP], numbers[_TOP_RATE] = limits.speed, limits.yaw_rate
     numbers[_SCAN] = min(parameters.scan, limits.yaw_rate)
     numbers[_ACCEL], numbers[_YAW_ACCEL] = limits.acceleration, limits.yaw_acceleration
-    # From what a sensor reads to the middle of what it sees.
+    # Distance between the centres of two robots, less the reading of the sensor between them.
     numbers[_SIZE] = ring.mount_radius + spec.body.bounding_radius
     numbers[_REACH] = ring.range_max
     numbers[_CLOSE] = 0.25 * max(parameters.distance - numbers[_SIZE], 0.0)
@@ -560,7 +561,7 @@ def numbers_of(spec: RobotSpec, parameters: ConvoyParameters) -> FloatArray:
 
 
 def sensors_of(spec: RobotSpec) -> FloatArray:
-    """Return the sensors that look ahead, to the left and to the right; -1 for none.
+    """Return the indices of the sensors that look ahead, to the left and to the right; -1 for none.
 
     Raises:
         ConfigError: none looks ahead.

@@ -1,13 +1,13 @@
 """The convoy of `swarmbed_behaviours.convoy` as atomic DEVS models, one for each robot of a crowd.
 
-The study that the convoy is from has its robots as DEVS models. Here one robot is an atomic model whose
-phases are the study's: wait, predict and turn, move, adjust, inform. Senses and the neighbours' messages are
-external events; what they lead to is said at once (time advance 0), and then the model is passive until it
-senses again. Neighbours are coupled through the air: at its ports `ahead` and `behind` a robot hears what
-those two say at `tell`, as far as the radio reaches.
+The study that describes the convoy models its robots in DEVS. Here one robot is an atomic model with the
+study's phases: wait, predict and turn, move, adjust, inform. Senses and the neighbours' messages are external
+events. The model outputs its reaction at once (time advance 0) and is then passive until the next senses
+arrive. Neighbours are coupled by radio: at its ports `ahead` and `behind` a robot receives what those two
+send at `tell`, within the radio's reach.
 
-The kernel that does the next bit of a round is that of the other forms, so that a convoy of models does what
-`ConvoyCrowd` does, to the last bit.
+The kernel that advances a round is shared with the other forms, so a convoy of models behaves exactly like
+`ConvoyCrowd`, bit for bit.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from swarmbed_behaviours.devs import Who
 
 
-class ConvoyRobot(Atomic):  # type: ignore[misc] # xdevs says no types
+class ConvoyRobot(Atomic):  # type: ignore[misc] # xdevs has no type hints
     """One robot of a convoy.
 
     Attributes:
-        listens: whom it hears at which port, by number.
+        listens: number of the robot it receives from at each port.
     """
 
     def __init__(self, who: Who, **parameters: Any) -> None:
-        """Take a place in the line; parameters as of the controller `convoy`.
+        """Take a place in the line; the parameters are those of the controller `convoy`.
 
         Raises:
-            ConfigError: robots of this kind cannot see ahead, or a parameter is wrong.
+            ConfigError: robots of this kind have no sensor that looks ahead, or a parameter is invalid.
         """
         super().__init__(f"{who.name}{who.number + 1}")
         first, last = who.number == 0, who.number == who.count - 1
@@ -54,35 +54,35 @@ class ConvoyRobot(Atomic):  # type: ignore[misc] # xdevs says no types
             self.add_out_port(port)
 
     def initialize(self) -> None:
-        """Wait."""
+        """Start in the phase `wait`."""
         self.passivate("wait")
 
     def exit(self) -> None:
-        """End."""
+        """Do nothing at the end; xdevs requires the method."""
 
-    def deltext(self, e: float) -> None:  # noqa: ARG002 - a round goes by senses, not by time
-        """Hear the neighbours and do the next bit of the round."""
+    def deltext(self, e: float) -> None:  # noqa: ARG002 - a round advances with the senses, not with time
+        """Process the neighbours' messages and advance the round by one tick."""
         member = self.member
         if self._ahead:
             member.ahead[:] = self._ahead.get()
         if self._behind:
             member.behind[:] = self._behind.get()
         rounds = member.state[ROUND]
-        # The first decides for itself which way to turn; the others follow.
+        # Only the first robot chooses which way to turn.
         member.tick(self._senses.get().ranges, self._rng.random() if member.first else 0.0)
         self.activate("inform" if member.state[ROUND] > rounds else member.doing)
 
     def lambdaf(self) -> None:
-        """Say what the robot shall do, and tell the neighbours."""
+        """Output the velocity and the message to the neighbours."""
         speed, rate = self.member.asked
         self._command.add((speed, 0.0, rate))
         self._tell.add(self.member.words)
 
     def deltint(self) -> None:
-        """Go on with that until the senses say more."""
+        """Wait for the next senses."""
         self.passivate(self.member.doing)
 
     @staticmethod
     def metrics(robots: Sequence[ConvoyRobot]) -> Mapping[str, Any]:
-        """Return how often robots had to adjust, and how often they saw nobody."""
+        """Return how often robots had to adjust, and how often they lost sight of the one ahead."""
         return metrics_of(np.array([robot.member.state for robot in robots]))

@@ -1,19 +1,19 @@
-"""The cooperative controller: robots that tell each other what they find (cf. DOTS paper, IV).
+"""The cooperative controller: robots that share what they find (cf. DOTS paper, IV).
 
-Each robot still acts on its own senses, without a map of the arena and without anyone who plans for all. But
-it remembers where carriers are and which ground was looked at, in a frame of its own (`knowledge`), tells it
-to the others in 24 bytes ten times a second (`talk`), finds out by radio ranges where the others are
-(`neighbours`), and never moves faster than it and whoever comes towards it can brake (`steering`). Where no
-message arrives it is a careful searcher that does not look twice where it has been.
+Each robot still acts on its own senses, without a map of the arena and without central planning. But it
+remembers where carriers are and which areas were searched, in a frame of its own (`knowledge`). It shares
+this with the others in 24 bytes ten times a second (`talk`), localises them by radio ranging
+(`neighbours`), and never moves faster than it and an oncoming robot can brake (`steering`). Without any
+messages it still searches carefully and does not search the same area twice.
 
-The tree is the paper's (Figure 12): find, pick up, deliver, come out; what fails leads back to the beginning.
+The tree is the paper's (Figure 12): find, pick up, deliver, come out; a failure leads back to the start.
 
-- *Find*: go for the nearest carrier that is known to stand free and that nobody nearer claims; if there is
-  none, to where nobody looked yet and nobody else is going.
+- *Find*: go for the nearest carrier that is known to be free and that no closer robot claims. If there is
+  none, go where no robot has searched yet and no other is going.
 - *Pick up*: the toolkit's.
-- *Deliver*: straight to the drop zone, and into it where there is room for this carrier and those after it. A
-  load that has shifted, so that its own legs look as if they were in the way, is put down and taken anew.
-- *Right of way*: who docks, then who carries, then by name. The others keep out of the way.
+- *Deliver*: straight to the drop zone, and into it where there is room for this carrier and the next ones. A
+  load that has shifted, so that its own legs look like obstacles, is put down and picked up again.
+- *Right of way*: robots that dock come first, then those that carry, then by name. The others keep clear.
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ if TYPE_CHECKING:
 TO_SEARCH_ZONE: Final = math.pi
 SWEEPS_KEPT: Final = 5
 TAKE_OVER: Final = 0.5
-"""Metres by which a robot must be nearer to a carrier to take it from another that goes for it."""
+"""Metres by which a robot must be nearer to a carrier to take it over from another that approaches it."""
 STANDING: Final = 0.03
-"""Speeds below this count as none, in m/s."""
+"""Speeds below this count as standing, in m/s."""
 COS_AHEAD: Final = math.cos(math.radians(12.0))
 QUARTER: Final = math.pi / 2
 LEG_AHEAD: Final = math.radians(25.0)
-"""A load that is turned further from the way it goes than this has a leg where the robot has to look."""
+"""Angle between load and direction of travel from which a leg blocks the sensors that look ahead."""
 BLINDFOLD: Final = 0.15
-"""Metres a second at which a robot goes then."""
+"""Speed limit in m/s while a leg blocks the view ahead."""
 LEG_BLUR: Final = 0.11
-"""Metres about a leg within which a distance sensor may believe it to be."""
+"""Radius in metres around a leg within which returns of distance sensors may be from that leg."""
 NEAR: Final = 3.0
-"""Metres beyond which nothing known needs to be steered around."""
+"""Metres beyond which known obstacles are ignored in steering."""
 
 
 class CooperativeParameters(Part):
@@ -87,17 +87,17 @@ class CooperativeParameters(Part):
 
     Attributes:
         search_speed: in m/s, where the way is clear.
-        approach_speed: to a carrier that is known.
-        carry_speed: with a carrier.
-        brake: deceleration that robots count with when they approach something, in m/s2.
-        delay: seconds until brakes act, senses' and ticks' included.
+        approach_speed: in m/s, to a known carrier.
+        carry_speed: in m/s, with a carrier.
+        brake: deceleration assumed when approaching an obstacle, in m/s².
+        delay: seconds until brakes act, including sensing and ticks.
         margin: metres to keep from everything.
-        respect: metres more to keep from whoever has the right of way.
-        sight: metres within which a carrier is surely seen.
-        again: seconds after which it is worth looking again at the same ground.
+        respect: additional metres to keep from robots with the right of way.
+        sight: metres within which a carrier is certainly detected.
+        again: seconds after which an area is worth searching again.
         depth: metres into the drop zone where the last row of carriers is put down.
-        row: how many carriers make a row: the more are known, the deeper in the first ones are put down.
-        least_depth: metres into it where they are put down when there is no more room.
+        row: carriers in a row; the more carriers are known, the deeper the first ones are put down.
+        least_depth: metres into the drop zone where carriers are put down when there is no more room.
         apart: metres between the centres of carriers put down side by side.
         least_apart: the same where there is no more room.
         stuck: seconds without progress after which a robot tries something else.
@@ -126,17 +126,17 @@ class Cooperative(TreeController):
     """One robot of a cooperating swarm.
 
     Attributes:
-        knowledge: what it knows of itself, the others, the carriers and the ground.
-        state: what it tells the others it does.
-        target: the carrier it claims.
-        obstacles: what is near, as `steering` has it.
+        knowledge: what it knows of itself, the others, the carriers and the searched ground.
+        state: the state that it reports to the others.
+        target: id of the carrier it claims.
+        obstacles: obstacles nearby, in the format of `steering`.
     """
 
     Parameters: ClassVar[type[Part]] = CooperativeParameters
     parameters: CooperativeParameters
 
     def __init__(self, robot: Robot, parameters: CooperativeParameters, rng: np.random.Generator) -> None:
-        """Begin with nothing known."""
+        """Start without knowledge."""
         spec = robot.spec
         ring = spec.ranges[0] if spec.ranges else None
         self._angles = np.array(ring.angles if ring else ())
@@ -183,7 +183,7 @@ class Cooperative(TreeController):
         let_go = Sequence(
             "let go",
             memory=True,
-            # The camera that looks up is late, and has to see the carrier for it to be taken anew.
+            # The upward camera has latency, and must see the carrier before it can be picked up again.
             children=[Lower(board), Do("put down", board, self.put_down), Wait(board, 0.5)],
         )
         return Sequence(
@@ -199,11 +199,11 @@ class Cooperative(TreeController):
         )
 
     def _clear(self, board: Board) -> bool:
-        """Return whether the robot stands below no carrier, or below one that is to be picked up."""
+        """Return whether there is no carrier above the robot, or one that is to be picked up."""
         return board.overhead is None or self.docking.wants_overhead()
 
     def before_tree(self) -> None:
-        """Learn from what was sensed."""
+        """Update knowledge and obstacles from the senses."""
         board = self.board
         if not board.carrying and self._loaded:
             self.put_down(board)
@@ -211,7 +211,7 @@ class Cooperative(TreeController):
         self._look_around()
 
     def after_tree(self) -> None:
-        """Tell the others."""
+        """Send this robot's message."""
         knowledge = self.knowledge
         if self._radio:
             cost = 0.0
@@ -220,15 +220,15 @@ class Cooperative(TreeController):
             said = encode(knowledge.message(self.state, self.aim, self.target, cost))
             self.board.say(self._radio, said)
 
-    # What the nodes need to know
+    # Queries of the tree's nodes
 
     @property
     def radius(self) -> float:
-        """Return the radius of the robot and what it carries."""
+        """Return the radius, in metres, of the robot with its load, including the margin."""
         return (self.load if self.board.carrying else self.body) + self.parameters.margin
 
     def cost(self, carrier: Carrier | None) -> float:
-        """Return how far the robot is from a carrier."""
+        """Return the distance to a carrier in metres; 0 if its place is unknown."""
         if carrier is None or not carrier.placed:
             return 0.0
         return math.hypot(carrier.x - self.knowledge.x, carrier.y - self.knowledge.y)
@@ -242,7 +242,7 @@ class Cooperative(TreeController):
         return (_RANK[message.state], other.name) < mine
 
     def wanted(self, board: Board, place_odom: FloatArray) -> bool:
-        """Return whether a carrier that stands there is to be picked up."""
+        """Return whether a carrier at this place is to be picked up."""
         del board
         knowledge = self.knowledge
         x, y = knowledge.from_odom(float(place_odom[0]), float(place_odom[1]))
@@ -261,11 +261,11 @@ class Cooperative(TreeController):
         return nearest.status in {Status.FREE, Status.GONE} or nearest.holder == knowledge.name
 
     def loses(self, carrier: Carrier) -> bool:
-        """Return whether somebody else has the better claim to a carrier."""
+        """Return whether another robot has a better claim to a carrier."""
         knowledge = self.knowledge
         holds = self.target == carrier.id
         docks = holds and self.state is State.DOCK
-        # As it is told, so that both come to the same result.
+        # Rounded as in messages, so that both robots come to the same result.
         mine = round(self.cost(carrier) + (0.0 if holds else TAKE_OVER), 1)
         for other in knowledge.rivals(carrier.id):
             message = other.message
@@ -282,7 +282,7 @@ class Cooperative(TreeController):
         return False
 
     def choose(self) -> Carrier | None:
-        """Return the carrier to go for, None if none is known that is free."""
+        """Return the carrier to go for, None if no free one is known."""
         board = self.board
         best, least = None, math.inf
         for carrier in self.knowledge.carriers.values():
@@ -294,7 +294,7 @@ class Cooperative(TreeController):
         return best
 
     def taken(self, board: Board) -> None:
-        """The robot has lifted a carrier: find out which, and tell."""
+        """Handle a lifted carrier: identify it, and claim it."""
         if self.target is not None:
             self.knowledge.carriers.setdefault(self.target, Carrier(self.target, Status.TAKEN, board.time))
         self.own_up()
@@ -302,9 +302,9 @@ class Cooperative(TreeController):
         self._learn_legs()
 
     def own_up(self) -> None:
-        """Claim what is on the platform: who started below a carrier has not seen which it is.
+        """Claim the carrier on the platform, even if the robot started below it and has not seen its id.
 
-        But others see it, and tell. No two carriers have their centres nearer together than one is long.
+        Other robots see the id and report it. The centres of two carriers are never closer than one length.
         """
         knowledge = self.knowledge
         if self.target is None:
@@ -322,15 +322,15 @@ class Cooperative(TreeController):
             self._loaded = True
 
     def delivered(self, board: Board) -> None:
-        """The carrier stands in the drop zone."""
+        """Record that the carrier stands in the drop zone."""
         self._part(board, Status.DELIVERED)
 
     def put_down(self, board: Board) -> None:
-        """The carrier stands here, to be taken again."""
+        """Record that the carrier stands here, to be picked up again."""
         self._part(board, Status.FREE)
 
     def _part(self, board: Board, status: Status) -> None:
-        """Know that the carrier stands where the robot is, and claim it no more."""
+        """Record that the carrier stands where the robot is, and drop the claim."""
         knowledge = self.knowledge
         carrier = None if self.target is None else knowledge.carriers.get(self.target)
         if carrier is not None:
@@ -342,7 +342,7 @@ class Cooperative(TreeController):
         self._blind[:] = 0.0
 
     def _learn_legs(self) -> None:
-        """Find out which sensors look at the legs of the load."""
+        """Determine which sensors look at the legs of the load."""
         above, carrier = self.board.overhead, self.tray
         self._blind[:] = 0.0
         x = y = yaw = 0.0
@@ -360,11 +360,11 @@ class Cooperative(TreeController):
                 distance = math.hypot(to_x, to_y)
                 off = abs(float(wrap(math.atan2(to_y, to_x) - sensor)))
                 if off < half + math.asin(min(2.0 * carrier.leg_radius / distance, 1.0)):
-                    # Echoes between leg and robot come from up to twice as far.
+                    # Multipath between leg and robot can double the measured distance.
                     self._blind[i] = 2.0 * distance + 0.1
 
     def nearest(self) -> float:
-        """Return how far from the robot's centre the nearest thing is that its distance sensors see now."""
+        """Return the distance from the robot's centre to the nearest return, ignoring those of the load."""
         sweep = self.board.senses.ranges.get(self._ring)
         if sweep is None:
             return math.inf
@@ -374,7 +374,7 @@ class Cooperative(TreeController):
     # Motion
 
     def _look_around(self) -> None:
-        """Note what the distance sensors and the cameras see."""
+        """Record the returns of the distance sensors, and the ground that was searched."""
         knowledge, senses = self.knowledge, self.board.senses
         now = knowledge.time
         sweep = senses.ranges.get(self._ring)
@@ -395,7 +395,7 @@ class Cooperative(TreeController):
                 knowledge.ground.see(other.x, other.y, 0.8 * asked.sight, now)
 
     def gather(self) -> int:
-        """Collect what is near, seen from here, and return how much it is."""
+        """Collect nearby obstacles in coordinates relative to the robot, and return their number."""
         knowledge = self.knowledge
         if self._gathered == knowledge.time:
             return self._count
@@ -423,7 +423,7 @@ class Cooperative(TreeController):
             size = self.load if other.carrying else self.body
             first = self.rank(other) and now - other.stamp < 1.0
             if first:
-                # Not only it, but where it will be.
+                # Avoid its predicted positions too.
                 size += asked.respect
                 for ahead in (0.4, 0.8):
                     rows[count] = (dx + ahead * message.vx, dy + ahead * message.vy, size, 1.0)
@@ -434,17 +434,17 @@ class Cooperative(TreeController):
         return count
 
     def steer(self, wish_x: float, wish_y: float, face: float | None = None) -> float:
-        """Drive as near to a velocity along the compass's axes as is safe; return the share of it.
+        """Drive at the safe velocity closest to the wanted one; return the achieved share of its speed.
 
         Args:
-            wish_x: the velocity.
-            wish_y: the velocity.
+            wish_x: wanted velocity along the compass's axes.
+            wish_y: likewise.
             face: the heading to turn to meanwhile.
         """
         knowledge, asked = self.knowledge, self.parameters
         count = self.gather()
         for other in knowledge.neighbours.values():
-            # Somebody with a load is near, and the legs are thin.
+            # A loaded robot without a known place is near, and its thin legs are hard to detect: slow down.
             if not other.located and other.carrying and knowledge.time - other.ranged < 0.5:
                 cap = max(closing_k(other.distance - self.radius - self.load, asked.brake, asked.delay), 0.05)
                 speed = math.hypot(wish_x, wish_y)
@@ -462,10 +462,10 @@ class Cooperative(TreeController):
         return float(share)
 
     def _look_past_the_legs(self, vx: float, vy: float) -> tuple[float, float, float | None]:
-        """Return a velocity and a heading such that no leg of the load is where the robot goes.
+        """Return a velocity and a heading that turn the load's legs away from the direction of travel.
 
-        The sensors that look at the legs see nothing else. So a side of the load goes first, and until it
-        does the robot goes slowly.
+        The sensors that look at the legs see nothing else. So the robot moves with a side of the load ahead,
+        and moves slowly until it has turned that far.
         """
         speed = math.hypot(vx, vy)
         if speed < STANDING:
@@ -478,7 +478,7 @@ class Cooperative(TreeController):
         return vx, vy, self.board.heading + turn
 
     def go(self, vx: float, vy: float, face: float | None = None) -> None:
-        """Drive with a velocity along the compass's axes."""
+        """Drive at a velocity given along the compass's axes."""
         speed = math.hypot(vx, vy)
         if speed < 1e-3 and face is None:
             self.board.drive((0.0, 0.0, 0.0))
@@ -486,7 +486,7 @@ class Cooperative(TreeController):
             self.board.drive_towards(math.atan2(vy, vx), speed, face)
 
     def towards(self, x: float, y: float, speed: float) -> tuple[float, float]:
-        """Return the velocity to a place in the robot's frame, slower near it."""
+        """Return the velocity towards a place in the robot's frame, slower close to it."""
         dx, dy = x - self.knowledge.x, y - self.knowledge.y
         way = math.hypot(dx, dy)
         if way < 1e-3:
@@ -495,7 +495,7 @@ class Cooperative(TreeController):
         return pace * dx / way, pace * dy / way
 
     def threatened(self, vx: float, vy: float) -> bool:
-        """Return whether something is so near that going on with a velocity is not safe."""
+        """Return whether an obstacle is so close that continuing at a velocity is not safe."""
         knowledge, asked = self.knowledge, self.parameters
         speed = math.hypot(vx, vy)
         if speed < STANDING:
@@ -511,7 +511,7 @@ class Cooperative(TreeController):
         sweep = self.board.senses.ranges.get(self._ring)
         if sweep is None:
             return False
-        # Between the legs of a carrier only the sensors straight ahead look at what matters.
+        # Between the legs of a carrier only the sensors straight ahead are relevant.
         ahead = math.atan2(vy, vx) - knowledge.yaw
         if any(
             speed > max(closing_k(gap - asked.margin, asked.brake, asked.delay), STANDING)
@@ -521,7 +521,7 @@ class Cooperative(TreeController):
             return True
         if any(knowledge.time - other.stamp < SILENT for other in knowledge.neighbours.values()):
             return False
-        # Nobody tells where he is: whatever is near and no leg of the carrier may be somebody.
+        # No messages are received: any near return that is not a leg of the carrier may be a robot.
         count = recall_k(self._memory, knowledge.x, knowledge.y, knowledge.time, 0.15, self.obstacles)
         self._gathered = -math.inf
         return bool(
@@ -529,7 +529,7 @@ class Cooperative(TreeController):
         )
 
     def _legs(self) -> FloatArray:
-        """Return discs about the legs of the carrier that the robot goes for, seen from here."""
+        """Return discs around the legs of the target carrier, relative to the robot."""
         known, tray = self.docking.estimate, self.tray
         if known is None:
             return np.empty((0, 3))
@@ -541,9 +541,10 @@ class Cooperative(TreeController):
         return np.array([(x + far * math.cos(a), y + far * math.sin(a), LEG_BLUR) for a in angles])
 
     def others(self) -> Iterator[Neighbour]:
-        """Return the robots whose places are known and still count.
+        """Return the robots whose places are known and still valid.
 
-        A robot that is silent may be dead. Its body can be seen, but not what it holds up: that counts on.
+        A silent robot may be dead. The sensors can see its body but not a carrier that it holds up, so a
+        silent robot with a carrier stays valid.
         """
         knowledge = self.knowledge
         for other in knowledge.neighbours.values():
@@ -552,9 +553,10 @@ class Cooperative(TreeController):
 
 
 class SharedDocking(Docking):
-    """Docking that asks the others, and not the distance sensors, whether a carrier is taken.
+    """Docking that uses the other robots' messages, and not the distance sensors, to see a carrier is taken.
 
-    From a distance the legs look as if they were between the legs: a sensor's view is 22 degrees wide.
+    A sensor's view is 22 degrees wide, so from a distance a leg's return looks as if it came from between the
+    legs.
     """
 
     def __init__(self, robot: Cooperative) -> None:
@@ -573,4 +575,4 @@ _ORDER: Final = (
     State.DOCK, State.LEAVE, State.DEPOSIT, State.CARRY, State.APPROACH, State.SEARCH, State.IDLE,
 )  # fmt: skip
 _RANK: Final = tuple(_ORDER.index(state) for state in State)
-"""By state, which is a number: the lower comes first."""
+"""Priority of each state, indexed by its number: lower values have the right of way."""

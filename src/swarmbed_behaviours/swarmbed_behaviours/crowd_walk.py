@@ -1,10 +1,9 @@
-"""Random walk for thousands of robots at once: straight on until something is near, then another way.
+"""Random walk for thousands of robots at once: straight on until something is near, then a new direction.
 
 The crowd's form of the `random_walk` controller: one compiled call for all robots. A robot drives straight
-ahead, and slows down with the room it has before it. When half of the room that it brakes in is gone, it
-chooses a new direction at random among those that are clear, or else the clearest, turns to it on the spot,
-and drives on. It uses nothing but its ranges, so that it works for holonomic robots and for those with two
-wheels.
+ahead, and slows down as the free distance ahead shrinks. When less than half of its braking reach is free, it
+picks a random clear direction, or else the clearest, turns to it on the spot and drives on. It uses only its
+ranges, so it works for holonomic and for two-wheeled robots.
 """
 
 from __future__ import annotations
@@ -22,36 +21,37 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import RobotSpec
 
 SPEED = 0.5
-"""Metres a second unless the caller says otherwise: the paper's robots explore at this speed (IV-B)."""
+"""Default speed in m/s: the paper's robots explore at this speed (IV-B)."""
 MARGIN = 0.04
-"""Metres that a robot keeps from what is beside its way and before it."""
+"""Metres that a robot keeps from obstacles ahead and beside its path."""
 RECEDING = 0.5
-"""Share of its own speed at which a robot believes that what is near goes away."""
+"""Fastest growth that is believed of a gap, as a share of the robot's own speed."""
 DIRECTIONS = 32
 """Directions that a robot chooses from."""
 STRIDE = 13
-"""From one direction to the next that is tried: prime to their number, so that all are."""
+"""Step between the directions tried; coprime to `DIRECTIONS`, so that all are tried."""
 ALIGNED = 0.1
-"""Radians off its direction at which a robot has turned far enough."""
+"""Radians within which a robot has reached its new direction."""
 LATENCY = 0.05
-"""Seconds from a sweep to the drives' answer, over a tick: a sweep's age and the ramp of the acceleration."""
+"""Seconds from a sweep to the drives' response, besides a tick: age of the sweep and acceleration ramp."""
 
-# What `numbers` holds.
+# Indices into `numbers`.
 _SPEED, _BRAKE, _RADIUS, _REACT, _YAW_RATE, _YAW_ACCEL, _TICK, _REACH = 0, 1, 2, 3, 4, 5, 6, 7
 
 
 @kernel
 def _room_k(direction: float, gaps: FloatArray, angles: FloatArray, reach: float) -> float:
-    """Return how far a robot may go in a direction of its frame.
+    """Return how far a robot may move in a direction of its frame.
 
-    A gap g that it sees at an angle off its way closes by cos(off) for each metre that it goes, so it may
-    go g / cos(off): also for what it would just pass, for that may be a robot on its way to the same place.
+    A gap g at an angle `off` from the direction closes by cos(off) for each metre, so the robot may move
+    g / cos(off). This includes obstacles that it would pass, because they may be robots heading for the same
+    place.
 
     Args:
         direction: in radians.
-        gaps: of the body to what each sensor sees.
+        gaps: gap between the body and each sensor's return.
         angles: of the sensors.
-        reach: the most that is of interest.
+        reach: upper bound of the result.
     """
     room = reach
     for k in range(angles.shape[0]):
@@ -76,14 +76,14 @@ def walk_k(
     """Write the velocities of all robots; see the module's text.
 
     Args:
-        ranges: rows of distances from the sensors' faces, inf for nothing.
+        ranges: rows of distances from the sensors' faces, inf for no return.
         angles: of the sensors.
-        mounts: distances of their faces from the robots' centre.
-        draws: a number from [0, 1) for each robot.
-        gaps: rows of the gaps between the robots and what their sensors saw lately; written.
-        turns: how far each still has to turn, 0 for those that drive on; written.
+        mounts: distances of the sensors' faces from the robots' centre.
+        draws: a random number from [0, 1) for each robot.
+        gaps: rows of the gaps between the robots and their sensors' recent returns; updated.
+        turns: angle each robot still has to turn, 0 for those that drive on; updated.
         numbers: see `CrowdWalk`.
-        v_body: what each shall do; written.
+        v_body: commanded velocities; written.
     """
     speed, brake, tick, react, reach = (
         numbers[_SPEED],
@@ -96,7 +96,7 @@ def walk_k(
     width = numbers[_RADIUS] + MARGIN
     for i in range(ranges.shape[0]):
         for k in range(angles.shape[0]):
-            # Near returns often seem farther away than they are (Figure 7), or do not come at all.
+            # Near returns often read too far (Figure 7) or are missing, so gaps may only grow slowly.
             gaps[i, k] = min(gaps[i, k] + away, max(ranges[i, k] + mounts[k] - width, 0.0))
         room = _room_k(0.0, gaps[i], angles, reach)
         turn = turns[i]
@@ -111,8 +111,8 @@ def walk_k(
                     clearest, turn = clear, direction
                 if clear >= reach:
                     break
-        # As fast as it may be to stop in time, while another comes towards it at full speed all along:
-        # v^2 / 2a + v t for its own way, u (t + v / a) for the other's.
+        # Highest speed from which it stops in time while another robot approaches at full speed throughout:
+        # v^2 / 2a + v t for its own distance, u (t + v / a) for the other's.
         late = react + speed / brake
         safe = brake * (math.sqrt(max(late * late + 2.0 * (room - speed * react) / brake, 0.0)) - late)
         safe = max(safe, 0.0)
@@ -133,13 +133,13 @@ class CrowdWalk:
     """A random walk for all robots of a crowd; a `CrowdProgram`."""
 
     def __init__(self, spec: RobotSpec, speed: float, count: int, rng: np.random.Generator) -> None:
-        """Make one.
+        """Set up the walk.
 
         Args:
             spec: of all robots.
-            speed: in m/s; robots that cannot go as fast go as fast as they can.
-            count: how many there are.
-            rng: of the directions they choose.
+            speed: in m/s; capped at the robots' limit.
+            count: number of robots.
+            rng: random generator for the directions.
         """
         limits = spec.limits
         speed = min(speed, limits.speed)
@@ -162,7 +162,7 @@ class CrowdWalk:
         self._numbers[_REACH] = 1.5 * speed * speed / brake + 2.0 * speed * react
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
-        """Write the body velocities that all robots shall have."""
+        """Write the commanded body velocities of all robots."""
         self._rng.random(out=self._draws)
         walk_k(
             senses.ranges,

@@ -1,29 +1,29 @@
 """DEVS models as controllers, driven by the world's clock: a small adapter to the library xdevs.
 
-The studies of robot-in-the-loop simulation build their robots of atomic and coupled DEVS models. Such a model
-becomes a program here: it gets what its robot senses at an input port and says at an output port what the
-robot shall do. Between two ticks all its internal events happen at their own times, which may be finer than a
-tick; then it gets the senses of now. The only clock is the robot's: in simulated time a model runs as fast as
-the world does, and in real time because the world, or the robot, is paced.
+The studies of robot-in-the-loop simulation build their robots from atomic and coupled DEVS models. Here such
+a model becomes a controller: it receives the robot's senses at an input port and sends commands from an
+output port. Between two ticks all its internal events are executed at their own times, which may be finer
+than a tick; then it receives the current senses. The only clock is the robot's. In simulated time a model
+runs as fast as the world does; in real time the world, or the robot, sets the pace.
 
-A scenario names the model, `controller: {name: devs, model: "my_models:Patrol", parameters: {...}}`; it is
+A scenario names the model, `controller: {name: devs, model: "my_models:Patrol", parameters: {...}}`. It is
 called with a `Who` and the parameters, and returns an `xdevs.models.Component`, atomic or coupled. A package
 may register models as entry points `swarmbed.devs_models`.
 
 For one robot its ports are
 
 - `senses` (in): a `swarmbed_core.robot.Senses` in every tick;
-- `command` (out): a `swarmbed_core.robot.Command`; its velocity holds until the model says another one.
+- `command` (out): a `swarmbed_core.robot.Command`; its velocity holds until the model outputs another one.
 
 and for a crowd, which has one model for each robot,
 
 - `senses` (in): a `RobotSenses` in every tick;
 - `command` (out): (vx, vy, omega), which hold likewise;
-- `tell` (out): a row of numbers that the robot's radio says from then on;
-- any port that the model's `listens` names (in): the row that the robot of that number says, when it is
-  heard. That is a coupling through the air: it has the radio's reach and losses.
+- `tell` (out): a row of numbers that the robot's radio broadcasts from then on;
+- any port that the model's `listens` names (in): the row that the robot with that number broadcasts, whenever
+  it is received. This couples models by radio, with its reach and losses.
 
-xdevs is imported by this module and by models, and by nothing else: it is GPL-3.
+Only this module and models import xdevs, because it is GPL-3.
 """
 
 from __future__ import annotations
@@ -55,23 +55,23 @@ SENSES, COMMAND, TELL = "senses", "command", "tell"
 MOTION: Final = ("velocity_body", "path", "cancel")
 OTHERS: Final = tuple(item.name for item in fields(Command) if item.name not in MOTION)
 ROUNDS: Final = 10_000
-"""Events of one tick, after which a model counts as one that does not let time pass."""
+"""Most events of one tick; with more, the model's time is assumed to stand still."""
 
 
 class DevsError(SwarmbedError):
-    """A model does what no model may."""
+    """A model breaks a rule at run time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Whom a model is made for.
+    """The robot that a model is made for.
 
     Attributes:
-        name: of the robot; in a crowd, of its kind.
-        spec: what kind of robot it is.
-        rng: where its chance comes from; in a crowd all robots share it.
-        number: of the robot in its crowd, from 0.
-        count: how many robots the crowd has.
+        name: name of the robot; in a crowd, of its kind.
+        spec: specification of the robot.
+        rng: random generator; in a crowd all robots share it.
+        number: number of the robot in its crowd, from 0.
+        count: number of robots in the crowd.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Who:
 
 
 class RobotSenses(NamedTuple):
-    """What one robot of a crowd senses; see `swarmbed_core.controller.CrowdSenses`."""
+    """Senses of one robot of a crowd; see `swarmbed_core.controller.CrowdSenses`."""
 
     time: float
     ranges: FloatArray
@@ -93,11 +93,11 @@ class RobotSenses(NamedTuple):
 
 
 class DevsParameters(Part):
-    """What a scenario says.
+    """What a scenario may set.
 
     Attributes:
-        model: `module:Name`, or the name of one that a package has registered.
-        parameters: what the model is called with beside whom it is for.
+        model: `module:Name`, or the name of a model that a package has registered.
+        parameters: keyword arguments for the model, besides its `Who`.
     """
 
     model: str = Field(min_length=1)
@@ -114,7 +114,7 @@ class DevsParameters(Part):
 
 
 class Devs:
-    """A DEVS model as the program of one robot, and of a crowd."""
+    """A DEVS model as the controller of one robot; for crowds see `crowd`."""
 
     Parameters: ClassVar[type[Part]] = DevsParameters
 
@@ -122,14 +122,12 @@ class Devs:
         """Make the model.
 
         Raises:
-            ConfigError: there is no such model, it lacks a port, or it is for a crowd.
+            ConfigError: there is no such model, it lacks a port, or it is for crowds only.
         """
         self._robot = robot
         self._model = make_model(parameters, Who(robot.name, robot.spec, rng))
         if hasattr(self._model, "listens"):
-            message = (
-                f"model {self._model.name} listens to others of a crowd; say `crowd: true` of the robots"
-            )
+            message = f"model {self._model.name} listens to other robots; set `crowd: true` for the robots"
             raise ConfigError(message)
         self._senses = port_of(self._model, SENSES, "in")
         self._said = [port_of(self._model, COMMAND, "out")]
@@ -138,7 +136,7 @@ class Devs:
 
     @property
     def doing(self) -> str:
-        """Return what the model says it does, else its phase."""
+        """Return the model's `doing` if it has one, else its phase."""
         model = self._model
         return str(getattr(model, "doing", None) or getattr(model, "phase", model.name))
 
@@ -148,23 +146,23 @@ class Devs:
         return DevsCrowd(spec, parameters, count, rng)
 
     def tick(self) -> None:
-        """Let the model live up to now, give it the senses, and do what it said."""
+        """Advance the model to the current time, pass it the senses, and execute its commands."""
         senses = self._robot.sense()
         if self._engine is None:
             self._engine = Engine([self._model], senses.time)
         command = Command(velocity_body=self._velocity)
         for _, said in self._engine.advance(senses.time, [(self._senses, senses)], self._said):
             if not isinstance(said, Command):
-                message = f"model {self._model.name} says {said!r} at its port {COMMAND}; a Command is right"
+                message = f"model {self._model.name} sent {said!r} at its port {COMMAND}; expected a Command"
                 raise DevsError(message)
             command = after(command, said)
         self._velocity = command.velocity_body
-        # One in each tick, whatever there is to say: it is what keeps the robot going.
+        # Send a command in every tick, even an unchanged one: without it the velocity expires.
         self._robot.act(command)
 
 
 def after(first: Command, then: Command) -> Command:
-    """Return two commands of one tick as one: the later wish of motion, and of each other thing."""
+    """Merge two commands of one tick: the later motion and the later value of each other field win."""
     moves = then.velocity_body is not None or then.path is not None or then.cancel
     wishes = {name: getattr(then, name) for name in MOTION if moves}
     wishes |= {name: value for name in OTHERS if (value := getattr(then, name)) is not None}
@@ -182,7 +180,7 @@ class DevsCrowd:
         """Make the models.
 
         Raises:
-            ConfigError: there is no such model, it lacks a port, or listens to nobody that there is.
+            ConfigError: there is no such model, it lacks a port, or it listens to an unknown robot.
         """
         self._maker = find_model(parameters.model)
         who = (Who(spec.kind, spec, rng, number, count) for number in range(count))
@@ -198,7 +196,7 @@ class DevsCrowd:
         self._engine: Engine | None = None
 
     def _listen(self) -> list[tuple[np.ndarray[Any, np.dtype[np.int64]], list[Port | None]]]:
-        """Return for each name of a port whom each robot hears there, -1 for nobody, and the ports."""
+        """Return for each port name the sender that each robot listens to, -1 for none, and the ports."""
         count = len(self._models)
         named = [dict(getattr(model, "listens", {})) for model in self._models]
         ears = []
@@ -215,8 +213,8 @@ class DevsCrowd:
         return ears
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
-        """Let all models live up to now, give each what its robot senses and hears, and do what they said."""
-        # The world's arrays change, and models may keep what they got.
+        """Advance all models to the current time, pass them senses and messages, and execute their output."""
+        # Copies: the world reuses its arrays, and models may keep what they received.
         now, ranges, twists = senses.time, senses.ranges.copy(), senses.twists.copy()
         if self._engine is None:
             self._engine = Engine(self._models, now)
@@ -242,7 +240,7 @@ class DevsCrowd:
             senses.air.say(self._words)
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return what the models tell of themselves, if whoever made them offers `metrics(models)`."""
+        """Return the models' metrics, if the model's class or factory offers `metrics(models)`."""
         told = getattr(self._maker, "metrics", None)
         return {} if told is None else dict(told(self._models))
 
@@ -253,8 +251,8 @@ def _heard(rows: FloatArray, ports: Sequence[Port | None]) -> Iterator[tuple[Por
             yield port, row
 
 
-class _World(Coupled):  # type: ignore[misc] # xdevs says no types
-    """All models beside each other."""
+class _World(Coupled):  # type: ignore[misc] # xdevs has no type hints
+    """All models side by side, without couplings."""
 
     def __init__(self, models: Sequence[Component]) -> None:
         super().__init__("world")
@@ -263,10 +261,10 @@ class _World(Coupled):  # type: ignore[misc] # xdevs says no types
 
 
 class Engine:
-    """DEVS models on a clock that somebody else owns."""
+    """DEVS models on an external clock."""
 
     def __init__(self, models: Sequence[Component], start: float) -> None:
-        """Let the models begin at a time."""
+        """Start the models at a time."""
         self._clock = SimulationClock(start)
         self._coordinator = Coordinator(_World(models), self._clock)
         self._coordinator.initialize()
@@ -274,15 +272,15 @@ class Engine:
     def advance(
         self, now: float, given: Sequence[tuple[Port, Any]], watched: Sequence[Port]
     ) -> list[tuple[Port, Any]]:
-        """Let all events up to `now` happen, with some input at that time; return the output, in order.
+        """Execute all events up to `now`, with input at that time; return the output, in order.
 
         Args:
             now: the time; not before that of the last call.
-            given: what comes in at which ports, at `now`.
+            given: input ports and their values at `now`.
             watched: output ports.
 
         Raises:
-            DevsError: the models do not let time pass.
+            DevsError: more than `ROUNDS` events occur, because a model's time advance stays 0.
         """
         said: list[tuple[Port, Any]] = []
         for _ in range(ROUNDS):
@@ -300,7 +298,7 @@ class Engine:
         raise DevsError(message)
 
     def _happen(self, time: float, watched: Sequence[Port], said: list[tuple[Port, Any]]) -> None:
-        """Let the events of one time happen."""
+        """Execute the events of one time."""
         coordinator = self._coordinator
         self._clock.time = time
         if time == coordinator.time_next:
@@ -311,7 +309,7 @@ class Engine:
 
 
 def find_model(name: str) -> Any:
-    """Return what makes a model.
+    """Return the class or function that makes a model.
 
     Raises:
         ConfigError: there is none of this name.
@@ -323,11 +321,11 @@ def make_model(parameters: DevsParameters, who: Who) -> Component:
     """Return one robot's model.
 
     Raises:
-        ConfigError: there is no such model, or what is there makes none.
+        ConfigError: there is no such model, or it does not return an xdevs component.
     """
     model = find_model(parameters.model)(who, **parameters.parameters)
     if not isinstance(model, Component):
-        message = f"devs_model '{parameters.model}' makes {model!r}; an xdevs.models.Component is right"
+        message = f"devs_model '{parameters.model}' returned {model!r}; expected an xdevs.models.Component"
         raise ConfigError(message)
     return model
 

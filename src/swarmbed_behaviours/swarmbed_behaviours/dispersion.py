@@ -1,8 +1,8 @@
 """Dispersion: robots spread out until each has room around it.
 
-A robot whose distance sensors look to all sides is pushed away by whatever they see nearer than the room it
-wants, the more the nearer: by robots and by walls, which it cannot tell apart. One that sees only ahead
-goes by its radio: it runs while the nearest of the others gets farther away, and tumbles when it does not.
+A robot with distance sensors on all sides is repelled by everything nearer than the room it wants, the nearer
+the stronger. It cannot tell robots from walls. A robot that sees only ahead uses its radio: it runs while the
+distance to the nearest robot grows, and tumbles when it does not.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from swarmbed_behaviours.toolkit.board import Board
 
 SECTORS = 16
-"""Directions of which each pushes by the nearest thing in it."""
+"""Number of sectors; only the nearest return of each one repels."""
 CALM = 0.08
-"""The push below which a robot rests."""
+"""Repulsion below which a robot rests."""
 
 
 class DispersionParameters(Part):
     """What a scenario may set.
 
     Attributes:
-        room: metres around the body that shall be free; as far as the sensors see well, if not given.
+        room: metres around the body that must be free; as far as the sensors see well, if not given.
         speed: in m/s.
-        run: seconds of one run of a robot that goes by its radio.
+        run: duration in seconds of one run of a robot that uses its radio.
         margin: metres that the body keeps from everything.
     """
 
@@ -51,9 +51,9 @@ class DispersionParameters(Part):
 
 
 def push(points_body: FloatArray, radius: float, room: float) -> tuple[float, float]:
-    """Return strength and direction of the push away from all that is nearer than `room` to the body.
+    """Return strength and direction of the repulsion by all returns nearer than `room` to the body.
 
-    Strength 1 is that of one thing at the body itself.
+    Strength 1 is that of a single return at the body itself.
     """
     if not len(points_body):
         return 0.0, 0.0
@@ -71,7 +71,7 @@ def push(points_body: FloatArray, radius: float, room: float) -> tuple[float, fl
 
 
 def room_of(spec: RobotSpec) -> float:
-    """Return how much room the sensors can watch over, up to a metre."""
+    """Return the range in metres that the sensors can monitor, at most 1 m."""
     return min(1.0, 0.8 * max(ring.range_max for ring in spec.ranges if ring.count > 1))
 
 
@@ -82,10 +82,10 @@ class Dispersion(TreeController):
     parameters: DispersionParameters
 
     def __init__(self, robot: Robot, parameters: DispersionParameters, rng: np.random.Generator) -> None:
-        """Begin to spread.
+        """Start spreading out.
 
         Raises:
-            ConfigError: this kind of robot sees neither all round nor has it a radio, or it is blind ahead.
+            ConfigError: this kind of robot has no sensor ahead, or neither sensors all round nor a radio.
         """
         spec = robot.spec
         need_sight(spec, "dispersion", 0.0, math.radians(25), "ahead")
@@ -97,24 +97,24 @@ class Dispersion(TreeController):
         if self._by_sight:
             self._room = parameters.room or room_of(spec)
         else:
-            radio = finder_of(spec, "dispersion of robots that do not see all round")
+            radio = finder_of(spec, "dispersion of robots without distance sensors all round")
             self._others = Neighbourhood(radio)
             self._room = parameters.room or min(1.0, radio.range_max)
         self._runs = RunAndTumble(rng, parameters.run, 0.0)
         super().__init__(robot, parameters, rng)
 
     def make_tree(self) -> Behaviour:
-        """Return the tree: rest where there is room; else go where there is more."""
+        """Return the tree: rest where there is room; otherwise go where there is more."""
         board = self.board
         go = Act("pushed away", board, self.give_way) if self._by_sight else Act("run", board, self.run)
         return Selector("dispersion", memory=False, children=[Act("spread", board, self.rest), go])
 
     def rest(self, board: Board) -> Status:
-        """Stand; fail where somebody is too near."""
+        """Stand; fail if a robot or a wall is too near."""
         self._around.look(board.senses)
         if self._others is None:
             strength = self._push(board)[0]
-            # Who has come to rest is not stirred by every little change.
+            # Hysteresis: small changes do not start a resting robot.
             self._calm = strength < CALM * (2.0 if self._calm else 1.0)
         else:
             self._others.listen(board.senses)
@@ -128,7 +128,7 @@ class Dispersion(TreeController):
         return Status.RUNNING
 
     def give_way(self, board: Board) -> Status:
-        """Go where the others push."""
+        """Move in the direction of the repulsion."""
         strength, direction = self._push(board)
         speed = self._speed * min(1.0, max(strength, 0.2))
         board.drive(steer(board.spec, self._around, direction, speed, face=False))

@@ -1,8 +1,8 @@
-"""Plain Python for each robot of a crowd: one object a robot, which sees its own senses and nothing else.
+"""Plain Python for each robot of a crowd: one object per robot, which gets only that robot's senses.
 
-A crowd is driven by one program for all of it (`swarmbed_core.controller.CrowdProgram`), which is fast where
-it is compiled. Who would rather write a class for one robot inherits `EachRobot` and says in `step` what
-that robot does next: as slow as Python is, some microseconds a robot and tick, but with the same world below.
+One program drives a whole crowd (`swarmbed_core.controller.CrowdProgram`), which is fast if compiled. As an
+alternative, write a class for one robot: inherit `EachRobot` and implement `step`. This costs some
+microseconds of Python per robot and tick, in the same world.
 """
 
 from __future__ import annotations
@@ -29,26 +29,28 @@ Blob = tuple[float, float, tuple[int, int, int]]
 
 @dataclass(slots=True)
 class OwnSenses:
-    """What one robot of a crowd senses: its row of `CrowdSenses` and `Readings`, as plain numbers and lists.
+    """Senses of one robot of a crowd: its row of `CrowdSenses` and `Readings`, as plain numbers and lists.
+
+    Fields from `leds` on are None for robots without readings; those from `proximity` on also for senses that
+    are switched off.
 
     Attributes:
-        time: seconds.
-        ranges: distances from the sensors' faces, inf where nothing came back.
-        angles: of the sensors.
-        heading: absolute; NaN without a compass.
-        zone: the one it is in, a `Zone`.
-        twist: its velocity: ahead, to the left, round.
-        leds: its lights, rows of red, green, blue: write into it; None for robots without readings, as are
-            those below, and for senses that are off.
-        proximity: see `Readings`, as for those below but for `camera`.
-        light: see `proximity`.
-        ground: see `proximity`.
-        tof: see `proximity`.
-        encoders: see `proximity`.
-        camera: the lights that it sees: column, row, colour.
-        acceleration: see `proximity`.
-        turning: see `proximity`.
-        battery: see `proximity`.
+        time: in seconds.
+        ranges: distances from the sensors' faces in m, inf where nothing came back.
+        angles: angles of the sensors in rad.
+        heading: absolute heading in rad; NaN without a compass.
+        zone: the zone it is in, a `Zone`.
+        twist: its velocity: ahead, to the left, rate of turn.
+        leds: its lights, rows of red, green, blue; write into it.
+        proximity: see `Readings`.
+        light: see `Readings`.
+        ground: see `Readings`.
+        tof: see `Readings`.
+        encoders: see `Readings`.
+        camera: lights in view: column, row, colour.
+        acceleration: see `Readings`.
+        turning: see `Readings`.
+        battery: see `Readings`.
     """
 
     time: float
@@ -73,12 +75,12 @@ _OWN = tuple(item.name for item in fields(Readings))
 
 
 class EachRobot:
-    """A program for one robot of a crowd; inherit it, and say in `step` what the robot does."""
+    """A program for one robot of a crowd; inherit it and implement `step`."""
 
     Parameters: ClassVar[type[Part]] = NoParameters
 
     def __init__(self, spec: RobotSpec, parameters: Any, rng: np.random.Generator) -> None:
-        """Get ready: `rng` is this robot's own."""
+        """Set up one robot; `rng` is its own random generator."""
         self.spec = spec
         self.parameters = parameters
         self.rng = rng
@@ -88,12 +90,12 @@ class EachRobot:
         raise NotImplementedError
 
     def tick(self) -> None:
-        """Say that robots with an Onboard are not for this.
+        """Reject robots outside a crowd.
 
         Raises:
             ConfigError: always.
         """
-        message = f"{type(self).__name__} drives a crowd's robots; put crowd: true beside them"
+        message = f"{type(self).__name__} only drives crowds; set `crowd: true` for the robots"
         raise ConfigError(message)
 
     @classmethod
@@ -103,14 +105,14 @@ class EachRobot:
 
 
 class Each:
-    """Drives each robot of a crowd by a program of its own; a `CrowdProgram`."""
+    """Drives each robot of a crowd with its own program; a `CrowdProgram`."""
 
     def __init__(self, programs: list[EachRobot]) -> None:
-        """Take a program for each robot, in their order."""
+        """Take one program per robot, in the robots' order."""
         self.programs = programs
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
-        """Write what each robot's program wants."""
+        """Write the velocity that each robot's program returns."""
         angles = senses.angles.tolist()
         rows = zip(
             senses.ranges.tolist(),
@@ -130,7 +132,7 @@ class Each:
 
 
 def _columns(readings: Readings) -> dict[str, Any]:
-    """Return what is on, each with one item a robot."""
+    """Return the readings that are switched on, each with one item per robot."""
     columns: dict[str, Any] = {}
     for name in _OWN:
         value = getattr(readings, name)

@@ -1,12 +1,12 @@
-"""Leader election by radio: robots agree on one of them, and on another when that one falls silent.
+"""Leader election by radio: robots agree on a leader, and on a new one when the leader falls silent.
 
-Each robot draws a rank and stands for election. Ten times a second it sends whom it takes for the leader: the
-highest rank that it has heard of, or its own. So the highest rank spreads from robot to robot, also to those
-that the leader's radio does not reach. The leader counts its messages, and its followers pass the count on. A
-robot for which the count has stopped gives its leader up and stands for election again. A leader that was
-given up is believed again only with a higher count: old news, which still goes round, does not bring it back.
+Each robot draws a random rank and stands for election. Ten times a second it broadcasts its current leader:
+the highest rank that it has heard of, or itself. So the highest rank spreads from robot to robot, even beyond
+the reach of the leader's radio. The leader counts its messages, and its followers pass the count on. A robot
+whose count has stopped drops its leader and stands for election again. It accepts a dropped leader again only
+with a higher count, so that old messages that still circulate do not bring it back.
 
-It is an example of how whole robots talk: see docs/toolkit.md.
+It is an example of communication between robots: see docs/toolkit.md.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ _NUMBERS = struct.Struct("<II")
 
 
 class Candidate(NamedTuple):
-    """A robot that stands for election; of two, the one with the higher rank leads."""
+    """A candidate; the one with the higher rank leads."""
 
     rank: int
     name: str
 
 
 class Message(NamedTuple):
-    """Whom a robot takes for the leader, and the highest count of that one's messages that it knows."""
+    """A robot's current leader, and the highest count of the leader's messages that it knows."""
 
     leader: Candidate
     beat: int
 
     def pack(self) -> bytes:
-        """Return the message as bytes for a radio."""
+        """Encode the message for the radio."""
         return _NUMBERS.pack(self.leader.rank, self.beat) + self.leader.name.encode()
 
     @classmethod
     def unpack(cls, payload: bytes) -> Message | None:
-        """Return the message in a payload, None if there is none: others may use the radio too."""
+        """Decode a payload; None if it is not a message of the election."""
         try:
             rank, beat = _NUMBERS.unpack_from(payload)
             return cls(Candidate(rank, payload[_NUMBERS.size :].decode()), beat)
@@ -65,11 +65,11 @@ class Message(NamedTuple):
 
 
 class Ballot:
-    """What one robot knows of the election.
+    """One robot's state of the election.
 
     Attributes:
         me: this robot.
-        leader: whom it takes for the leader.
+        leader: its current leader.
     """
 
     def __init__(self, me: Candidate, patience: float) -> None:
@@ -77,7 +77,7 @@ class Ballot:
 
         Args:
             me: this robot.
-            patience: seconds without a higher count after which a leader is given up.
+            patience: seconds without a higher count after which a leader is dropped.
         """
         self.me = self.leader = me
         self._patience = patience
@@ -85,11 +85,11 @@ class Ballot:
         self._heard_at = 0.0
 
     def update(self, now: float, messages: Iterable[Message]) -> Message:
-        """Take what was heard, and return what to send.
+        """Process received messages, and return the message to send.
 
         Args:
             now: the robot's clock, in seconds.
-            messages: those that were heard since the last time.
+            messages: messages received since the last call.
         """
         for leader, beat in messages:
             is_news = leader != self.me and beat > self._beats.get(leader, -1)
@@ -108,8 +108,8 @@ class ElectionParameters(Part):
     """What a scenario may set.
 
     Attributes:
-        speed: of the walk, in m/s; robots that walk meet others.
-        patience: seconds without news of a leader after which a robot gives it up.
+        speed: speed of the walk, in m/s, by which robots meet others.
+        patience: seconds without news of a leader after which a robot drops it.
     """
 
     speed: Annotated[float, Field(gt=0, le=2)] = 0.2
@@ -117,10 +117,10 @@ class ElectionParameters(Part):
 
 
 def talker_of(spec: RobotSpec, name: str) -> Radio:
-    """Return the radio of a kind of robot that carries most, if it carries the messages of a robot.
+    """Return the radio with the largest payload, if a message with the robot's name fits.
 
     Raises:
-        ConfigError: none does.
+        ConfigError: no radio can carry the message.
     """
     need = _NUMBERS.size + len(name.encode())
     radio = max(spec.radios, key=lambda radio: radio.payload_bytes, default=None)
@@ -138,8 +138,8 @@ def talker_of(spec: RobotSpec, name: str) -> Radio:
 class Election(TreeController):
     """One robot of a swarm that elects a leader while it walks about.
 
-    Its `doing` is `leader NAME`: the timeline shows who takes whom for the leader, and the acceptor `agreed`
-    waits until all say the same. The leader's lights are green.
+    Its `doing` is `leader NAME`: the timeline shows each robot's current leader, and the acceptor `agreed`
+    waits until all are the same. The leader's lights are green.
     """
 
     Parameters: ClassVar[type[Part]] = ElectionParameters
@@ -157,13 +157,13 @@ class Election(TreeController):
         super().__init__(robot, parameters, rng)
 
     def make_tree(self) -> Behaviour:
-        """Return the tree: walk; where no direction is free, creep out."""
+        """Return the tree: walk; if no direction is free, creep out."""
         board, speed = self.board, self.parameters.speed
         walk = Wander("walk", board, draw, speed=speed, lookahead=1.0, threshold=0.05)
         return Selector("election", memory=False, children=[walk, Escape(board, speed=speed / 4)])
 
     def before_tree(self) -> None:
-        """Listen, and talk."""
+        """Process received messages, send one, and set the lights."""
         board = self.board
         heard = (Message.unpack(packet.payload) for packet in board.senses.heard.get(self._radio.name, ()))
         said = self.ballot.update(board.time, (message for message in heard if message is not None))
@@ -173,10 +173,10 @@ class Election(TreeController):
             board.show([colour] * board.spec.leds.count)
 
     def activity(self) -> str:
-        """Return whom the robot takes for the leader."""
+        """Return `leader` and the name of the current leader."""
         return f"leader {self.ballot.leader.name}"
 
 
 def draw(board: Board) -> float:
-    """Return a direction of the arena."""
+    """Draw a random direction of the arena."""
     return float(board.rng.uniform(-math.pi, math.pi))

@@ -1,10 +1,10 @@
-"""Programs for crowds of e-puck2s: a walk that avoids what is near, and wheels that turn as they are told.
+"""Programs for crowds of e-puck2s: a walk with obstacle avoidance, and wheels at given speeds.
 
-Both read and command all robots at once. `epuck2_walk` is what the speed of worlds is measured with: straight
-on until the proximity sensors at the front see something, then round on the spot, away from it, until they do
-not. `epuck2_wheels` is for the experiments of "Design and analysis of an E-Puck2 robot
-plug-in for ARGoS" (section 4): robots drive or turn at one speed, or turn at speeds that change in steps of
-0.1 cm/s, as they do where its batteries are measured (4.3.1).
+Both read and command all robots at once. `epuck2_walk` is used to measure the speed of worlds: straight on
+until the front proximity sensors detect something, then a turn on the spot, away from it, until the way is
+clear. `epuck2_wheels` is for the experiments of "Design and analysis of an E-Puck2 robot plug-in for ARGoS"
+(section 4): robots drive or turn at a fixed speed, or turn at speeds that change in steps of 0.1 cm/s, as in
+its battery measurements (4.3.1).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 FRONT = math.radians(60)
-"""Sensors that look no farther aside than that guard the way."""
+"""Largest angle from straight ahead, in radians, of the sensors that count as front ones."""
 NEAR = 150
-"""Reading from which something is in the way: it is 46 mm away then."""
+"""Reading from which an obstacle is in the way: it corresponds to a distance of 46 mm."""
 TURN = 2.0
-"""rad/s at which a robot turns away."""
+"""Rate in rad/s at which a robot turns away."""
 RAMP_STEP, RAMP_TOP = 0.001, 0.15
-"""m/s from one tick to the next, and at most, of wheels that try all speeds (4.3.1)."""
+"""Change per tick and largest value, in m/s, of the speed of `ramp` (4.3.1)."""
 
 
 @kernel
@@ -47,11 +47,11 @@ def avoid_k(
     """Write the velocities of all robots; see the module's text.
 
     Args:
-        readings: rows of the proximity sensors'.
-        sides: 1 for those at the left of the front, -1 at its right, 0 for the others.
-        speed: straight on, in m/s.
-        turning: 1 for those that turn left, -1 right, 0 for those that drive on; written.
-        v_body: what each shall do; written.
+        readings: rows of proximity readings.
+        sides: 1 for front sensors on the left, -1 for those on the right, 0 for the other sensors.
+        speed: speed straight on, in m/s.
+        turning: 1 for robots that turn left, -1 for right, 0 for those that drive on; updated.
+        v_body: commanded velocities; written.
     """
     for i in range(readings.shape[0]):
         most, left = 0, 0.0
@@ -62,7 +62,7 @@ def avoid_k(
         if most < NEAR:
             turning[i] = 0.0
         elif turning[i] == 0.0:
-            # Once begun, it goes on the same way round: else corners hold robots for good.
+            # A turn keeps its direction: otherwise robots get stuck in corners.
             turning[i] = -1.0 if left > 0.0 else 1.0
         v_body[i, 0] = speed if turning[i] == 0.0 else 0.0
         v_body[i, 1] = 0.0
@@ -70,32 +70,32 @@ def avoid_k(
 
 
 class WalkParameters(Part):
-    """How to walk.
+    """What a scenario may set.
 
     Attributes:
-        speed: in m/s; as fast as they can, if not given.
+        speed: in m/s; the robots' limit, if not given.
     """
 
     speed: Positive | None = None
 
 
 class CrowdOnly:
-    """A controller that has a form for crowds and none for one robot."""
+    """A controller for crowds only."""
 
     Parameters: ClassVar[type[Part]]
 
-    def __init__(self, robot: Robot, parameters: Part, rng: np.random.Generator) -> None:  # noqa: ARG002 - there is no use for them
-        """Say that there is none.
+    def __init__(self, robot: Robot, parameters: Part, rng: np.random.Generator) -> None:  # noqa: ARG002 - it only raises
+        """Reject robots outside a crowd.
 
         Raises:
             ConfigError: always.
         """
-        message = f"{type(self).__name__} drives crowds; put crowd: true beside the robots"
+        message = f"{type(self).__name__} only drives crowds; set `crowd: true` for the robots"
         raise ConfigError(message)
 
 
 class Walk(CrowdOnly):
-    """The walk."""
+    """A walk with obstacle avoidance."""
 
     Parameters = WalkParameters
 
@@ -104,24 +104,24 @@ class Walk(CrowdOnly):
         spec: RobotSpec,
         parameters: WalkParameters,
         count: int,
-        rng: np.random.Generator,  # noqa: ARG004 - no chance
+        rng: np.random.Generator,  # noqa: ARG004 - the walk is deterministic
     ) -> CrowdProgram:
         """Return a program for all robots."""
         return WalkCrowd(spec, parameters, count)
 
 
 class WalkCrowd:
-    """The walk of all robots."""
+    """The walk of all robots; a `CrowdProgram`."""
 
     def __init__(self, spec: RobotSpec, parameters: WalkParameters, count: int) -> None:
-        """Find the sensors that look ahead.
+        """Find the front sensors.
 
         Raises:
-            ConfigError: robots of this kind have none.
+            ConfigError: robots of this kind have no proximity readings.
         """
         ring = next((ring for ring in spec.ranges if ring.name == "proximity"), None)
         if ring is None or spec.readings != "epuck2":
-            message = f"epuck2_walk: {spec.kind} has no proximity readings; epuck2 has"
+            message = f"epuck2_walk: a {spec.kind} has no proximity readings; use robots of kind epuck2"
             raise ConfigError(message)
         angles = np.remainder(np.array(ring.angles) + math.pi, 2 * math.pi) - math.pi
         self._sides = np.where(np.abs(angles) < FRONT, np.sign(angles), 0.0)
@@ -129,10 +129,10 @@ class WalkCrowd:
         self._turning = np.zeros(count)
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
-        """Write the body velocities that all robots shall have."""
+        """Write the commanded body velocities of all robots."""
         own = senses.epuck2
         if own is None or own.proximity is None:
-            message = "epuck2_walk: proximity is not among the senses that are on"
+            message = "epuck2_walk: the sense `proximity` is switched off; add it to the crowd's `senses`"
             raise ConfigError(message)
         avoid_k(own.proximity, self._sides, self._speed, self._turning, v_body)
 
@@ -141,15 +141,15 @@ Speed = Annotated[float, Field(ge=-1, le=1)]
 
 
 class WheelsParameters(Part):
-    """How wheels turn.
+    """What a scenario may set.
 
     Attributes:
-        left: m/s, of all robots or of one after the other.
-        right: m/s, likewise.
+        left: speed of the left wheels in m/s: one for all robots, or a list with one for each.
+        right: speed of the right wheels, likewise.
         draw: instead, all robots turn on the spot at one of these speeds, drawn for each run.
-        ramp: whether robots turn on the spot at speeds that rise and fall between 15 cm/s one way round and
-            15 cm/s the other, instead.
-        colour: red, green and blue of all lights, as far as they have them.
+        ramp: whether, instead, robots turn on the spot at wheel speeds that ramp up and down between -15 cm/s
+            and 15 cm/s.
+        colour: red, green and blue of all lights that the robots have.
     """
 
     left: Speed | tuple[Speed, ...] = 0.0
@@ -160,7 +160,7 @@ class WheelsParameters(Part):
 
 
 class Wheels(CrowdOnly):
-    """Wheels that turn as they are told."""
+    """Wheels at given speeds."""
 
     Parameters = WheelsParameters
 
@@ -176,24 +176,24 @@ class Wheels(CrowdOnly):
 
 
 class WheelsCrowd:
-    """The wheels of all robots."""
+    """The wheel speeds of all robots; a `CrowdProgram`."""
 
     def __init__(
         self, spec: RobotSpec, parameters: WheelsParameters, count: int, rng: np.random.Generator
     ) -> None:
-        """Find out what wheels do to a body.
+        """Compute the kinematics and the wheel speeds.
 
         Raises:
-            ConfigError: robots of this kind have no two wheels, or the speeds are not of so many robots.
+            ConfigError: robots of this kind do not have two wheels, or the number of speeds is wrong.
         """
         kinematics = Kinematics.of(spec)
         if kinematics.count != 2:
-            message = f"epuck2_wheels: {spec.kind} has {kinematics.count} wheels; 2 are right"
+            message = f"epuck2_wheels: a {spec.kind} has {kinematics.count} wheels; expected 2"
             raise ConfigError(message)
         self._wheels = np.zeros((2, count))
         for row, speeds in enumerate((parameters.left, parameters.right)):
             if isinstance(speeds, tuple) and len(speeds) != count:
-                message = f"epuck2_wheels: {len(speeds)} speeds for {count} robots; one for each is right"
+                message = f"epuck2_wheels: {len(speeds)} speeds for {count} robots; expected one for each"
                 raise ConfigError(message)
             self._wheels[row] = speeds
         if parameters.draw:
@@ -204,7 +204,7 @@ class WheelsCrowd:
         self._speed, self._step = 0.0, RAMP_STEP
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
-        """Write the body velocities that all robots shall have."""
+        """Write the commanded body velocities of all robots."""
         if self._ramp:
             self._speed += self._step
             if abs(self._speed) >= RAMP_TOP:

@@ -1,6 +1,6 @@
-"""What the robots of the cooperative controller do: find, deliver, and stand where somebody is in the way.
+"""Tree nodes of the cooperative controller: find, deliver, and stop for robots in the way.
 
-These are the nodes of its tree that are its own; the others are the toolkit's.
+All its other nodes are the toolkit's.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from swarmbed_behaviours.knowledge import Carrier
 
 BAN_SECONDS: Final = 15.0
-"""How long a place in the drop zone is not tried again that could not be reached."""
+"""Seconds for which a place in the drop zone that could not be reached is not tried again."""
 WISH: Final = 0.2
-"""The speed at which a robot that waits asks whether it could go on."""
+"""Speed in m/s for which a waiting robot checks whether it could continue."""
 KEEP: Final = 0.6
-"""Metres that another place in the drop zone must be nearer to be chosen instead."""
+"""Metres by which another place in the drop zone must be better to be chosen instead."""
 WALL_SLACK: Final = 0.08
-"""Metres by which a wall may turn out to be nearer to a chosen place than it seemed."""
+"""Metres by which a wall may be nearer to the chosen place than first measured."""
 PATIENCE: Final = 10.0
-"""Seconds in the drop zone's front after which a robot puts up with less room."""
+"""Seconds in front of the drop zone after which a robot accepts less room."""
 SHIFTED: Final = 0.02
-"""What a sensor sees so many metres within the circle of the load is the load's own, which has shifted."""
+"""A return this many metres within the circle of the load is from the load itself, which has shifted."""
 HELD: Final = 15
-"""Ticks in which something may be in the way before a robot gives a carrier up."""
+"""Ticks for which the way may be blocked before a robot gives up a carrier."""
 FRESH_GOAL: Final = 0.4
-"""A goal that has moved so many metres is another one."""
+"""Metres by which a goal must move to count as a new one."""
 
 
 class Guarded(Decorator):
-    """Let the child do its work, but stand while another robot is in the way."""
+    """Run the child, but stand while another robot is in the way."""
 
     def __init__(self, robot: Cooperative, child: Behaviour, state: State, name: str = "pick up") -> None:
-        """Guard `child`, and tell `state` meanwhile."""
+        """Guard `child`, and report `state` meanwhile."""
         super().__init__(name, child)
         self._robot = robot
         self._state = state
@@ -51,12 +51,12 @@ class Guarded(Decorator):
         self._wish: tuple[float, float] | None = None
 
     def initialise(self) -> None:
-        """Begin anew."""
+        """Start over."""
         self._held = 0
         self._wish = None
 
     def update(self) -> Result:
-        """Return what the child says."""
+        """Return the child's status; fail if the way stays blocked or another robot has a better claim."""
         robot = self._robot
         robot.state = self._state
         robot.aim = (robot.knowledge.x, robot.knowledge.y)
@@ -85,7 +85,7 @@ class Guarded(Decorator):
         return result
 
     def _must_stand(self) -> bool:
-        """Return whether somebody is in the way, be it on the way that the robot was stopped on."""
+        """Return whether an obstacle is in the way, also of the motion that was stopped before."""
         robot, knowledge = self._robot, self._robot.knowledge
         if self._wish is not None:
             if robot.threatened(*self._wish):
@@ -100,7 +100,7 @@ class Guarded(Decorator):
 
 
 class Find(Leaf):
-    """Find a carrier: succeed beside one that is free and in sight, or below one."""
+    """Find a carrier; succeed next to a free one in sight, or below one."""
 
     def __init__(self, robot: Cooperative, name: str = "find") -> None:
         """Search with `robot`."""
@@ -112,14 +112,14 @@ class Find(Leaf):
         self._doubt = 0.0
 
     def initialise(self) -> None:
-        """Begin anew."""
+        """Start over."""
         self._goal = None
         self._chosen = -math.inf
         self._progress.start(self._robot.knowledge.time)
         self._doubt = 0.0
 
     def update(self) -> Result:
-        """Search on."""
+        """Approach a known free carrier, or search."""
         robot, board = self._robot, self.board
         if not board.platform_down:
             board.lift(False)
@@ -137,7 +137,7 @@ class Find(Leaf):
         return Result.RUNNING
 
     def _approach(self, carrier: Carrier) -> Result:
-        """Go to a carrier that is known; succeed where it can be seen."""
+        """Go to a known carrier; succeed as soon as it is in sight nearby."""
         robot, board = self._robot, self.board
         knowledge, asked = robot.knowledge, robot.parameters
         if robot.target != carrier.id:
@@ -165,7 +165,7 @@ class Find(Leaf):
         return Result.RUNNING
 
     def _search(self) -> None:
-        """Go to where nobody has looked."""
+        """Go to where no robot has searched."""
         robot = self._robot
         knowledge, asked = robot.knowledge, robot.parameters
         now = knowledge.time
@@ -189,7 +189,7 @@ class Find(Leaf):
         robot.steer(wish_x, wish_y)
 
     def _next(self) -> tuple[float, float] | None:
-        """Return the place to look at next, None on the way to the search zone."""
+        """Return the place to search next, None on the way to the search zone."""
         robot = self._robot
         knowledge, asked = robot.knowledge, robot.parameters
         if knowledge.zone is not Zone.SEARCH and knowledge.search_edge is None:
@@ -209,7 +209,7 @@ class Find(Leaf):
             )
             if place is not None:
                 return place
-        # All was seen lately: it may have been put between the zones, or moved.
+        # Everything was searched lately: a carrier may have moved, or stand between the zones.
         return knowledge.ground.explore(
             knowledge.x,
             knowledge.y,
@@ -221,7 +221,7 @@ class Find(Leaf):
         )
 
     def _apart(self) -> float:
-        """Return how fast to move aside from who goes the same way beside."""
+        """Return the sideways speed, in m/s, away from robots that move alongside."""
         knowledge = self._robot.knowledge
         push = 0.0
         for other in knowledge.neighbours.values():
@@ -233,7 +233,7 @@ class Find(Leaf):
 
 
 class Deliver(Leaf):
-    """Take the carrier on the platform into the drop zone, to where there is room for it."""
+    """Take the carrier on the platform to a free place in the drop zone."""
 
     def __init__(self, robot: Cooperative, name: str = "take to drop zone") -> None:
         """Carry with `robot`."""
@@ -249,7 +249,7 @@ class Deliver(Leaf):
         self._near = 0.0
 
     def initialise(self) -> None:
-        """Begin anew."""
+        """Start over."""
         self._progress.start(self._robot.knowledge.time)
         self._slot = None
         self._chosen = -math.inf
@@ -258,7 +258,7 @@ class Deliver(Leaf):
         self._near = self._robot.knowledge.time
 
     def update(self) -> Result:
-        """Carry on."""
+        """Drive to the chosen place; succeed there, fail if the load has shifted."""
         robot = self._robot
         knowledge, asked = robot.knowledge, robot.parameters
         robot.own_up()
@@ -279,7 +279,7 @@ class Deliver(Leaf):
         if self._progress.stuck(now, knowledge.x, knowledge.y, way, asked.stuck):
             self._progress.start(knowledge.time)
             if robot.nearest() < robot.load - SHIFTED:
-                # Its legs are where the sensors do not expect them, and look like something in the way.
+                # The load's legs are where the sensors do not expect them, and look like obstacles.
                 self.board.stop()
                 return Result.FAILURE
             if self._slot is not None:
@@ -295,7 +295,7 @@ class Deliver(Leaf):
             wish_x, wish_y = -0.15, math.copysign(0.3, self._aside)
         elif self._slot is not None:
             gap_x, gap_y = self._slot[0] - knowledge.x, self._slot[1] - knowledge.y
-            # First beside, then in: rows fill up from behind.
+            # First align sideways, then drive in: rows fill up from the back.
             wish_y = max(-asked.carry_speed, min(asked.carry_speed, 1.5 * gap_y))
             wish_x = max(-0.2, min(asked.carry_speed, 1.5 * gap_x))
             if abs(gap_y) > 0.2 and knowledge.x > -0.3:
@@ -310,12 +310,12 @@ class Deliver(Leaf):
         return Result.RUNNING
 
     def _depth(self) -> float:
-        """Return how far in the carrier goes if nothing is in the way, so that all those known have room."""
+        """Return the depth in metres for the carrier in a free zone, so that all known carriers have room."""
         asked = self._robot.parameters
         return asked.depth + asked.apart * (max(len(self._robot.knowledge.carriers) - 1, 0) // asked.row)
 
     def _walls(self, known: list[tuple[float, float]]) -> tuple[float, float]:
-        """Return between which y the drop zone can be entered from here, as far as walls are seen."""
+        """Return the range of y in which the drop zone can be entered from here, between the walls seen."""
         robot = self._robot
         knowledge = robot.knowledge
         others = [(other.x, other.y) for other in knowledge.neighbours.values() if other.located]
@@ -333,7 +333,7 @@ class Deliver(Leaf):
         return low, high
 
     def _find_slot(self) -> tuple[float, float] | None:
-        """Return where in the drop zone to put the carrier, None as long as the zone is far or unknown."""
+        """Return the place in the drop zone for the carrier, None while the zone is far or unknown."""
         robot = self._robot
         knowledge, asked = robot.knowledge, robot.parameters
         if not knowledge.edge_known or knowledge.x < -1.0:
@@ -352,14 +352,14 @@ class Deliver(Leaf):
             if message is None:
                 continue
             if other.carrying and robot.rank(other) and other.x > -0.7:
-                # Where it is going to.
+                # Keep the place free that it is heading for.
                 occupied.append((max(other.x + message.aim_x, other.x), other.y + message.aim_y))
         low, high = self._walls(occupied)
         deepest = self._depth()
         self._banned = [(y, until) for y, until in self._banned if knowledge.time < until]
         best, least = None, math.inf
         old = None if self._slot is None else self._slot[1]
-        # Who finds no place for long puts up with less room.
+        # A robot that finds no place for long accepts less room.
         apart = asked.apart if knowledge.time - self._near < PATIENCE else asked.least_apart
         for k in range(-30, 31):
             y = 0.1 * (round(10.0 * knowledge.y) + k)
@@ -379,31 +379,31 @@ class Deliver(Leaf):
             if cost < least:
                 best, least = (room, y), cost
         if old is not None and (best is None or abs(best[1] - old) > 0.3):
-            # Two places that look alike from afar are not worth going to and fro.
+            # Do not switch back and forth between two places of similar cost.
             self._banned.append((old, knowledge.time + BAN_SECONDS))
         return best
 
 
 class Progress:
-    """Whether a robot gets on."""
+    """Monitors a robot's progress towards a goal."""
 
     __slots__ = ("_best", "_goal", "_since")
 
     def __init__(self) -> None:
-        """Know of no way yet."""
+        """Start without a goal."""
         self._since = 0.0
         self._best = math.inf
         self._goal = (math.inf, math.inf)
 
     def start(self, now: float) -> None:
-        """Begin now."""
+        """Restart the timer."""
         self._since, self._best = now, math.inf
 
     def stuck(self, now: float, x: float, y: float, goal: tuple[float, float], seconds: float) -> bool:
-        """Return whether the way to a goal has not got 0.1 m shorter in so many seconds."""
+        """Return whether the distance to a goal has not shrunk by 0.1 m within `seconds`."""
         way = math.hypot(goal[0] - x, goal[1] - y)
         if math.hypot(goal[0] - self._goal[0], goal[1] - self._goal[1]) > FRESH_GOAL:
-            # A new goal alone is no progress.
+            # A new goal alone is not progress.
             self._goal, self._best = goal, way
         if way < self._best - 0.1:
             self._best, self._since = way, now

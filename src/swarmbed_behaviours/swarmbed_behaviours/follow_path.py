@@ -1,7 +1,7 @@
 """Drive a path from config/paths once, and stop (DOTS paper, Figure 6).
 
-A robot that finds its pose in the arena drives the path where the file has it. Another one takes the place
-where it stands for the path's start.
+A localised robot drives the path at its place in `map`. Any other robot takes its own pose as the path's
+start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PathPoint(Part):
 
 
 class PathFile(ConfigFile):
-    """A path of config/paths: where a robot starts and what it drives."""
+    """A path of config/paths: the start pose and the waypoints."""
 
     FOLDER: ClassVar[str] = "config/paths"
 
@@ -56,8 +56,8 @@ class FollowPathParameters(Part):
 
     Attributes:
         path: a name from config/paths, or a file.
-        max_speed: in m/s, if not the file's.
-        stand: seconds to stand before: a gyro's bias shows while the wheels stand still.
+        max_speed: in m/s; the file's, if not given.
+        stand: seconds to stand before, so that the gyro's bias can be estimated.
     """
 
     path: str = "square"
@@ -76,17 +76,17 @@ class Drive(Leaf):
         self._start = file.start
 
     def initialise(self) -> None:
-        """Decide where the path lies."""
+        """Place the path at the robot's pose, if the robot is not localised."""
         if self.board.senses.pose_map is None:
             self._path = self._path.in_odom(compose(self.board.pose, invert(self._start)))
 
     def update(self) -> Status:
-        """Drive on."""
+        """Follow the path, and return its status."""
         return self.board.follow(self._path)
 
 
 class FollowPath(TreeController):
-    """Stand, drive, and stand again: `arrived`, or `failed` where the robot cannot follow the path."""
+    """Stand, drive, and stand again: `arrived`, or `failed` if the robot cannot follow the path."""
 
     Parameters: ClassVar[type[Part]] = FollowPathParameters
     parameters: FollowPathParameters
@@ -104,6 +104,6 @@ class FollowPath(TreeController):
         return Selector("follow path", memory=True, children=[once, Wait(board, math.inf, "failed")])
 
     def activity(self) -> str:
-        """Return the leaf that runs."""
+        """Return the name of the running leaf."""
         tip = self.root.tip()
         return self.root.name if tip is None else str(tip.name)

@@ -1,13 +1,13 @@
-"""A formation that moves as one rigid body: its path in time, its slots, and each robot's own reckoning.
+"""A formation that moves as one rigid body: its trajectory, its slots, and each robot's dead reckoning.
 
-The formation's frame is at the middle of its slots when it starts, along the carriers' +x. A `Course` is the
-pose of the formation at every moment, the same on every robot, for it is computed from the same numbers. A
-robot in slot r of a formation at F moves as the point r of a rigid body does: holonomic drives can (DOTS
-paper, III-A7), whichever way they look.
+The origin of the formation's frame is the centre of its slots at the start, with x along the carriers' +x. A
+`Course` is the pose of the formation over time. It is the same on every robot, because all compute it from
+the same numbers. A robot in slot r of a formation at F moves like the point r of a rigid body. Holonomic
+drives can do this at any heading (DOTS paper, III-A7).
 
-`Reckoning` is dead reckoning that does not turn away: the place is the odometry's, the direction the gyro's
-at first and the compass's in the long run. It is relative to the robot's own start, so that a compass that is
-wrong but steady does no harm.
+`Reckoning` is dead reckoning without heading drift: the position comes from odometry, the heading from the
+gyro in the short term and from the compass in the long term. It is relative to the robot's own start, so a
+constant error of the compass does no harm.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ if TYPE_CHECKING:
 Vector = tuple[float, float, float]
 
 COURSE_STEP = 0.02
-"""Seconds between two entries of a course; between them it is a straight line."""
+"""Seconds between two samples of a course; poses between them are interpolated linearly."""
 LONGEST_COURSE = 3600.0
-"""A course that takes longer than this many seconds is a mistake."""
+"""Longest course in seconds; a longer one is taken for a mistake."""
 BY_WHEELS = 1e-3
-"""How fast the yaw of a robot without a gyro wanders, in radians per square root of a second."""
+"""Random walk of the yaw of a robot without a gyro, in rad/√s."""
 STOOD = 1.0
-"""Seconds for which a robot has stood at least before it sets off."""
+"""Seconds for which a robot has stood at least before it starts to move."""
 LEAST_SIGMA = 1e-4
-"""A compass is not taken for better than that, in radians."""
+"""Smallest standard deviation assumed for a compass, in radians."""
 
 
 def slots_of(
     cells: Sequence[tuple[int, int]], length: float, width: float
 ) -> tuple[tuple[float, float], ...]:
-    """Return where the middles of joined carriers are about the middle of them all, one for each cell."""
+    """Return the centres of joined carriers relative to the centre of them all, one for each cell."""
     column = sum(cell[0] for cell in cells) / len(cells)
     row = sum(cell[1] for cell in cells) / len(cells)
     return tuple(((x - column) * length, (y - row) * width) for x, y in cells)
 
 
 class Course:
-    """The pose of a formation at every moment of its path, in the frame it starts in."""
+    """The pose of a formation over time, in its frame at the start."""
 
     def __init__(self, poses: FloatArray) -> None:
-        """Take poses that are `COURSE_STEP` seconds apart; the yaw is continuous."""
+        """Take poses that are `COURSE_STEP` seconds apart; the yaw is unwrapped."""
         self._poses = poses
         self.duration = (len(poses) - 1) * COURSE_STEP
 
@@ -69,12 +69,12 @@ class Course:
         Args:
             waypoints: in the formation's frame at the start, which is (0, 0, 0).
             spec: of the robots.
-            reach: metres from the formation's middle to its outermost slot.
-            speed: of the middle, in m/s; a turn moves the outermost slot by as much again at most.
-            acceleration: likewise.
+            reach: metres from the formation's centre to its outermost slot.
+            speed: of the centre, in m/s; a turn adds at most the same again at the outermost slot.
+            acceleration: likewise, in m/s².
 
         Raises:
-            ConfigError: it cannot be driven like that.
+            ConfigError: the course breaks a limit, or takes too long.
         """
         return _plan(waypoints, _limits(spec, reach, speed, acceleration))
 
@@ -88,14 +88,14 @@ class Course:
 
 
 def _limits(spec: RobotSpec, reach: float, speed: float, acceleration: float) -> Limits:
-    """Return limits for the middle of a formation, gentle enough for what only friction holds."""
+    """Return limits for the centre of a formation, low enough for a load that is held by friction only."""
     most = spec.limits
     arm = max(reach, spec.body.bounding_radius)
     return Limits(
         speed=min(speed, most.speed / 2),
         acceleration=min(acceleration, most.acceleration / 2),
         acceleration_available=most.acceleration_available,
-        # The full acceleration within half a second.
+        # Full acceleration is reached within half a second.
         jerk=min(2 * acceleration, most.jerk),
         yaw_rate=min(speed / arm, most.yaw_rate),
         yaw_acceleration=min(acceleration / arm, most.yaw_acceleration),
@@ -122,23 +122,23 @@ def _plan(waypoints: tuple[Vector, ...], limits: Limits) -> Course:
 
 
 class Reckoning:
-    """One robot's pose relative to where it stood: odometry whose direction is held by the compass.
+    """One robot's pose relative to its start: odometry with the heading corrected by the compass.
 
-    A Kalman filter of three states follows by how much the odometry's yaw has turned away since then, how
-    fast it does, and what heading the compass had then, of which the readings while it stood are the mean.
+    A Kalman filter with three states tracks the drift of the odometry's yaw since the start, its rate, and
+    the compass heading at the start, initialised with the mean of the readings while the robot stood.
     """
 
     def __init__(self, spec: RobotSpec) -> None:
-        """Stand.
+        """Start at rest.
 
         Args:
-            spec: the robot's: how good its compass and its gyro are.
+            spec: the robot's, for the noise of its compass and its gyro.
         """
         compass, imu = spec.compass, spec.imu
         self._noise = max(0.0 if compass is None else compass.sigma, LEAST_SIGMA) ** 2
         self._walk = BY_WHEELS**2 if imu is None else imu.gyro_sigma**2 / imu.rate
         self._drift_walk = 0.0 if imu is None else imu.gyro_bias_walk**2
-        # A gyro's bias is known as well as the readings of STOOD seconds tell.
+        # Variance of a gyro bias that is averaged over STOOD seconds.
         self._drift = 0.0 if imu is None else imu.gyro_sigma**2 / (imu.rate * STOOD)
         self._headings = (0, 0.0, 0.0)
         self._time = 0.0
@@ -150,21 +150,21 @@ class Reckoning:
 
     @property
     def pose(self) -> Vector:
-        """Return the robot's pose relative to where it stood."""
+        """Return the robot's pose relative to its start."""
         return self.x, self.y, self.yaw
 
     def begin_to_stand(self) -> None:
-        """Forget the headings: the robot has not stood before."""
+        """Clear the headings, because the robot has moved."""
         self._headings = (0, 0.0, 0.0)
 
     def stand(self, senses: Senses) -> None:
-        """Take the compass's heading while the robot stands."""
+        """Average the compass's heading while the robot stands."""
         if senses.heading is not None:
             count, c, s = self._headings
             self._headings = (count + 1, c + math.cos(senses.heading), s + math.sin(senses.heading))
 
     def set_off(self, senses: Senses) -> None:
-        """Reckon from here on."""
+        """Set the start to the current pose."""
         count, c, s = self._headings
         self._time = senses.time
         self._odom = self._pose_odom(senses)
@@ -174,7 +174,7 @@ class Reckoning:
         self.x = self.y = self.yaw = 0.0
 
     def update(self, senses: Senses) -> None:
-        """Take what odometry and compass say now."""
+        """Update the pose with odometry and compass."""
         dt = max(senses.time - self._time, 0.0)
         self._time = senses.time
         odom = self._pose_odom(senses)
@@ -184,13 +184,13 @@ class Reckoning:
         self._cov = step @ self._cov @ step.T + np.diag([self._walk * dt, self._drift_walk * dt, 0.0])
         turned = float(wrap(odom[2] - self._start_yaw))
         if senses.heading is not None:
-            # The heading is the one at the start, the turn since then, less what the odometry makes of it.
+            # Expected heading: the one at the start, plus the odometry's turn since then, less its drift.
             error = float(wrap(senses.heading - self._state[2] - turned + self._state[0]))
             seen = np.array([-1.0, 0.0, 1.0])
             gain = self._cov @ seen / (seen @ self._cov @ seen + self._noise)
             self._state += gain * error
             self._cov -= np.outer(gain, seen @ self._cov)
-        # From odom's axes to those of the start, by what held half way.
+        # Rotate from odom's axes to those of the start, with the mean of the old and the new drift.
         back = -self._start_yaw - 0.5 * (before + float(self._state[0]))
         c, s = math.cos(back), math.sin(back)
         dx, dy = odom[0] - self._odom[0], odom[1] - self._odom[1]

@@ -1,9 +1,9 @@
-"""Go to a goal and stop there, round what is in the way; the way is chosen anew in every tick (IV-B4).
+"""Go to a goal around obstacles and stop there; the direction is chosen again in every tick (IV-B4).
 
-There is no map but the collision map about the robot. Where the direction of the goal is not free, the robot
-goes round: it keeps to one side, takes the first free direction from where the obstacle must be, and goes
-for the goal again once that is free and nearer than where it was left. That is how the "bug" algorithms
-get round any single obstacle.
+The only map is the collision map around the robot. If the direction of the goal is blocked, the robot goes
+around the obstacle on one side. It takes the first free direction, counted from the obstacle's side, and
+heads for the goal again once that way is free and the goal is nearer than where the detour began. The "bug"
+algorithms get around any single obstacle in this way.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from swarmbed_behaviours.toolkit.board import Board
 
 DIRECTIONS = 36
-"""How many directions are compared."""
+"""Number of directions compared."""
 ROUND = math.radians(100)
-"""On the way round, the obstacle is so far to the side of where the robot goes."""
+"""Angle from the direction of travel towards the obstacle at which a detour starts to look for a free way."""
 NEARER = 0.05
-"""Metres by which the goal must have come nearer before the robot goes for it again."""
+"""Metres by which the goal must be nearer than at the start of a detour before it ends."""
 SLOWING = 1.0
-"""Speed near the goal for each metre that is left, 1/s."""
+"""Speed close to the goal per metre that is left, in 1/s."""
 
 
 class GoToGoalParameters(Part):
@@ -43,11 +43,11 @@ class GoToGoalParameters(Part):
 
     Attributes:
         goal: x, y, yaw.
-        frame: of the goal: the robot's odometry, the robot as it starts, or the arena, which it must know.
+        frame: frame of the goal: odometry, the robot's pose at the start, or the arena, for localised robots.
         speed: in m/s.
-        tolerance: metres from the goal that count as there.
-        look: metres of the way that must be free; twice the body, if not given.
-        threshold: mean of the collision map's cells on a way above which it is not free.
+        tolerance: metres from the goal that count as reached.
+        look: metres ahead that must be free; twice the diameter of the body, if not given.
+        threshold: mean of the collision map's cells along a direction above which it is blocked.
         margin: metres that the body keeps from everything.
     """
 
@@ -61,13 +61,13 @@ class GoToGoalParameters(Part):
 
 
 def nearest_direction(free: FloatArray, direction: float) -> float:
-    """Return which of some directions is nearest to one."""
+    """Return the free direction nearest to a direction."""
     ways: list[float] = free.tolist()
     return min(ways, key=lambda way: abs(float(wrap(way - direction))))
 
 
 def first_direction(free: FloatArray, start: float, side: float) -> float:
-    """Return which of some directions comes first when one turns from `start` to a side."""
+    """Return the first free direction when turning from `start`: to the left for side 1, right for -1."""
     ways: list[float] = free.tolist()
     return min(ways, key=lambda way: (side * (way - start)) % (2 * math.pi))
 
@@ -79,10 +79,10 @@ class GoToGoal(TreeController):
     parameters: GoToGoalParameters
 
     def __init__(self, robot: Robot, parameters: GoToGoalParameters, rng: np.random.Generator) -> None:
-        """Set off.
+        """Start without a pose of the goal.
 
         Raises:
-            ConfigError: this kind of robot cannot see what is ahead, or cannot know the arena.
+            ConfigError: this kind of robot has no distance sensor that looks ahead.
         """
         spec = robot.spec
         need_sight(spec, "go to goal", 0.0, math.radians(25), "ahead")
@@ -91,14 +91,14 @@ class GoToGoal(TreeController):
         self._around = Surroundings(spec, parameters.margin)
         self._goal_odom: FloatArray | None = None
         self._arrived = False
-        # On the way round: to which side, the distance to the goal where it began, the way last taken.
+        # Of a detour: its side, the distance to the goal at its start, the latest direction.
         self._side = 0.0
         self._left_at = math.inf
         self._way = 0.0
         super().__init__(robot, parameters, rng)
 
     def make_tree(self) -> Behaviour:
-        """Return the tree: stay where the goal is; else straight to it; else round what is in the way."""
+        """Return the tree: stay at the goal; else go straight to it; else around the obstacle."""
         board = self.board
         leaves = [
             Act("arrived", board, self.stay),
@@ -110,12 +110,12 @@ class GoToGoal(TreeController):
         return Selector("go to goal", memory=False, children=leaves)
 
     def wait(self, board: Board) -> Status:
-        """Stand as long as the robot does not know where the goal is."""
+        """Stand while the goal's pose is unknown."""
         self._around.look(board.senses)
         goal, senses = self.parameters.goal, board.senses
         if self.parameters.frame == "map":
             if senses.pose_map is not None:
-                # Asked anew in every tick: localisation moves the arena in odom.
+                # Computed in every tick, because localisation moves `map` in `odom`.
                 self._goal_odom = compose(compose(senses.pose_odom, invert(senses.pose_map)), goal)
         elif self._goal_odom is None:
             start = (0.0, 0.0, 0.0) if self.parameters.frame == "odom" else senses.pose_odom
@@ -130,7 +130,7 @@ class GoToGoal(TreeController):
         if self._goal_odom is None:
             return Status.FAILURE
         x, y, yaw = between(board.pose, self._goal_odom).tolist()
-        # Once there, a little more is allowed: the estimate of the place moves.
+        # Hysteresis: the tolerance doubles after arrival, because the pose estimate moves.
         if math.hypot(x, y) > self.parameters.tolerance * (2.0 if self._arrived else 1.0):
             self._arrived = False
             return Status.FAILURE
@@ -143,7 +143,7 @@ class GoToGoal(TreeController):
         return Status.RUNNING
 
     def go_straight(self, board: Board) -> Status:
-        """Go towards the goal, or as near to that as is free; fail where an obstacle has to be gone round."""
+        """Go in the free direction nearest to the goal's; fail if a detour is necessary."""
         far, direction = self._to_goal(board)
         free = self._free(board, min(self._look, far))
         if not len(free):
@@ -163,7 +163,7 @@ class GoToGoal(TreeController):
         return Status.RUNNING
 
     def go_round(self, board: Board) -> Status:
-        """Go along the obstacle, keeping it on one side."""
+        """Go around the obstacle, keeping it on one side."""
         far, _ = self._to_goal(board)
         free = self._free(board, self._look)
         if not len(free) or self._side == 0.0:
@@ -175,13 +175,13 @@ class GoToGoal(TreeController):
         return Status.RUNNING
 
     def stand(self, board: Board) -> Status:
-        """Stand, or turn where that may show a way."""
+        """Stand; a differential robot turns to look for a free direction."""
         spec = board.spec
         board.drive(STILL if spec.holonomic else (0.0, 0.0, min(0.8, spec.limits.yaw_rate / 4)))
         return Status.RUNNING
 
     def _to_goal(self, board: Board) -> tuple[float, float]:
-        """Return how far the goal is, and in which direction."""
+        """Return the distance of the goal and its direction in the robot's frame."""
         if self._goal_odom is None:
             return 0.0, 0.0
         x, y, _ = between(board.pose, self._goal_odom).tolist()

@@ -1,16 +1,17 @@
-"""Two robots agree to talk and exchange their routes: algorithms 5 and 6 of the transport study.
+"""The handshake by which two robots exchange their routes: algorithms 5 and 6 of the transport study.
 
-Every robot says WAIT all the time. Who hears it and may talk stops: the one with the higher number offers
-with ACCEPT, each second until it is answered or has tried often enough; the other waits for that and answers
-ACCEPTACK. Then both tune to a channel of their own, named after both, send their routes in pieces, and END.
-Who does not want to says REJECT.
+Every robot broadcasts WAIT all the time. A robot that receives it and may talk stops. The one with the higher
+number offers with ACCEPT, every second until it gets an answer or runs out of attempts; the other waits for
+the offer and answers ACCEPTACK. Then both tune to a private channel, send their routes in pieces, and END. A
+robot that does not want to talk answers REJECT.
 
-The study's robots wait for one END. Here END also tells whether all pieces have come; and pieces, like
-ACCEPTACK, are sent again until the other shows that it has them: a message that gets lost costs a moment, and
-not the exchange. Whatever is lost, late, doubled or out of order, each side is back on the broadcast channel
-when its timer ends at the latest, and has either the whole route of the other or nothing.
+The study's robots wait for a single END. Here END also reports whether all pieces have arrived, and pieces,
+like ACCEPTACK, are repeated until the other side confirms them. So a lost message delays the exchange but
+does not end it. Even if messages are lost, late, duplicated or out of order, each side returns to the
+broadcast channel when its timer ends at the latest, and has either the other's whole route or nothing.
 
-Nothing here moves a robot or knows a radio: what comes in and the time go in, what is to be sent comes out.
+This module is independent of motion and radios: received messages and the time go in, messages to send come
+out.
 """
 
 from __future__ import annotations
@@ -26,27 +27,27 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
 BROADCAST = (0, 0)
-"""The channel of all."""
+"""The channel that all robots share."""
 RETRY = 1.0
 """Seconds from one ACCEPT to the next (algorithm 6)."""
 ATTEMPTS = 3
-"""How many of them there are: assumed."""
+"""Number of ACCEPTs: assumed."""
 PATIENCE = 4.0
-"""Seconds that the other waits for an ACCEPT: assumed; longer than all attempts."""
+"""Seconds for which the other robot waits for an ACCEPT: assumed; longer than all attempts."""
 TIMER = 10.0
-"""Seconds after which a talk ends whatever has come: assumed."""
+"""Seconds after which a talk ends, complete or not: assumed."""
 AGAIN = 600.0
-"""Seconds before the same two may talk again (4)."""
+"""Seconds before the same two robots may talk again (4)."""
 SILENCE = 900.0
-"""Seconds at the start in which nobody talks (4)."""
+"""Seconds at the start in which no robot talks (4)."""
 PIECE = 60
-"""Places of a route in one message: it has 1,024 bytes, and a place is two numbers of eight."""
+"""Places of a route per message: a message has 1,024 bytes, a place takes two numbers of eight bytes."""
 FAREWELLS = 3
-"""Times that END is said again before a talk is left, in case it gets lost."""
+"""Repetitions of END at the end of a talk, in case it gets lost."""
 
 
 class Kind(Enum):
-    """What a message is."""
+    """Type of a message."""
 
     WAIT = "WAIT"
     ACCEPT = "ACCEPT"
@@ -58,17 +59,19 @@ class Kind(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """What is on the air.
+    """A message of the handshake.
 
     Attributes:
-        channel: who hears it: those that are tuned to it.
-        to: for whom it is, -1 for all.
+        kind: its type.
+        channel: channel on which it is sent; only robots tuned to it receive it.
+        sender: number of the sender.
+        to: number of the receiver, -1 for all.
         knows: whether the sender has a route: the mode in WAIT.
-        talk: which talk of the two it belongs to, so that what comes late from an earlier one is known.
-        number: of a piece; of END, how many pieces there are.
-        got: of END, whether the sender has all of the other's.
-        places: of a piece.
-        moves: where the sender is and how it moves, x, y, vx, vy, in WAIT, if it tells.
+        talk: identifies the talk between the two, so that late messages of an earlier one are recognised.
+        number: index of a piece; in END, the number of pieces.
+        got: in END, whether the sender has all of the other's pieces.
+        places: places of a piece.
+        moves: position and velocity of the sender, x, y, vx, vy; optional, in WAIT.
     """
 
     kind: Kind
@@ -84,7 +87,7 @@ class Message:
 
 
 class Doing(Enum):
-    """What a robot does about talking."""
+    """State of a robot's handshake."""
 
     FREE = "free"
     OFFERS = "offers"
@@ -94,7 +97,7 @@ class Doing(Enum):
 
 @dataclass
 class Counts:
-    """What came of it."""
+    """Statistics of a robot's talks."""
 
     begun: int = 0
     done: int = 0
@@ -104,7 +107,7 @@ class Counts:
 
 @dataclass(eq=False)
 class Outcome:
-    """A talk that has ended well: with whom, and that one's route, None if it has none."""
+    """A completed talk: the partner and its route, None if it has none."""
 
     partner: int
     route: FloatArray | None
@@ -124,18 +127,18 @@ class _Talk:
 
     @property
     def has_all(self) -> bool:
-        """Return whether all of the other's pieces have come."""
+        """Return whether all of the partner's pieces have arrived."""
         return self.expected is not None and len(self.came) == self.expected
 
 
 class Handshake:
-    """One robot's part in it.
+    """One robot's side of the handshake.
 
     Attributes:
-        doing: what it does; it stands unless it is free.
+        doing: its state; the robot stands unless it is free.
         knows: whether it has a route.
-        moves: what its WAIT tells of where it is and how it moves; nothing by default, as in the study.
-        counts: of its talks.
+        moves: position and velocity to send in WAIT; None by default, as in the study.
+        counts: statistics of its talks.
     """
 
     def __init__(
@@ -147,14 +150,14 @@ class Handshake:
         takes: bool = True,
         both: bool = True,
     ) -> None:
-        """Begin.
+        """Start free.
 
         Args:
-            me: its number, of which each robot has another one.
-            silence: seconds in which it does not talk.
-            again: seconds before it talks to the same one again.
+            me: unique number of the robot.
+            silence: seconds at the start in which it does not talk.
+            again: seconds before it talks to the same robot again.
             takes: whether it talks at all.
-            both: whether it also talks if both have a route.
+            both: whether it also talks if both robots have a route.
         """
         self.me = me
         self.doing = Doing.FREE
@@ -176,11 +179,11 @@ class Handshake:
 
     @property
     def channel(self) -> tuple[int, int]:
-        """Return what it is tuned to."""
+        """Return the channel that the robot is tuned to."""
         return BROADCAST if self._talk is None else channel_of(self.me, self._talk.partner)
 
     def may_talk(self, partner: int, *, knows: bool, now: float) -> bool:
-        """Return whether it wants to talk to another (algorithm 5)."""
+        """Return whether it may talk to another robot (algorithm 5)."""
         if not self._takes or now < self._silence or not (self.knows or knows):
             return False
         if self.knows and knows and not self._both:
@@ -188,11 +191,11 @@ class Handshake:
         return now - self._history.get(partner, -math.inf) > self._again
 
     def hear(self, message: Message, route: FloatArray | None, now: float) -> None:
-        """Take in one message.
+        """Process a received message.
 
         Args:
-            message: that was on the air.
-            route: its own, to be sent if a talk begins.
+            message: the message.
+            route: the robot's own route, to send if a talk starts; None if it has none.
             now: the time.
         """
         if message.channel != self.channel or message.sender == self.me or message.to not in {-1, self.me}:
@@ -211,7 +214,7 @@ class Handshake:
             self._hear_talk(self._talk, message)
 
     def tick(self, now: float) -> tuple[list[Message], Outcome | None]:
-        """Return what is to be sent now, and a talk that has ended well, if one has."""
+        """Return the messages to send now, and the outcome of a talk that has just been completed."""
         out, self._out = self._out, []
         outcome = None
         if self.doing is Doing.OFFERS:
@@ -226,13 +229,13 @@ class Handshake:
         elif self._talk is not None:
             outcome = self._go_on(self._talk, out, now)
         if self._talk is not None and self.moves is not None:
-            # For whoever has to get past: nobody else shall answer.
+            # For robots that have to pass; addressed to the partner, so that no other robot answers.
             out.append(Message(Kind.WAIT, BROADCAST, self.me, self._talk.partner, moves=self.moves))
         if self.doing is not Doing.TALKS:
             out.append(self._say(Kind.WAIT, moves=self.moves))
         return out, outcome
 
-    # What comes in
+    # Incoming messages
 
     def _hear_wait(self, message: Message, now: float) -> None:
         if self.doing is not Doing.FREE:
@@ -253,7 +256,7 @@ class Handshake:
         if self.doing is Doing.LISTENS and message.sender == self._partner:
             self._begin(message.sender, message.talk, route, now)
         elif self.doing is Doing.FREE and self.may_talk(message.sender, knows=message.knows, now=now):
-            # It has not heard the other's WAIT, but its offer.
+            # The offer arrived although the other's WAIT did not.
             self._partner, self._since = message.sender, now
             self.counts.begun += 1
             self._begin(message.sender, message.talk, route, now)
@@ -268,7 +271,7 @@ class Handshake:
             talk.expected = message.number
             talk.heard_all = talk.heard_all or message.got
 
-    # What it does
+    # Actions
 
     def _say(self, kind: Kind, to: int = -1, **more: Any) -> Message:
         return Message(kind, self.channel, self.me, to, self.knows, **more)
@@ -280,7 +283,7 @@ class Handshake:
 
     def _go_on(self, talk: _Talk, out: list[Message], now: float) -> Outcome | None:
         if not talk.heard and self.me < talk.partner:
-            # Until the other is heard on the channel of the two, it may not know that it was accepted.
+            # Repeat ACCEPTACK until the partner is heard on the private channel: the first may be lost.
             out.append(Message(Kind.ACCEPTACK, BROADCAST, self.me, talk.partner, self.knows, talk.talk))
         if not talk.heard_all:
             for number, places in enumerate(talk.pieces):
@@ -316,5 +319,5 @@ class Handshake:
 
 
 def channel_of(one: int, other: int) -> tuple[int, int]:
-    """Return the channel that two robots have to themselves."""
+    """Return the private channel of two robots."""
     return min(one, other) + 1, max(one, other) + 1

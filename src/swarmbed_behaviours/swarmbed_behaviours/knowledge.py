@@ -1,9 +1,9 @@
-"""What one robot of a cooperating swarm knows: its own way, the others, the carriers, the ground seen so far.
+"""Knowledge of one robot of a cooperating swarm: its pose, the others, the carriers, the searched ground.
 
-All of it is in the robot's own frame: origin where it started, axes along the compass's, reckoned from wheels
-and gyro. When the robot crosses the edge of the drop zone it moves the origin so that x is 0 there. What
-others tell is turned into this frame where the shift between the frames is known (`neighbours`), and else
-used as far as it goes: which carrier somebody claims or has needs no place.
+Everything is in the robot's own frame: the origin is where it started, the axes are the compass's, and its
+pose comes from dead reckoning. When the robot crosses the edge of the drop zone it moves the origin so that x
+is 0 there. Positions in messages are converted to this frame if the shift between the frames is known
+(`neighbours`). Otherwise only the rest of a message is used, such as which carrier a robot claims or has.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ if TYPE_CHECKING:
     from swarmbed_behaviours.toolkit.estimate import CarrierEstimate
 
 USABLE: Final = 0.35
-"""Metres of uncertainty up to which another's frame is good enough to find what it tells."""
+"""Largest uncertainty, in metres, at which another robot's frame is accurate enough to use its positions."""
 SILENT: Final = 3.0
-"""Seconds without a message after which a robot's intentions count no more."""
+"""Seconds without a message after which a robot's intentions are no longer valid."""
 RANGE_SIGMA: Final = 0.12
-"""Of a range between two robots whose messages are a tick old."""
+"""Standard deviation, in metres, of a range between two robots whose messages are a tick old."""
 EDGE_SIGMA: Final = 0.1
-"""How well two robots agree on the edge of the drop zone: half a tick's way each."""
+"""Metres to which two robots agree on the edge of the drop zone: half a tick's travel each."""
 SIGHT_SIGMA: Final = 0.15
-"""How well two robots agree on the place of a carrier that both saw."""
+"""Metres to which two robots agree on the place of a carrier that both saw."""
 SHARED: Final = 20.0
-"""Seconds for which a sight of a carrier can be compared with another's: dead reckoning drifts."""
+"""Seconds for which sightings of a carrier by two robots can be compared; beyond, dead reckoning drifts."""
 COMPASS_SHARE: Final = 0.05
-"""Share of a new heading that goes into the turn between odometry and compass."""
+"""Weight of a new heading in the filtered rotation from odometry to compass."""
 BESIDE: Final = 0.45
-"""A carrier so many metres from the robot that had it when it fell silent is still on it."""
+"""Metres within which a carrier still counts as held by a robot that has fallen silent."""
 EDGE_INSIDE: Final = 0.05
-"""A carrier so many metres inside the drop zone is delivered."""
+"""Metres inside the drop zone from which a carrier counts as delivered."""
 
 
 @dataclass(slots=True)
 class Carrier:
-    """A carrier as the robot knows it: what it is, where, and since when that is known.
+    """A robot's knowledge of a carrier.
 
     Attributes:
-        id: its marker's.
+        id: id of its markers.
         status: free, taken, delivered or gone.
-        stamp: the robot's time of this knowledge.
-        x: of its centre in the robot's frame, NaN where that is unknown.
-        y: of its centre.
-        seen: when the robot saw it itself.
-        holder: the name of the robot that has taken it.
+        stamp: time of this knowledge, on the robot's clock.
+        x: position of its centre in the robot's frame, NaN if unknown.
+        y: likewise.
+        seen: when the robot itself saw it last.
+        holder: name of the robot that has taken it, empty for none.
     """
 
     id: int
@@ -78,22 +78,23 @@ class Carrier:
 
 
 class Neighbour:
-    """Another robot, as it says and as the ranges have it.
+    """Another robot, from its messages and the measured ranges.
 
     Attributes:
-        name: its own.
-        shift: from its frame into the robot's.
-        message: its latest.
-        stamp: when that was heard.
-        distance: the ranges, smoothed; NaN before the first.
-        x: where it is in the robot's frame, if `located`.
-        y: the same.
+        name: its name.
+        shift: shift from its frame to the robot's.
+        message: its latest message.
+        stamp: when that was received.
+        distance: smoothed range in metres; NaN before the first.
+        ranged: when the latest range was measured.
+        x: its position in the robot's frame, valid if `located`.
+        y: likewise.
     """
 
     __slots__ = ("_moved", "_noted", "distance", "message", "name", "ranged", "shift", "stamp", "x", "y")
 
     def __init__(self, name: str) -> None:
-        """Know its name."""
+        """Start with its name alone."""
         self.name = name
         self.shift = Shift()
         self.message: Message | None = None
@@ -106,24 +107,24 @@ class Neighbour:
 
     @property
     def located(self) -> bool:
-        """Return whether its place is known well enough to go by it."""
+        """Return whether its position is known accurately enough to be used."""
         return self.shift.sigma < USABLE
 
     @property
     def carrying(self) -> bool:
-        """Return whether it says that it has a carrier on its platform."""
+        """Return whether it reports a carrier on its platform."""
         return self.message is not None and self.message.loaded
 
 
 class Knowledge:
-    """One robot's."""
+    """Knowledge of one robot; see the module."""
 
     def __init__(self, name: str, angles: FloatArray, reach: float) -> None:
-        """Know nothing.
+        """Start without knowledge.
 
         Args:
-            name: of the robot.
-            angles: of its distance sensors.
+            name: name of the robot.
+            angles: angles of its distance sensors.
             reach: metres from its centre to a distance sensor.
         """
         self.name = name
@@ -147,17 +148,17 @@ class Knowledge:
         self._counter = 0
         self._ticks = 0
 
-    # From one frame to the other
+    # Conversions between frames
 
     def from_odom(self, x: float, y: float) -> tuple[float, float]:
-        """Return a place in odom in the robot's frame."""
+        """Convert a point from odom to the robot's frame."""
         turn = self.turn or 0.0
         c, s = math.cos(turn), math.sin(turn)
         dx, dy = x - self._odom[0], y - self._odom[1]
         return self.x + c * dx - s * dy, self.y + s * dx + c * dy
 
     def to_odom(self, x: float, y: float) -> tuple[float, float]:
-        """Return a place in the robot's frame in odom."""
+        """Convert a point from the robot's frame to odom."""
         turn = self.turn or 0.0
         c, s = math.cos(turn), math.sin(turn)
         dx, dy = x - self.x, y - self.y
@@ -168,10 +169,10 @@ class Knowledge:
         """Return how far the robot is inside the drop zone, None if it has never been at its edge."""
         return self.x if self.edge_known else None
 
-    # What comes in
+    # Input
 
     def update(self, senses: Senses, sights: Mapping[int, CarrierEstimate]) -> None:
-        """Take in what the robot senses and hears."""
+        """Process the robot's senses and received messages."""
         self.time = senses.time
         self._ticks += 1
         self._reckon(senses)
@@ -200,12 +201,12 @@ class Knowledge:
         self._cross(senses.zone, step_x)
 
     def _cross(self, zone: Zone, step_x: float) -> None:
-        """Set x to 0 where the drop zone begins; remember where the search zone does."""
+        """Set x to 0 at the edge of the drop zone; remember the edge of the search zone."""
         old, self._old_zone, self.zone = self._old_zone, zone, zone
         if old is None or old is zone:
             return
         if Zone.DROP in (old, zone):
-            # The edge was crossed somewhere on the way of this tick.
+            # The edge was crossed during this tick; assume half-way.
             error = self.x - 0.5 * step_x
             self.x -= error
             if not self.edge_known:
@@ -215,7 +216,7 @@ class Knowledge:
             self.search_edge = self.x - 0.5 * step_x
 
     def _shift_all(self, x: float) -> None:
-        """Move everything known along x: the frame has a new origin."""
+        """Shift everything known along x, because the frame has a new origin."""
         self.ground.shift(x)
         for carrier in self.carriers.values():
             carrier.x += x
@@ -225,7 +226,7 @@ class Knowledge:
             self.search_edge += x
 
     def _look(self, sights: Mapping[int, CarrierEstimate]) -> None:
-        """Take in which carriers the robot sees."""
+        """Process the carriers in sight."""
         for number, sight in sights.items():
             known = self.carriers.get(number)
             if known is not None and sight.stamp <= known.seen:
@@ -237,7 +238,7 @@ class Knowledge:
             self.judge(known, x, y)
 
     def judge(self, carrier: Carrier, x: float, y: float) -> None:
-        """Say where a carrier is now, and by that what it is; one that is being carried stays that."""
+        """Update a carrier's position, and its status accordingly; a carried one stays taken."""
         moved = not carrier.placed or math.hypot(x - carrier.x, y - carrier.y) > 0.3
         inside = self.edge_known and x > EDGE_INSIDE
         carrier.x, carrier.y, carrier.stamp = x, y, self.time
@@ -245,30 +246,30 @@ class Knowledge:
         if taken and (self._holds(carrier) or (not moved and self._claims(carrier))):
             return
         if carrier.status is Status.DELIVERED and not (moved or self.edge_known):
-            # Whoever said so knew where the drop zone begins.
+            # The robot that reported the delivery knew the edge of the drop zone.
             return
         carrier.status = Status.DELIVERED if inside else Status.FREE
         carrier.holder = ""
 
     def _holds(self, carrier: Carrier) -> bool:
-        """Return whether the robot that took a carrier has it still, as far as one can tell."""
+        """Return whether the robot that took a carrier probably still has it."""
         if carrier.holder == self.name:
             return True
         other = self.neighbours.get(carrier.holder)
         if other is None or not self._claims(carrier):
             return False
-        # Who has fallen silent may stand there with it for ever.
+        # A robot that has fallen silent may stand there with it indefinitely.
         beside = other.located and math.hypot(carrier.x - other.x, carrier.y - other.y) < BESIDE
         return beside or self.time - other.stamp < SILENT
 
     def _claims(self, carrier: Carrier) -> bool:
-        """Return whether the last word of the robot that took a carrier is that it has it."""
+        """Return whether the robot that took a carrier has it according to its latest message."""
         other = self.neighbours.get(carrier.holder)
         message = None if other is None else other.message
         return message is not None and message.loaded and message.claim == carrier.id
 
     def _listen(self, senses: Senses) -> None:
-        """Take in what the radios heard."""
+        """Process received packets."""
         for packet in senses.heard.get("ble", ()):
             message = decode(packet.payload)
             if message is not None:
@@ -296,7 +297,7 @@ class Knowledge:
         other = self._neighbour(sender)
         before = other.message
         if before is not None and before.anchored != message.anchored:
-            # It has set its frame anew.
+            # Its frame has a new origin.
             other.shift.forget()
         elif before is not None:
             other.shift.move(math.hypot(message.x - before.x, message.y - before.y))
@@ -305,7 +306,7 @@ class Knowledge:
         if before is not None and before.loaded and not (message.loaded and before.claim == claim):
             left = None if before.claim is None else self.carriers.get(before.claim)
             if left is not None and left.holder == sender:
-                # It has put it down somewhere: whoever sees it there knows more.
+                # It was put down somewhere; the next sighting shows where.
                 left.holder = ""
         if claim is not None and message.loaded:
             known = self.carriers.get(claim)
@@ -319,7 +320,7 @@ class Knowledge:
             self._learn(item, other, stamp)
 
     def _learn(self, item: Item, other: Neighbour, stamp: float) -> None:
-        """Take in what another robot knows of a carrier, if it is news."""
+        """Process another robot's knowledge of a carrier, if it is newer."""
         when = stamp - item.age
         known = self.carriers.get(item.id)
         if known is None:
@@ -331,13 +332,13 @@ class Knowledge:
         both = item.own and known.status is item.status and standing
         fresh = item.age < SHARED and self.time - known.seen < SHARED
         if both and fresh and other.shift.known and self._ticks % 5 == 0:
-            # Both have seen it standing: the difference is that of the frames.
+            # Both have seen it standing, so the difference of the positions is the shift of the frames.
             other.shift.add_place(known.x - item.x, known.y - item.y, SIGHT_SIGMA, 0.2)
         hearsay = item.status is Status.TAKEN and other.message is not None and other.message.claim != item.id
         if hearsay and known.status is not Status.TAKEN and self.time - known.seen < SILENT:
-            # Who takes what the robot has just seen standing will say so himself.
+            # A robot that takes a carrier which this one has just seen standing will report that itself.
             return
-        # Who had it knows best where it is now; so does whoever saw it put down.
+        # A delivery overrides older knowledge that it is taken, unless its holder still has it.
         over = known.status is Status.TAKEN and item.status is Status.DELIVERED and not self._holds(known)
         if not over and when <= known.stamp + 0.6:
             if not known.placed and item.status is known.status and other.located:
@@ -345,20 +346,20 @@ class Knowledge:
             return
         status = item.status
         if status is Status.FREE and self.edge_known and other.message and not other.message.anchored:
-            # Who was never at the edge of the drop zone cannot tell what is delivered.
+            # The sender was never at the edge of the drop zone: it cannot tell what is delivered.
             inside = x if other.located else known.x
             status = Status.DELIVERED if inside > EDGE_INSIDE else status
         known.status, known.stamp = status, when
         if status is not Status.TAKEN:
             known.holder = ""
-        # Own sights are better placed than what others tell.
+        # Own sightings are more accurate than reported positions.
         if other.located and not (known.placed and math.hypot(x - known.x, y - known.y) < 0.4):
             known.x, known.y = x, y
         elif not other.located and item.status is Status.FREE and known.placed and known.seen < when - 5.0:
             known.x = known.y = math.nan
 
     def _measure(self, other: Neighbour, distance: float, senses: Senses) -> None:
-        """Take in a range to a robot."""
+        """Process a range to a robot."""
         smooth = other.distance
         fresh = self.time - other.ranged < 1.0
         other.distance = smooth + 0.3 * (distance - smooth) if fresh else distance
@@ -378,10 +379,10 @@ class Knowledge:
             sweep = next(iter(senses.ranges.values()))
             shift.add_view(dx, dy, self.yaw, sweep, self._angles, 2.0 * self._reach)
 
-    # What goes out
+    # Output
 
     def next_item(self) -> Item | None:
-        """Return the carrier that is to be told of next: all in turn, the newest oftener."""
+        """Return the carrier to report next: all in turn, the newest more often."""
         known = [
             carrier
             for carrier in self.carriers.values()
@@ -401,7 +402,7 @@ class Knowledge:
         return Item(carrier.id, carrier.status, age, carrier.x, carrier.y, own)
 
     def message(self, state: State, aim: tuple[float, float], claim: int | None, cost: float) -> Message:
-        """Return what to tell the others now."""
+        """Return the message to send now."""
         self._counter += 1
         return Message(
             state=state,
@@ -418,10 +419,10 @@ class Knowledge:
             item=self.next_item(),
         )
 
-    # What follows from it
+    # Queries
 
     def rivals(self, carrier_id: int) -> Iterable[Neighbour]:
-        """Return who claims a carrier too."""
+        """Return the other robots that claim a carrier."""
         return (
             other
             for other in self.neighbours.values()
@@ -431,7 +432,7 @@ class Knowledge:
         )
 
 
-# The ground: cells of this many metres, in a square of so many cells around where the robot started.
+# Grid of the ground: edge of a cell in metres, and cells along each side, centred on the robot's start.
 CELL: Final = 0.25
 CELLS: Final = 96
 
@@ -445,7 +446,7 @@ def _index_k(x: float, y: float, cells: int) -> tuple[int, int]:
 
 @kernel
 def see_k(seen: FloatArray, x: float, y: float, radius: float, now: float) -> None:
-    """Note that the cameras looked at a disc."""
+    """Mark a disc as seen by the cameras."""
     n = seen.shape[0]
     i0, j0 = _index_k(x - radius, y - radius, n)
     i1, j1 = _index_k(x + radius, y + radius, n)
@@ -467,7 +468,7 @@ def clear_k(
     reach: float,
     most: float,
 ) -> None:
-    """Note which cells the distance sensors look through."""
+    """Mark the cells that the distance sensors see to be free."""
     n = free.shape[0]
     for k in range(angles.shape[0]):
         distance = sweep[k]
@@ -500,21 +501,21 @@ def explore_k(
     again: float,
     out: FloatArray,
 ) -> None:
-    """Choose a place to look at: near, not seen for long, and far from where others look.
+    """Choose a place to search: near, not seen for long, and far from where others search.
 
     Args:
         seen: when each cell was last seen.
-        free: which cells are known to be no walls.
-        x: of the robot.
-        y: of the robot.
+        free: 1 for cells known to be free of walls.
+        x: position of the robot.
+        y: likewise.
         now: the time.
-        edge: the search goes on where x is below this.
-        others: rows x, y: where others are or go.
-        count: how many rows count.
+        edge: only places with x up to this are searched.
+        others: rows x, y: where others are or are going.
+        count: how many rows are valid.
         last_x: the place chosen before, NaN if none.
-        last_y: the same.
-        again: seconds after which it is worth looking again.
-        out: x, y and the worth of the place, 0 if there is none.
+        last_y: likewise.
+        again: seconds after which a cell is worth searching again.
+        out: x, y and the gain of the place, 0 if there is none.
     """
     n = seen.shape[0]
     out[0], out[1], out[2] = x, y, 0.0
@@ -539,7 +540,7 @@ def explore_k(
             worth = 0.08 * gain - way
             for k in range(count):
                 near = math.hypot(cx - others[k, 0], cy - others[k, 1])
-                # Somebody else is there sooner.
+                # Another robot would be there sooner.
                 if near < way:
                     worth -= min(way - near, 2.0) * 0.7
                 worth -= 0.5 * max(1.2 - near, 0.0)
@@ -551,21 +552,21 @@ def explore_k(
 
 
 class Ground:
-    """A coarse memory of the ground, in the robot's own frame."""
+    """A coarse grid map of the ground, in the robot's own frame."""
 
     __slots__ = ("_out", "free", "others", "seen")
 
     NEVER: Final = -1e6
 
     def __init__(self) -> None:
-        """Know of no ground."""
+        """Start with an empty map."""
         self.seen = np.full((CELLS, CELLS), self.NEVER)
         self.free = np.zeros((CELLS, CELLS))
         self.others = np.zeros((64, 2))
         self._out = np.zeros(3)
 
     def shift(self, x: float) -> None:
-        """Move along x with the frame, by whole cells."""
+        """Shift the map along x with the frame, by whole cells."""
         cells = round(x / CELL)
         if not -CELLS < cells < CELLS:
             self.seen[:] = self.NEVER
@@ -580,13 +581,13 @@ class Ground:
             grid[:] = moved
 
     def see(self, x: float, y: float, radius: float, now: float) -> None:
-        """Note that somebody looked around there."""
+        """Mark the surroundings of a robot as seen."""
         see_k(self.seen, x, y, radius, now)
 
     def clear(
         self, x: float, y: float, yaw: float, sweep: FloatArray, angles: FloatArray, reach: float, most: float
     ) -> None:
-        """Note what distance sensors look through, up to `most` metres."""
+        """Mark the cells that the distance sensors see to be free, up to `most` metres."""
         clear_k(self.free, x, y, yaw, sweep, angles, reach, most)
 
     def explore(
@@ -599,7 +600,7 @@ class Ground:
         last: tuple[float, float] | None,
         again: float,
     ) -> tuple[float, float] | None:
-        """Return where to look next, None if there is nothing worth it; see `explore_k`."""
+        """Return the place to search next, None if there is none worth it; see `explore_k`."""
         count = 0
         for place in others:
             if count < len(self.others):

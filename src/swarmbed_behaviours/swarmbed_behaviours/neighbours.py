@@ -1,15 +1,16 @@
-"""Where the others are, without a map: relative localisation from radio ranges and told dead reckoning.
+"""Relative localisation without a map, from radio ranges and the other robots' dead reckoning.
 
-Every robot reckons its way along the axes of its compass, so that two robots' frames differ by a shift
-alone: `o`, the other's origin in one's own frame. A UWB range (DOTS paper, III-A6) says how long the vector
-p - (q + o) is, with p the own place and q the one that the other tells: a circle of possible shifts. Once
-both move, circles of different centres meet in two points, and when the motion is no longer along one line,
-in one. A sum of Gaussians follows the possibilities: hypotheses spread over the first circle, each an
-extended Kalman filter, weighed by how well it foretells the ranges.
+Every robot dead-reckons along the axes of its compass, so two robots' frames differ only by a shift `o`: the
+other's origin in the robot's own frame. A UWB range (DOTS paper, III-A6) measures the length of the vector
+p - (q + o), with p the robot's own position and q the position that the other reports. One range gives a
+circle of possible shifts. Once the robots move, circles with different centres intersect in two points, and
+in one when the motion is no longer along a single line. A sum of Gaussians tracks the possibilities:
+hypotheses spread over the first circle, each an extended Kalman filter, weighted by how well it predicts the
+ranges.
 
-What else ties two frames together comes in as measurements of `o`: both robots have crossed the edge of the
-drop zone, which is where they put x = 0; both know where a carrier stands; the distance sensors see nothing
-where a hypothesis puts the other.
+Other information that ties the frames together is processed as measurements of `o`: both robots have crossed
+the edge of the drop zone, where they set x = 0; both know where a carrier stands; the distance sensors see
+free space where a hypothesis places the other.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ HYPOTHESES: Final = 12
 _X, _Y, _XX, _XY, _YY, _W, _COLUMNS = 0, 1, 2, 3, 4, 5, 6
 
 LEAST_WEIGHT: Final = 1e-6
-"""A hypothesis never gets less likely than that: what rules it out now may be an outlier."""
+"""Least weight of a hypothesis: the measurement that rules it out may be an outlier."""
 DRIFT: Final = 0.03
-"""Metres by which dead reckoning errs after a metre; errors grow with the root of the way."""
+"""Error of dead reckoning in metres after one metre; it grows with the root of the distance."""
 UNEXPECTED: Final = 4.0
-"""Sigmas by which a range may be off the nearest hypothesis before it counts as unexpected."""
+"""Sigmas by which a range may miss the best hypothesis before it counts as unexpected."""
 LOST_AFTER: Final = 12
-"""Unexpected ranges in a row, after which all that was believed is given up."""
+"""Unexpected ranges in a row after which the estimate is discarded."""
 FAR: Final = 1e9
 
 
 @kernel
 def _normalise_k(hypotheses: FloatArray) -> None:
-    """Let the weights sum to 1, none below the least."""
+    """Normalise the weights to sum to 1, none below the least."""
     total = 0.0
     for k in range(hypotheses.shape[0]):
         total += hypotheses[k, _W]
@@ -63,8 +64,8 @@ def spread_k(hypotheses: FloatArray, dx: float, dy: float, distance: float, sigm
 
     Args:
         hypotheses: filled.
-        dx: own place minus the told one.
-        dy: own place minus the told one.
+        dx: own position minus the reported one.
+        dy: likewise.
         distance: the range.
         sigma: of the range.
     """
@@ -84,7 +85,7 @@ def spread_k(hypotheses: FloatArray, dx: float, dy: float, distance: float, sigm
 
 @kernel
 def drift_k(hypotheses: FloatArray, variance: float) -> None:
-    """Let the shift become less certain."""
+    """Increase the uncertainty of the shift."""
     for k in range(hypotheses.shape[0]):
         hypotheses[k, _XX] += variance
         hypotheses[k, _YY] += variance
@@ -92,10 +93,10 @@ def drift_k(hypotheses: FloatArray, variance: float) -> None:
 
 @kernel
 def range_k(hypotheses: FloatArray, dx: float, dy: float, distance: float, sigma: float) -> float:
-    """Take in a range; return by how many sigmas the best hypothesis was off.
+    """Process a range; return by how many sigmas the best hypothesis missed it.
 
-    Each step of Newton's is taken from the latest estimate (an iterated filter), for a range bends much
-    over a hypothesis that is still wide.
+    A range is strongly nonlinear over a hypothesis that is still wide. So its mean error by the circle's
+    curvature is corrected, and counted as noise.
     """
     best = FAR
     for k in range(hypotheses.shape[0]):
@@ -104,7 +105,7 @@ def range_k(hypotheses: FloatArray, dx: float, dy: float, distance: float, sigma
         to_x, to_y = dx - ox, dy - oy
         expected = max(math.hypot(to_x, to_y), 0.05)
         hx, hy = -to_x / expected, -to_y / expected
-        # What the curve of the circle adds: half the variance across over the radius, as an error.
+        # Mean error by the circle's curvature: half the variance across, over the radius.
         wide = xx * hy * hy - 2.0 * xy * hx * hy + yy * hx * hx
         bend = 0.5 * wide / expected
         noise = sigma * sigma + 0.5 * bend * bend
@@ -113,7 +114,7 @@ def range_k(hypotheses: FloatArray, dx: float, dy: float, distance: float, sigma
         off = distance - expected - min(bend, 0.3 * expected)
         z = off / math.sqrt(spread)
         best = min(best, abs(z))
-        # Beyond some sigmas an outlier is as likely as anything.
+        # Beyond 5 sigmas the range is probably an outlier: bound its effect on the weight.
         likelihood = math.exp(-0.5 * min(z * z, 25.0)) / math.sqrt(spread)
         hypotheses[k, _W] *= likelihood
         if abs(z) > 6.0:
@@ -130,14 +131,14 @@ def range_k(hypotheses: FloatArray, dx: float, dy: float, distance: float, sigma
 
 @kernel
 def place_k(hypotheses: FloatArray, ox: float, oy: float, variance: float, doubt: float) -> None:
-    """Take in a measurement of the shift itself, or, where `oy` is NaN, of its x alone.
+    """Process a measurement of the shift itself or, if `oy` is NaN, of its x alone.
 
     Args:
-        hypotheses: changed.
-        ox: the shift.
-        oy: the shift.
-        variance: of each.
-        doubt: how likely it is that the measurement is of something else.
+        hypotheses: updated.
+        ox: the measured shift.
+        oy: likewise.
+        variance: of each coordinate.
+        doubt: probability that the measurement is an outlier.
     """
     both = not math.isnan(oy)
     total = 0.0
@@ -189,14 +190,14 @@ def unseen_k(
     angles: FloatArray,
     size: float,
 ) -> None:
-    """Doubt hypotheses that put the other where a distance sensor looks through.
+    """Lower the weight of hypotheses that place the other where a distance sensor sees free space.
 
     Args:
-        hypotheses: weighed anew.
-        dx: own place minus the told one.
-        dy: own place minus the told one.
+        hypotheses: updated.
+        dx: own position minus the reported one.
+        dy: likewise.
         yaw: of the robot in its own frame.
-        sweep: distances from the robot's edge, inf where nothing came back: that tells nothing.
+        sweep: distances from the robot's edge; inf, where nothing came back, gives no information.
         angles: of the sensors.
         size: metres from the robot's centre to a sensor plus the other's radius.
     """
@@ -222,9 +223,9 @@ def unseen_k(
 
 @kernel
 def mixture_k(hypotheses: FloatArray, out: FloatArray) -> None:
-    """Write the mean and the covariance of all hypotheses together, x, y, xx, xy, yy, and how unsure that is.
+    """Write mean and covariance of the mixture, x, y, xx, xy, yy, and its standard deviation.
 
-    The last is the root of the covariance's greater eigenvalue.
+    The last is the root of the covariance's larger eigenvalue.
     """
     x = y = 0.0
     for k in range(hypotheses.shape[0]):
@@ -252,7 +253,7 @@ def take_range_k(
     sigma: float,
     mixture: FloatArray,
 ) -> float:
-    """Drift, take in a range and sum up: all that happens of a tick, in one call; see `range_k`."""
+    """Drift, process a range and compute the mixture: a whole tick in one call; see `range_k`."""
     drift_k(hypotheses, drift)
     off = range_k(hypotheses, dx, dy, distance, sigma)
     mixture_k(hypotheses, mixture)
@@ -260,19 +261,19 @@ def take_range_k(
 
 
 class Shift:
-    """Where another robot's origin is in one's own frame, as far as that is known.
+    """Estimate of another robot's origin in the robot's own frame.
 
     Attributes:
         known: whether there is any estimate.
-        x: of the origin.
-        y: of the origin.
-        sigma: of the estimate, in metres: the root of the covariance's greater eigenvalue.
+        x: position of the origin.
+        y: likewise.
+        sigma: standard deviation in metres: the root of the covariance's larger eigenvalue.
     """
 
     __slots__ = ("_drift", "_hypotheses", "_mixture", "_unexpected", "known", "sigma", "x", "y")
 
     def __init__(self) -> None:
-        """Know nothing."""
+        """Start without an estimate."""
         self._hypotheses = np.zeros((HYPOTHESES, _COLUMNS))
         self._mixture = np.zeros(6)
         self._unexpected = 0
@@ -280,7 +281,7 @@ class Shift:
         self.forget()
 
     def forget(self) -> None:
-        """Know nothing any more."""
+        """Discard the estimate."""
         self.known = False
         self.x = self.y = 0.0
         self.sigma = math.inf
@@ -292,17 +293,17 @@ class Shift:
         return np.array([[xx, xy], [xy, yy]])
 
     def move(self, way: float) -> None:
-        """Tell that the two robots went `way` metres, both together, since the last call."""
+        """Report the metres travelled by both robots together since the last call."""
         if self.known and way > 0.0:
-            # It counts when the next measurement comes in.
+            # Applied with the next measurement.
             self._drift += DRIFT * DRIFT * way
 
     def add_range(self, dx: float, dy: float, distance: float, sigma: float) -> None:
-        """Take in a range.
+        """Process a range.
 
         Args:
-            dx: own place minus the one that the other tells.
-            dy: own place minus the one that the other tells.
+            dx: own position minus the one that the other reports.
+            dy: likewise.
             distance: the range.
             sigma: of the range.
         """
@@ -314,20 +315,20 @@ class Shift:
         self._drift = 0.0
         self._unexpected = self._unexpected + 1 if off > UNEXPECTED else 0
         if self._unexpected >= LOST_AFTER:
-            # Slipped wheels, or a hand that moved one of us.
+            # The wheels slipped, or a robot was moved by hand: start over.
             self._begin(dx, dy, distance, sigma)
         else:
             self._read()
 
     def _begin(self, dx: float, dy: float, distance: float, sigma: float) -> None:
-        """Know of one range only."""
+        """Start from a single range."""
         self._unexpected = 0
         self._drift = 0.0
         spread_k(self._hypotheses, dx, dy, distance, sigma)
         self._sum_up()
 
     def add_place(self, x: float, y: float | None, sigma: float, doubt: float = 0.05) -> None:
-        """Take in the shift itself, such as from a carrier that both saw; or only its x."""
+        """Process a measurement of the shift, such as from a carrier that both saw; or only of its x."""
         if self.known:
             self._catch_up()
             place_k(self._hypotheses, x, math.nan if y is None else y, sigma * sigma, doubt)
@@ -336,7 +337,7 @@ class Shift:
     def add_view(
         self, dx: float, dy: float, yaw: float, sweep: FloatArray, angles: FloatArray, size: float
     ) -> None:
-        """Take in that distance sensors see far where the other may be; arguments as for `unseen_k`."""
+        """Process a sweep that sees free space where the other may be; arguments as for `unseen_k`."""
         if self.known:
             self._catch_up()
             unseen_k(self._hypotheses, dx, dy, yaw, sweep, angles, size)
@@ -350,7 +351,7 @@ class Shift:
             self._sum_up()
 
     def _catch_up(self) -> None:
-        """Let the way since the last measurement count."""
+        """Apply the drift since the last measurement."""
         drift_k(self._hypotheses, self._drift)
         self._drift = 0.0
 

@@ -1,7 +1,7 @@
 """Random walk: straight on until a collision is predicted, then in a new direction (DOTS paper, IV-B1).
 
-The way ahead is judged by the collision map, equations (2)-(4); how fast the robot goes, by the free way
-that its distance sensors see. Where no direction is free, it creeps out in the emptiest one (IV-B4).
+The collision map predicts collisions, equations (2)-(4); the free distance seen by the distance sensors
+limits the speed. If no direction is free, the robot creeps out in the emptiest one (IV-B4).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class RandomWalkParameters(Part):
     """What a scenario may set.
 
     Attributes:
-        speed: in m/s; slower robots go as fast as they well can.
+        speed: in m/s; capped at 80 % of the robot's limit.
         lookahead: seconds for which collisions are predicted.
-        threshold: the likelihood of a collision above which a direction is not free.
+        threshold: likelihood of a collision above which a direction is blocked.
         margin: metres that the body keeps from everything.
-        tries: directions that are drawn at once before the robot creeps out.
+        tries: directions drawn in one tick before the robot creeps out.
     """
 
     speed: Annotated[float, Field(gt=0, le=2)] = 0.5
@@ -53,10 +53,10 @@ class RandomWalk(TreeController):
     parameters: RandomWalkParameters
 
     def __init__(self, robot: Robot, parameters: RandomWalkParameters, rng: np.random.Generator) -> None:
-        """Begin to walk.
+        """Start without a direction.
 
         Raises:
-            ConfigError: this kind of robot cannot see what is ahead of it.
+            ConfigError: this kind of robot has no distance sensor that looks ahead.
         """
         need_sight(robot.spec, "random walk", 0.0, math.radians(20), "ahead")
         self._around = Surroundings(robot.spec, parameters.margin)
@@ -68,19 +68,19 @@ class RandomWalk(TreeController):
     def crowd(
         spec: RobotSpec, parameters: RandomWalkParameters, count: int, rng: np.random.Generator
     ) -> CrowdProgram:
-        """Return such a walk for `count` robots, in one call for all."""
+        """Return the walk for a crowd of `count` robots."""
         from swarmbed_behaviours.crowd_walk import CrowdWalk
 
         return CrowdWalk(spec, parameters.speed, count, rng)
 
     def make_tree(self) -> Behaviour:
-        """Return the tree: walk; where that is impossible, creep out."""
+        """Return the tree: walk; if no direction is free, creep out."""
         board = self.board
         creep = Escape(board, speed=self._speed / 4)
         return Selector("random walk", memory=True, children=[Act("walk", board, self.walk), creep])
 
     def walk(self, board: Board) -> Status:
-        """Go on, or in a new direction; fail where none is free."""
+        """Keep the direction or draw a new one; fail if none is free."""
         self._around.look(board.senses)
         if self._direction is None or not self.is_free(board, self._direction):
             drawn = (board.rng.uniform(-math.pi, math.pi) for _ in range(self.parameters.tries))
@@ -91,7 +91,7 @@ class RandomWalk(TreeController):
         return Status.RUNNING
 
     def is_free(self, board: Board, direction: float) -> bool:
-        """Return whether a direction of the arena leads to no collision, as far as the robot knows."""
+        """Return whether no collision is predicted in a direction of the arena."""
         likely = board.likelihood(direction, self._speed, self.parameters.lookahead)
         room = self._around.clearance(board.to_body(direction))
         return likely <= self.parameters.threshold and room > self.parameters.margin

@@ -3,21 +3,21 @@
 Explore, pick up, take to drop zone; any failure, and success in all three, lead back to explore. Each robot
 acts on its own senses: no global map, no messages.
 
-What the paper leaves open is decided so:
+Where the paper leaves details open, this controller decides as follows:
 
-- *Equation (1)* is taken as it stands. Its sigma of 3 makes the search zone's directions all but uniform:
+- *Equation (1)* is used as printed. Its sigma of 3 makes the directions in the search zone almost uniform:
   0.51 of them are towards -x, not the 0.6 of the text.
-- *Which carriers count.* One that stands in the drop zone has been brought, and must stay. The robot
-  remembers, by odometry, where it last crossed the border of that zone, and leaves alone what is beyond.
+- *Which carriers count.* A carrier in the drop zone has been delivered and must stay. The robot remembers, by
+  odometry, where it last crossed the border of that zone, and ignores carriers beyond it.
 - *The end of a delivery.* "No collision detection" is taken as: nothing within the carrier's circle where it
-  is to stand, and the carrier wholly across the border by `inset`. Then the robot lowers, comes out through a
-  free side, preferably towards the search zone, and explores again.
-- *Biased to the drop zone* is equation (1) turned round: a Gaussian about 0 with the sigma that explore has
+  will stand, and the carrier across the border by `inset`. Then the robot lowers, comes out through a free
+  side, preferably towards the search zone, and explores again.
+- *Biased to the drop zone* is equation (1) mirrored: a Gaussian about 0 with the sigma that explore has
   outside the search zone.
-- *A robot with a carrier that does not get on* has failed: explore begins with putting down what is on the
-  platform, finds the carrier above, and takes it anew. A carrier that has slipped, so that its legs
-  look like obstacles, is so set right.
-- *No free path* means that none of ten directions drawn is free.
+- *A robot with a carrier that makes no progress* has failed: explore first puts down the carrier on the
+  platform, finds it above the robot, and picks it up again. This also corrects a carrier that has slipped, so
+  that its legs look like obstacles.
+- *No free path* means that none of ten random directions is free.
 """
 
 from __future__ import annotations
@@ -67,20 +67,20 @@ class ReferenceParameters(Part):
     Attributes:
         explore_speed: in m/s (IV-B1a).
         carry_speed: in m/s (IV-B1c).
-        sigma_search: of the direction in the search zone, in radians (equation 1).
-        sigma_outside: of the direction elsewhere.
+        sigma_search: standard deviation of the direction in the search zone, in radians (equation 1).
+        sigma_outside: the same elsewhere.
         lookahead: seconds for which collisions are predicted; assumed.
         carry_lookahead: the same with a carrier; assumed.
-        collision: likelihood above which a direction is not free; assumed.
-        carry_collision: the same with a carrier, whose circle is larger: the same thing weighs less in it.
+        collision: likelihood above which a direction is blocked; assumed.
+        carry_collision: the same with a carrier, whose larger circle gives an obstacle less weight.
         margin: metres that are kept free on the side of the robot towards which it drives; assumed.
         carry_margin: the same with a carrier.
         escape_speed: in m/s, of the fallback out of tight places (IV-B4); assumed.
         escape_distance: metres of one such move; assumed.
-        stuck_distance: metres that a robot with a carrier must come on within `stuck_seconds`; assumed.
-        stuck_seconds: seconds for that.
-        border: metres before the border of the drop zone where carriers are left alone too; assumed: what
-            dead reckoning may be wrong by.
+        stuck_distance: metres that a robot with a carrier must move within `stuck_seconds`; assumed.
+        stuck_seconds: time limit for `stuck_distance`, in seconds.
+        border: metres before the border of the drop zone within which carriers are ignored too; assumed, for
+            the error of dead reckoning.
         inset: metres across the border of the drop zone where carriers are put down; assumed.
         docking: how carriers are picked up.
     """
@@ -121,7 +121,7 @@ class Reference(TreeController):
         )
 
     def _explore(self) -> Behaviour:
-        """Return the search: it succeeds, standing, as soon as a carrier is seen (IV-B1a)."""
+        """Return the search: it stops and succeeds as soon as a carrier is seen (IV-B1a)."""
         board, asked = self.board, self.parameters
         found = Sequence("found", memory=False, children=[NoticesCarrier(self.docking), Stop(board)])
         walk = Wander(
@@ -133,7 +133,7 @@ class Reference(TreeController):
             threshold=asked.collision,
             margin=asked.margin,
         )
-        # A robot that was put down, or left, with its platform up would catch on the next carrier.
+        # With its platform up, a robot would collide with the next carrier.
         lowered = Selector(
             "platform", memory=False, children=[Check("is down", board, _is_down), Lower(board)]
         )
@@ -186,10 +186,10 @@ class Reference(TreeController):
         return float(board.rng.normal(TO_DROP_ZONE, self.parameters.sigma_outside))
 
     def _wanted(self, board: Board, place_odom: FloatArray) -> bool:
-        """Return whether a carrier that stands there is still to be brought."""
+        """Return whether a carrier at this place still has to be delivered."""
         past = board.past_drop_border(place_odom)
         if past is None:
-            # It has not crossed the border yet: in the search zone it is far from it.
+            # The border is unknown until it is crossed. In the search zone the robot is far from it.
             return board.zone is Zone.SEARCH
         return past < -self.parameters.border
 

@@ -1,9 +1,9 @@
-"""Routes from a source to a destination: kept, made shorter, and put together from two of them.
+"""Routes from a source to a destination: recording, shortening, and merging two of them.
 
-The transport study ("Investigating Transportation Efficiency in Swarm Robotics with High-Fidelity
-Simulation") has robots note where they come by (one place each metre), straighten what they see of their
-route (algorithm 4), and take over the shorter sections of another robot's (algorithm 7). A route is an array
-of N x 2 places, the source first.
+In the transport study ("Investigating Transportation Efficiency in Swarm Robotics with High-Fidelity
+Simulation") robots record their way (one place per metre), take shortcuts within view (algorithm 4), and
+adopt the shorter sections of another robot's route (algorithm 7). A route is an array of N x 2 places, the
+source first.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 SPACING = 1.0
 """Metres from one place of a route to the next (4)."""
 SAME = 1e-9
-"""Metres by which places that are the same may differ."""
+"""Metres within which two places count as the same."""
 
 
 def length(route: FloatArray) -> float:
-    """Return how long a route is."""
+    """Return the length of a route in metres."""
     return float(np.hypot(*np.diff(route, axis=0).T).sum())
 
 
@@ -42,21 +42,21 @@ def straight(start: FloatArray, end: FloatArray, spacing: float = SPACING) -> Fl
 
 
 def respaced(route: FloatArray, spacing: float = SPACING) -> FloatArray:
-    """Return the same way with its corners, and more places where they are farther apart than `spacing`."""
+    """Return the same route with places inserted where they are farther apart than `spacing`."""
     ways = np.diff(route, axis=0)
     steps = np.maximum(np.ceil(np.hypot(ways[:, 0], ways[:, 1]) / spacing - SAME), 1).astype(np.int64)
-    # How many steps of its section each new place is from the section's begin.
+    # Number of steps from the start of its section to each new place.
     nth = 1 + np.arange(steps.sum()) - np.repeat(np.cumsum(steps) - steps, steps)
     share = (nth / np.repeat(steps, steps))[:, None]
     made = np.repeat(route[:-1], steps, axis=0) + share * np.repeat(ways, steps, axis=0)
-    # Its own places as they are, to the last digit.
+    # Keep the original places exactly.
     made[np.cumsum(steps) - 1] = route[1:]
     return np.vstack([route[:1], made])
 
 
 @kernel
 def thin_k(route: FloatArray, spacing: float, made: FloatArray) -> int:
-    """Write the places that `thinned` keeps; return how many there are."""
+    """Write the places that `thinned` keeps; return their number."""
     made[0] = route[0]
     count = 1
     last = route.shape[0] - 1
@@ -74,21 +74,21 @@ def thin_k(route: FloatArray, spacing: float, made: FloatArray) -> int:
 
 
 def thinned(route: FloatArray, spacing: float = SPACING / 2) -> FloatArray:
-    """Return a route without places that are nearer than `spacing` to the one before them; both ends stay."""
+    """Return a route without places nearer than `spacing` to the previous one; both ends stay."""
     made = np.empty_like(route)
     return made[: thin_k(route, spacing, made)].copy()
 
 
 class Trail:
-    """What a robot notes of its way while it looks for the destination."""
+    """The recorded way of a robot that looks for the destination."""
 
     def __init__(self, source: Sequence[float] | FloatArray, spacing: float = SPACING) -> None:
-        """Begin at the source."""
+        """Start at the source."""
         self._spacing = spacing
         self._places = [(float(source[0]), float(source[1]))]
 
     def add(self, place: Sequence[float] | FloatArray) -> None:
-        """Note a place, if it is far enough from the last."""
+        """Record a place, if it is far enough from the last."""
         x, y = self._places[-1]
         if math.hypot(place[0] - x, place[1] - y) >= self._spacing:
             self._places.append((float(place[0]), float(place[1])))
@@ -100,7 +100,7 @@ class Trail:
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """A route that was made shorter, and the index of the place from which it goes on."""
+    """A shortened route, and the index of the place from which the robot continues."""
 
     route: FloatArray
     index: int
@@ -116,16 +116,16 @@ def smoothed(
     is_free: Callable[[FloatArray], bool],
     least: float = SAME,
 ) -> Smoothed | None:
-    """Return a route with the best shortcut that a robot sees, None if there is none (algorithm 4).
+    """Return a route with the best shortcut within view, None if there is none (algorithm 4).
 
     Args:
-        route: the robot's.
-        index: of the place that it is at, or goes to next.
-        here: where it is.
-        outward: whether it goes to the destination, and not back.
-        vision: how far it sees, in metres.
-        is_free: whether it could go to a place straight on, as far as it knows.
-        least: metres that a shortcut has to save at least.
+        route: the robot's route.
+        index: index of its current or next place.
+        here: position of the robot.
+        outward: whether it is on the way to the destination, and not back.
+        vision: range of its view, in metres.
+        is_free: whether the straight way to a place is free, as far as the robot can see.
+        least: metres that a shortcut must save at least.
     """
     ways = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])
     candidates = np.arange(index + 1, len(route)) if outward else np.arange(index - 1, -1, -1)
@@ -133,7 +133,7 @@ def smoothed(
     apart = np.hypot(off[:, 0], off[:, 1])
     gains = math.dist(here, route[index]) + np.abs(ways[candidates] - ways[index]) - apart
     worth = np.flatnonzero((apart <= vision) & (gains > least))
-    # To ask costs more than to reckon: the best come first.
+    # `is_free` is expensive: check the best candidates first.
     best = next(
         (
             int(candidates[k])
@@ -153,7 +153,7 @@ def smoothed(
 
 
 def _joined(made: FloatArray, index: int, source: FloatArray, destination: FloatArray) -> Smoothed:
-    """Return a route that still goes from source to destination."""
+    """Make a route start at the source and end at the destination."""
     if math.dist(made[0], source) > SAME:
         made, index = np.vstack([source, made]), index + 1
     if math.dist(made[-1], destination) > SAME:
@@ -167,7 +167,7 @@ def _joined(made: FloatArray, index: int, source: FloatArray, destination: Float
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where two routes meet: how far along each, and where."""
+    """A crossing of two routes: the distance along each, and the place."""
 
     along_one: float
     along_other: float
@@ -175,7 +175,7 @@ class Crossing:
 
 
 def crossings(one: FloatArray, other: FloatArray) -> list[Crossing]:
-    """Return where two routes cross or touch, in the order of the first."""
+    """Return the crossings and contacts of two routes, in the order of the first."""
     along_one = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(one, axis=0).T))])
     along_other = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(other, axis=0).T))])
     found: dict[tuple[int, int], Crossing] = {}
@@ -196,7 +196,7 @@ def crossings(one: FloatArray, other: FloatArray) -> list[Crossing]:
         for i in np.flatnonzero(meets).tolist():
             ways = along_one[i] + t[i] * math.hypot(*r[i]), along_other[j] + u[i] * math.hypot(*s)
             note(*ways, p[i] + t[i] * r[i])
-    # Places that both have: of lines that lie on each other only the ends are crossings.
+    # Common places: of overlapping lines, only the ends are crossings.
     for j, place in enumerate(other):
         for i in np.flatnonzero(np.hypot(*(one - place).T) <= SAME).tolist():
             note(along_one[i], along_other[j], place)
@@ -204,7 +204,7 @@ def crossings(one: FloatArray, other: FloatArray) -> list[Crossing]:
 
 
 def _section(route: FloatArray, start: float, end: float) -> FloatArray:
-    """Return the places of a route from one way along it to another, which may be the lesser."""
+    """Return the section of a route between two distances along it, reversed if `start` is the larger."""
     if start > end:
         return _section(route, end, start)[::-1]
     along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])
@@ -213,15 +213,15 @@ def _section(route: FloatArray, start: float, end: float) -> FloatArray:
 
 
 def shared(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the shortest route that can be put together from sections of two (algorithm 7).
+    """Return the shortest route that can be merged from sections of two (algorithm 7).
 
-    Both begin at the source and end at the destination. Between the places where they meet, each section is
-    taken from one or the other; where they meet in the same order that is the algorithm's result, and where
-    they do not, a loop is left out.
+    Both start at the source and end at the destination. Between crossings, each section is taken from one or
+    the other. If the crossings are in the same order on both, this is the algorithm's result; if not, a loop
+    is left out as well.
     """
     routes = (one, other)
     lengths = (length(one), length(other))
-    # Source and destination are the same for both, and then all crossings.
+    # Nodes of the graph: the common source and destination, and all crossings.
     nodes = [(0.0, 0.0), lengths, *((item.along_one, item.along_other) for item in crossings(one, other))]
     edges: list[list[tuple[int, int, float]]] = [[] for _ in nodes]
     for which in (0, 1):
@@ -257,5 +257,5 @@ def shared(one: FloatArray, other: FloatArray) -> FloatArray:
 
 
 def nearest_index(route: FloatArray, here: FloatArray) -> int:
-    """Return the place of a route that is nearest: where a robot that is given one takes it up."""
+    """Return the index of the nearest place of a route: where a robot joins a route that it received."""
     return int(np.argmin(np.hypot(*(route - here).T)))

@@ -1,13 +1,13 @@
-"""Which way now: towards a goal, around what is near, and so slowly that nobody is hit.
+"""Local steering: towards a goal, around obstacles, and slowly enough to avoid any collision.
 
-All is relative to the robot, along the compass's axes. Of what is near only the place counts and how big it
-is. The speed at which the robot may close in on it is such that it stays safe whatever that is: if it is a
-robot that comes nearer just as fast, and both begin to brake now, they stop before they touch. With the
-speed c of each, the way that both need is c^2 / a + 2 c t; that has to fit into the gap, which gives
+Everything is relative to the robot, along the compass's axes. Of an obstacle only its place and its size
+matter. The speed at which the robot may approach it is safe whatever it is: if it is a robot that approaches
+just as fast, and both brake now, they stop before they touch. With the speed c of each, both together need
+the distance c^2 / a + 2 c t; this has to fit into the gap, which gives
 
     c = a (sqrt(t^2 + gap / a) - t)
 
-Standing things are approached by the same rule: who can tell that they stand.
+The same rule applies to static obstacles, because the robot cannot tell that they are static.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
 DIRECTIONS: Final = 40
-# Columns of an obstacle: where it is from here, its radius, and the share of the gap that may be used.
+# Number of columns of an obstacle: relative x and y, radius, weight (a factor of the allowed closing speed).
 OBSTACLE: Final = 4
-# What the answer holds.
+# Number of entries of the answer of `steer_k`.
 ANSWER: Final = 4
 
 
 @kernel
 def closing_k(gap: float, brake: float, delay: float) -> float:
-    """Return how fast one may close in on something `gap` metres away (see above)."""
+    """Return the allowed closing speed for an obstacle `gap` metres away (see the module)."""
     if gap <= 0.0:
         return 0.0
     return brake * (math.sqrt(delay * delay + gap / brake) - delay)
@@ -53,22 +53,22 @@ def steer_k(
     """Choose a velocity.
 
     Args:
-        wish_x: the velocity that one would have if there were nothing.
-        wish_y: the same.
-        last_x: the velocity chosen before.
-        last_y: the same.
-        radius: of the robot and what it carries.
-        brake: deceleration that is counted with, m/s2.
+        wish_x: wanted velocity without obstacles.
+        wish_y: likewise.
+        last_x: velocity chosen before.
+        last_y: likewise.
+        radius: of the robot and its load.
+        brake: assumed deceleration, m/s².
         delay: seconds until the brakes act.
         look: metres to look ahead.
-        obstacles: rows x, y, radius, weight; the weight scales the speed that is allowed.
-        count: how many rows count.
-        answer: vx, vy, the least gap, and the share of the wished speed that comes out.
+        obstacles: rows x, y, radius, weight; the weight scales the allowed closing speed.
+        count: how many rows are valid.
+        answer: written: vx, vy, the least gap, and the achieved share of the wanted speed.
     """
     wish = math.hypot(wish_x, wish_y)
     least = 9.0
     push_x = push_y = 0.0
-    # What does not depend on the direction: distance, allowed speed, and half the width that is needed.
+    # Values that do not depend on the direction: distance, allowed speed, half the width needed to pass.
     facts = np.empty((count, 3))
     for i in range(count):
         distance = max(math.hypot(obstacles[i, 0], obstacles[i, 1]), 1e-6)
@@ -77,7 +77,7 @@ def steer_k(
         facts[i, 0] = distance
         facts[i, 1] = closing_k(gap, brake, delay) * obstacles[i, 3]
         facts[i, 2] = radius + obstacles[i, 2] + 0.02
-        # Whoever is too near gives way, gently.
+        # Move away gently from an obstacle that is too near.
         if gap < 0.0:
             push = min(-gap, 0.1) * 2.0 / distance
             push_x -= push * obstacles[i, 0]
@@ -113,10 +113,10 @@ def steer_k(
             if aside < wide:
                 reach = max(ahead - math.sqrt(wide * wide - aside * aside), 0.0)
                 free = min(free, reach)
-        # What is free ahead counts as much as what can be driven now.
+        # The free distance ahead weighs as much as the speed that is possible now.
         worth = (0.25 + 0.75 * c) * (0.15 + 0.85 * free / look) * speed
         worth += 0.12 * speed * (before_x * ux + before_y * uy)
-        # Whoever meets somebody keeps to the right.
+        # Keep to the right when robots meet.
         worth -= 0.02 * speed * s
         if worth > best:
             best = worth
@@ -138,19 +138,19 @@ def notice_k(
     memory: FloatArray,
     head: int,
 ) -> int:
-    """Note the returns of a sweep in a ring of rows x, y, time; return where the ring goes on.
+    """Append the returns of a sweep to a ring buffer of rows x, y, time; return its new write index.
 
     Args:
         sweep: distances from the sensors' faces, inf without return.
         angles: of the sensors.
-        blind: returns of each sensor nearer than this are the robot's own load.
+        blind: returns of each sensor nearer than this are from the robot's own load.
         mount: metres from the centre to the sensors' faces.
-        x: of the robot.
-        y: of the robot.
-        yaw: of the robot.
+        x: position of the robot.
+        y: likewise.
+        yaw: yaw of the robot.
         now: the time.
-        memory: the ring.
-        head: where it goes on.
+        memory: the ring buffer.
+        head: its write index.
     """
     for k in range(angles.shape[0]):
         distance = sweep[k]
@@ -166,7 +166,7 @@ def notice_k(
 
 @kernel
 def recall_k(memory: FloatArray, x: float, y: float, now: float, keep: float, out: FloatArray) -> int:
-    """Write what was noted in the last `keep` seconds as obstacles seen from here; return how many."""
+    """Write the returns of the last `keep` seconds as obstacles relative to (x, y); return their number."""
     count = 0
     for k in range(memory.shape[0]):
         if now - memory[k, 2] > keep or count >= out.shape[0]:
@@ -188,17 +188,17 @@ def endangered_k(
     count: int,
     skip: FloatArray,
 ) -> bool:
-    """Return whether a velocity closes in on an obstacle faster than allowed.
+    """Return whether a velocity approaches an obstacle faster than allowed.
 
     Args:
         vx: the velocity.
-        vy: the velocity.
+        vy: likewise.
         radius: of the robot.
-        brake: deceleration that is counted with.
+        brake: assumed deceleration, m/s².
         delay: seconds until the brakes act.
         obstacles: rows x, y, radius, weight.
-        count: how many rows count.
-        skip: rows x, y, radius of discs in which nothing counts.
+        count: how many rows are valid.
+        skip: rows x, y, radius of discs in which obstacles are ignored.
     """
     for i in range(count):
         x, y = obstacles[i, 0], obstacles[i, 1]

@@ -1,9 +1,9 @@
-"""Which way to go among others that move: the best of many velocities, by when each would end in a collision.
+"""Avoidance of moving robots: the cheapest of many sampled velocities, by time to collision and other costs.
 
-Robots tell each other within a few metres where they are and how they move. Each then takes, from a fan of
-directions and a few speeds, the velocity that costs least: off its way, slower than it could, turned away
-from where it looks, or soon in somebody's or something's way (a velocity obstacle, sampled). All prefer the
-right of two ways that cost the same, so that two who meet do not dance.
+Robots within a few metres share their positions and velocities. Each picks, from a fan of directions and a
+few speeds, the velocity with the least cost. The costs are: deviation from its way, lost speed, turning away
+from its heading, and an early collision with a robot or an obstacle (a sampled velocity obstacle). Of two
+ways that cost the same all robots prefer the right one, so that two robots that meet do not block each other.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 DIRECTIONS: Final = 31
 WIDEST: Final = 2.2
-"""Directions of the fan, and radians to both sides of the way to go."""
+"""Number of directions in the fan, and its half angle in radians around the wanted direction."""
 SPEEDS: Final = 4
-"""From standing to the top."""
+"""Number of speeds above zero, evenly spaced up to the top speed."""
 HORIZON: Final = 2.5
 """Seconds ahead within which a collision counts."""
 MARGIN: Final = 0.08
 """Metres that robots keep from each other."""
-# What costs how much: radians off the way, share of the speed lost, radians of turn, to the left, and a
-# collision a second ahead.
+# Costs: per radian off the wanted direction, for the share of speed lost, per radian of turn, for a direction
+# to the left, and for a collision one second ahead.
 OFF: Final = 0.6
 SLOW: Final = 1.0
 TURN: Final = 0.15
@@ -37,11 +37,11 @@ HIT: Final = 0.8
 
 @kernel
 def time_to_hit_k(dx: float, dy: float, wx: float, wy: float, reach: float) -> float:
-    """Return after how many seconds something at (dx, dy) is in reach, if (wx, wy) a second lead to it."""
+    """Return the seconds until an object at (dx, dy) is within reach, at the relative velocity (wx, wy)."""
     closing = dx * wx + dy * wy
     away2 = dx * dx + dy * dy - reach * reach
     if away2 <= 0.0:
-        # As good as there: whoever does not come nearer still gets away.
+        # Already within reach: velocities that do not approach it are still allowed.
         return 0.0 if closing > 0.0 else math.inf
     fast2 = wx * wx + wy * wy
     inside = closing * closing - fast2 * away2
@@ -63,11 +63,11 @@ def swerve_k(
     """Write the direction and the speed to take.
 
     Args:
-        wanted: the direction of the way.
+        wanted: the wanted direction.
         heading: of the robot.
-        top: the speed that it would take.
-        others: a row for each robot: where it is from here, and its velocity.
-        things: a row for each thing that stands: its direction, how far it is, and how unsure the first is.
+        top: the wanted speed.
+        others: a row for each robot: its relative position and its velocity.
+        things: a row for each static obstacle: direction, distance, and uncertainty of the direction.
         radius: of all robots.
         out: direction and speed; written.
     """

@@ -1,12 +1,11 @@
-"""What robots tell each other: 24 bytes of a BLE advertisement, ten times a second (DOTS paper, III-A6).
+"""Messages of cooperative robots: 24 bytes of a BLE advertisement, ten times a second (DOTS paper, III-A6).
 
-A robot says where it is by its own dead reckoning, along the compass's axes; what it does and where it
-wants to; which carrier it claims and how far it has to go for it; and, one after the other, which carriers
-it knows of. Who hears it may understand none of the places, as long as it does not know where the other's
-origin is (`swarmbed_behaviours.neighbours`), and still makes use of the rest.
+A robot sends its position by dead reckoning, along the compass's axes; its state and its aim; the carrier it
+claims and its distance to it; and, one per message in turn, the carriers it knows of. A receiver can use the
+positions only if it knows the sender's origin (`swarmbed_behaviours.neighbours`), and the rest in any case.
 
-Nothing that is wrong gets through: version, checksum, lengths and codes are checked, and whatever else
-advertises in the room is refused.
+Invalid messages are rejected: version, checksum, length and codes are checked, so foreign advertisements are
+ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Final
 
 VERSION: Final = 1
 PREFIX: Final = 0xB0 | VERSION
-"""The first byte: whose message it is, and in which version."""
+"""The first byte: identifies our messages and their version."""
 
 # Prefix, state and flags, counter, x, y, vx, vy, aim bearing, aim distance, claim, cost, item id,
 # status and age, item x, item y, checksum.
@@ -30,22 +29,22 @@ SIZE: Final = _FORM.size
 _BODY: Final = SIZE - 2
 
 _METRE: Final = 200.0
-"""Steps of a place in a metre: 5 mm, up to 163 m away."""
+"""Steps per metre of a position: 5 mm, up to 163 m away."""
 _SPEED: Final = 50.0
 _COST: Final = 10.0
 _AIM: Final = 10.0
 _BEARING: Final = 256.0 / (2.0 * math.pi)
 _AGE: Final = 2.0
-"""Steps of an age in a second."""
+"""Steps per second of an age."""
 _AGE_MAX: Final = 63
 OLD: Final = 1000.0
-"""The age of all that is older than half a minute."""
+"""Age in seconds that is decoded for everything older than half a minute."""
 _ID_MAX: Final = 254
 _NO_ID: Final = 255
 
 
 class State(IntEnum):
-    """What a robot does, as far as it concerns the others."""
+    """What a robot is doing, as sent to the others."""
 
     IDLE = 0
     SEARCH = 1
@@ -57,10 +56,10 @@ class State(IntEnum):
 
 
 class Status(IntEnum):
-    """What is known of a carrier."""
+    """State of a carrier."""
 
     FREE = 0
-    """It stands on the floor and waits."""
+    """It stands on the floor, to be picked up."""
     TAKEN = 1
     """A robot has it."""
     DELIVERED = 2
@@ -76,9 +75,9 @@ _STATUSES: Final = tuple(Status)
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One carrier as the sender knows it: where by its own frame, and how many seconds ago that was true.
+    """The sender's knowledge of one carrier: its place in the sender's frame, and its age in seconds.
 
-    `own` says that the sender saw it itself there, and did not hear of it.
+    `own` is True if the sender saw it there itself, and False if it only received the information.
     """
 
     id: int
@@ -94,17 +93,17 @@ class Message:
     """One advertisement; lengths in metres, axes along the compass's, origin the sender's own.
 
     Attributes:
-        state: what the sender does.
+        state: what the sender is doing.
         anchored: whether its x is 0 at the edge of the drop zone.
         counter: of its messages, modulo 256.
-        x: where it is.
-        y: where it is.
+        x: its position.
+        y: likewise.
         vx: its velocity.
-        vy: its velocity.
-        aim_x: where it wants to, seen from where it is.
-        aim_y: where it wants to, seen from where it is.
-        claim: the marker id of the carrier that it claims or has, if any.
-        cost: metres that it has to go for what it claims.
+        vy: likewise.
+        aim_x: its aim, relative to its position.
+        aim_y: likewise.
+        claim: marker id of the carrier that it claims or has, if any.
+        cost: distance in metres to the carrier that it claims.
         item: a carrier that it knows of.
     """
 
@@ -140,14 +139,14 @@ def _count(value: float, steps: float) -> int:
 
 
 def _age(seconds: float) -> int:
-    """Return the code of an age, rounded up: what is told again and again must not become younger by it."""
+    """Encode an age, rounded up: information that is passed on repeatedly must not get younger."""
     return max(0, min(_AGE_MAX, math.ceil(min(seconds, OLD) * _AGE)))
 
 
 def encode(message: Message) -> bytes:
-    """Return the bytes of a message; numbers out of range are cut to what there are codes for.
+    """Encode a message; numbers are clipped to the range of their codes.
 
-    Marker ids above 254 and below 0 cannot be told: such a carrier is left out.
+    Marker ids above 254 and below 0 cannot be encoded: such a carrier is left out.
     """
     item = message.item
     if item is not None and not 0 <= item.id <= _ID_MAX:
@@ -177,7 +176,7 @@ def encode(message: Message) -> bytes:
 
 @lru_cache(maxsize=256)  # all receivers of one process decode the same bytes
 def decode(payload: bytes) -> Message | None:
-    """Return what the bytes say, None if they are no message of this version."""
+    """Decode a message; None if the bytes are not a valid message of this version."""
     if len(payload) != SIZE or payload[0] != PREFIX:
         return None
     (_, flags, counter, x, y, vx, vy, bearing, reach, claim, cost, known, status, item_x, item_y, told) = (

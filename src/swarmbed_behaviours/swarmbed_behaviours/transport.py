@@ -1,18 +1,18 @@
-"""Carrying items from a source to a destination that has to be found: the transport study's robots.
+"""Transport of items from a source to an unknown destination: the transport study's robots.
 
-"Investigating Transportation Efficiency in Swarm Robotics with High-Fidelity Simulation" has each robot do
-algorithm 1: look for the destination at random (algorithm 2), note the way there, go to and fro on it, make
-it shorter where it sees a shortcut (algorithm 4), and exchange it with others that it meets (5 to 7).
-It has a compass, a sense of position, sonars of which it uses those in front, and a radio that reaches 2 m.
+In "Investigating Transportation Efficiency in Swarm Robotics with High-Fidelity Simulation" each robot runs
+algorithm 1: search for the destination at random (algorithm 2), record the way there, shuttle on it, shorten
+it by shortcuts within view (algorithm 4), and exchange it with robots that it meets (5 to 7). A robot has a
+compass, a position sensor, sonars, of which it uses the front ones, and a radio with a reach of 2 m.
 
-A robot that has something before it goes round it: a robot (whose WAIT it hears) by a slight turn to the left
-and a short way ahead, as in the study; anything else along its side, and it remembers that way.
+A robot avoids obstacles ahead. It passes a robot, recognised by its WAIT, with a slight turn to the left and
+a short move ahead, as in the study. It goes around anything else along its side, and remembers that way.
 
-`traffic` has our rules of the road, each from what a robot sees and hears within 2 m: `lanes`, keep to the
-right of the route; `swerve`, tell each other where one is and how one moves, and go where nobody will be
+`traffic` adds our own rules of the road, each based on what a robot sees and receives within 2 m: `lanes`,
+keep to the right of the route; `swerve`, share positions and velocities, and avoid predicted collisions
 (`swarmbed_behaviours.swerve`); `driving`, talk without standing still.
 
-Nothing here knows a simulator: senses come in, speeds and messages go out.
+This module does not depend on a simulator: senses come in, speeds and messages go out.
 """
 
 from __future__ import annotations
@@ -40,57 +40,57 @@ if TYPE_CHECKING:
 
 Place = tuple[float, float]
 Return = tuple[float, float, float]
-"""What a sonar sees: direction in the robot's frame, metres from its middle, how unsure the direction is."""
+"""A sonar return: direction in the robot's frame, metres from its centre, uncertainty of the direction."""
 
 SEES: Final = 4.0
 """Metres within which source and destination are seen (2.2)."""
 ARRIVED: Final = 1.0
-"""Metres from source or destination at which a robot is there: assumed."""
+"""Metres from source or destination within which a robot has arrived: assumed."""
 NEXT: Final = 0.6
-"""Metres from a place of the route at which the one after it is next: assumed."""
+"""Metres from a place of the route within which a robot heads for the next one: assumed."""
 STRIDE: Final = 1.0
-"""Metres to a new location to explore: as far as places of a route are apart."""
+"""Metres to a new location to explore: the spacing of places of a route."""
 WANDER: Final = 0.5
 WIDER: Final = 0.25
-"""Radians to both sides of its heading from which a robot draws its next direction, and by how much more
-after each that is not clear (algorithm 2): assumed."""
+"""Half angle, in radians around its heading, from which a robot draws its next direction, and its increase
+after each blocked direction (algorithm 2): assumed."""
 CLEAR: Final = 0.45
-"""Metres before a robot's rim at which something is in its way: assumed."""
+"""Metres from a robot's rim within which an obstacle blocks its way: assumed."""
 ASIDE: Final = 0.6
 PAST: Final = 0.8
-"""Radians and metres of the turn and the way ahead that let another robot pass: "slight", "short" (3.2)."""
+"""Turn in radians and move in metres that let another robot pass: "slight", "short" (3.2)."""
 TURN_FIRST: Final = 0.5
-"""Radians off its direction at which a robot turns on the spot."""
+"""Heading error in radians from which a robot turns on the spot."""
 STEER: Final = 3.0
-"""rad/s of turn for each radian off."""
+"""Gain from heading error to rate of turn, 1/s."""
 STILL: Final = 0.15
 STUCK: Final = 4.0
-"""Metres that a robot should have gone at least in so many seconds, or it is stuck."""
+"""A robot is stuck if it moves less than `STILL` metres in `STUCK` seconds."""
 SAVES: Final = 0.3
-"""Metres that a shortcut has to save: assumed."""
+"""Metres that a shortcut must save: assumed."""
 REJOIN: Final = 6
-"""Places of its route, farther on, at one of which a robot that goes round something comes back to it."""
+"""How many places ahead on its route a robot may rejoin it after a detour."""
 FRONT: Final = 1.6
-"""Radians to both sides within which sonars count as front ones (2.4)."""
+"""Largest angle from straight ahead, in radians, of front sonars (2.4)."""
 LANE: Final = 0.7
-"""Metres that a robot keeps to the right of the route: two of them meet with room for their bodies."""
+"""Metres that a robot keeps to the right of the route, so that two robots can pass each other."""
 RECENT: Final = 0.35
-"""Seconds for which a WAIT tells that a robot is near."""
+"""Seconds for which a robot counts as near after its WAIT."""
 
 
 class TransportParameters(Part):
-    """What the robots do.
+    """What a scenario may set.
 
     Attributes:
         source: where items are.
         destination: where they go; robots do not know it before they see it.
-        mode: `full`: any two that meet exchange routes; `partial`: who has none is given one, and no more;
-            `none`: nobody talks.
-        traffic: our rules of the road, see the module's text; without any, the study's.
-        speed: m/s at which robots go.
+        mode: `full`: any two robots that meet exchange routes; `partial`: only robots without a route get
+            one; `none`: robots do not talk.
+        traffic: our own rules of the road, see the module's text; without any, the study's.
+        speed: of the robots, in m/s.
         vision: metres within which they look for shortcuts.
-        silence: seconds at the start in which nobody talks.
-        again: seconds before the same two talk again.
+        silence: seconds at the start in which no robot talks.
+        again: seconds before the same two robots talk again.
     """
 
     source: Place
@@ -106,21 +106,21 @@ class TransportParameters(Part):
     def _there_is_a_way(self) -> TransportParameters:
         away = math.dist(self.source, self.destination)
         if away < 4 * ARRIVED:
-            message = f"source and destination are {away:g} m apart: at least {4 * ARRIVED:g} m are right"
+            message = f"source and destination are {away:g} m apart: at least {4 * ARRIVED:g} m are required"
             raise ValueError(message)
         return self
 
 
 @dataclass(frozen=True)
 class Eyes:
-    """Where the sonars are that a robot uses.
+    """Geometry of the front sonars of a robot.
 
     Attributes:
-        sensors: their numbers.
-        angles: where they look.
-        mount: metres from the robot's middle to their faces.
-        half_view: of each.
-        reach: metres that they see.
+        sensors: their indices.
+        angles: their angles in the robot's frame.
+        mount: metres from the robot's centre to their faces.
+        half_view: half of each one's field of view, in radians.
+        reach: their range in metres.
         radius: of the robot.
     """
 
@@ -133,10 +133,10 @@ class Eyes:
 
     @classmethod
     def of(cls, spec: RobotSpec) -> Eyes:
-        """Return those of a kind of robot.
+        """Return the front sonars of a kind of robot.
 
         Raises:
-            ConfigError: it has none in front, or no compass or sense of position.
+            ConfigError: it has none, or no compass or position sensor.
         """
         for name in ("compass", "positioning"):
             if getattr(spec, name) is None:
@@ -162,7 +162,7 @@ class Eyes:
 
 
 def turn_of(angle: float) -> float:
-    """Return the same direction within half a turn."""
+    """Wrap an angle to within half a turn of 0."""
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
@@ -170,23 +170,23 @@ class Carrier:
     """One robot's program.
 
     Attributes:
-        doing: what it does: `explore`, `to source`, `to destination`.
-        route: the way from source to destination; of no places before it has one.
-        got: how it came by its first route: `found` or `given`.
-        talks: when its talks ended well, of those with robots of greater numbers, so that each counts once.
-        handshake: how it talks.
+        doing: its activity: `explore`, `to source`, `to destination`.
+        route: the route from source to destination; empty while it has none.
+        got: how it got its first route: `found` or `given`.
+        talks: times of its completed talks with robots of higher numbers, so that each talk counts once.
+        handshake: its side of talks.
     """
 
     def __init__(
         self, me: int, eyes: Eyes, parameters: TransportParameters, rng: np.random.Generator
     ) -> None:
-        """Begin at the source, without a route.
+        """Start at the source, without a route.
 
         Args:
-            me: its number, of which each robot has another one.
+            me: unique number of the robot.
             eyes: its sonars.
-            parameters: what to do.
-            rng: its chance.
+            parameters: parameters of the controller.
+            rng: its random generator.
         """
         self.doing = "explore"
         self.route: FloatArray = np.empty((0, 2))
@@ -207,9 +207,9 @@ class Carrier:
         self._index = 0
         self._target: Place | None = None
         self._moves: list[tuple[str, float]] = []
-        # Of the move that is being made: where it ends, where it began, and when it is given up.
+        # Of the current manoeuvre: its goal, its start, and its timeout.
         self._goal, self._from, self._until = 0.0, (0.0, 0.0), 0.0
-        # The way round something, the place of the route where it began, and the side that it takes.
+        # Of a detour: its way, the index on the route where it started, and its side.
         self._detour: Trail | None = None
         self._left = 0
         self._side = 0.0
@@ -231,14 +231,14 @@ class Carrier:
     def tick(
         self, now: float, place: Place, heading: float, ranges: Sequence[float], heard: Sequence[Message]
     ) -> tuple[float, float, list[Message]]:
-        """Return how fast to go and to turn for the next tick, and what to send.
+        """Return speed and rate of turn for the next tick, and the messages to send.
 
         Args:
             now: the time.
-            place: where the sense of position says it is.
-            heading: of the compass.
-            ranges: of all its sonars.
-            heard: what came in since the last tick.
+            place: position by the position sensor.
+            heading: heading by the compass.
+            ranges: distances of all its sonars.
+            heard: messages received since the last tick.
         """
         self._now, self._place, self._heading, self._ranges, self._seen = now, place, heading, ranges, None
         for message in heard:
@@ -264,7 +264,7 @@ class Carrier:
     # Routes
 
     def _take(self, route: FloatArray | None) -> None:
-        """Make use of another robot's route (algorithm 7)."""
+        """Adopt or merge another robot's route (algorithm 7)."""
         if route is None:
             return
         if not self.knows:
@@ -287,7 +287,7 @@ class Carrier:
     # Where to go
 
     def _move(self) -> tuple[float, float]:
-        """Return how fast to go and to turn."""
+        """Return speed and rate of turn."""
         if self._moves:
             return self._manoeuvre()
         if self._is_stuck():
@@ -295,7 +295,7 @@ class Carrier:
         return self._follow() if self.knows else self._explore()
 
     def _back_off(self) -> tuple[float, float]:
-        """Get away from something that no sonar sees, and remember it if it is no robot."""
+        """Back off from an obstacle that no sonar sees, and remember it unless it is a robot."""
         x, y = self._place
         if self._speed > 0.0 and not self._is_touched():
             away = self._eyes.radius
@@ -305,14 +305,14 @@ class Carrier:
         return self._manoeuvre()
 
     def _is_touched(self) -> bool:
-        """Return whether it may be a robot that holds it up."""
+        """Return whether the obstacle may be a robot."""
         if not self._swerves:
             return self._robot_near()
         close = 2.0 * self._eyes.radius + 0.2
         return any(math.hypot(dx, dy) < close for dx, dy, _, _ in self._others())
 
     def _explore(self) -> tuple[float, float]:
-        """Look for the destination (algorithms 1 and 2)."""
+        """Search for the destination (algorithms 1 and 2)."""
         x, y = self._place
         self._trail.add(self._place)
         to_x, to_y = self._parameters.destination
@@ -333,26 +333,26 @@ class Carrier:
         return self._go(target)
 
     def _new_location(self) -> Place:
-        """Return a place to explore, near the heading, or ever farther from it (algorithm 2)."""
+        """Return a place to explore, in a random direction around the heading, ever wider (algorithm 2)."""
         wide = WANDER
         while True:
             turn = wide * (2.0 * self._rng.random() - 1.0)
             direction = self._heading + turn
-            # What no front sonar sees has to be turned to first, and is then looked at again.
+            # A direction outside the front sonars' view is checked again after the robot has turned to it.
             if abs(turn) > FRONT or self._clear(direction) > STRIDE:
                 x, y = self._place
                 return x + STRIDE * math.cos(direction), y + STRIDE * math.sin(direction)
             wide = min(wide + WIDER, math.pi)
 
     def _arrive(self, then: str) -> tuple[float, float]:
-        """Turn round at one end of the route."""
+        """Turn back at one end of the route."""
         self.doing = then
         self._index = len(self.route) - 1 if then == "to source" else 0
         self._drop_detour()
         return self._follow()
 
     def _follow(self) -> tuple[float, float]:
-        """Go on along the route."""
+        """Follow the route."""
         outward = self.doing == "to destination"
         end = self._parameters.destination if outward else self._parameters.source
         if math.dist(self._place, end) < ARRIVED:
@@ -374,7 +374,7 @@ class Carrier:
         return self._go_round(self._detour, step)
 
     def _to_next(self, step: int) -> Place:
-        """Return the next place of the route; with `lanes`, to its right if somebody is near."""
+        """Return the next place of the route; with `lanes`, to its right if a robot is near."""
         x, y = float(self.route[self._index, 0]), float(self.route[self._index, 1])
         came = self._index - step
         keeps = "lanes" in self._parameters.traffic and self._robot_near()
@@ -393,7 +393,7 @@ class Carrier:
         return x, y
 
     def _others(self) -> list[tuple[float, float, float, float]]:
-        """Return where the robots are from here that have told so just now, and how they move."""
+        """Return relative position and velocity of the robots that have just sent them."""
         x, y = self._place
         return [
             (moves[0] - x, moves[1] - y, moves[2], moves[3])
@@ -402,13 +402,13 @@ class Carrier:
         ]
 
     def _go(self, target: Place) -> tuple[float, float]:
-        """Go towards a place, among others if some are near and the rules say how."""
+        """Go towards a place, with `swerve` around robots nearby."""
         if self._swerves and self._robot_near():
             return self._swerve(target)
         return self._towards(target)
 
     def _swerve(self, target: Place) -> tuple[float, float]:
-        """Go towards a place among the robots that have told where they are."""
+        """Go towards a place among robots that share their positions."""
         x, y = self._place
         things = [(self._heading + angle, away, unsure) for angle, away, unsure in self._returns()]
         wanted = math.atan2(target[1] - y, target[0] - x)
@@ -419,7 +419,7 @@ class Carrier:
         return (speed * math.cos(off) if abs(off) < TURN_FIRST else 0.0), STEER * off
 
     def _has_passed(self, index: int, step: int) -> bool:
-        """Return whether a place of the route is reached, or lies behind."""
+        """Return whether a place of the route has been reached or passed."""
         x, y = self._place
         place_x, place_y = float(self.route[index, 0]), float(self.route[index, 1])
         dx, dy = place_x - x, place_y - y
@@ -444,12 +444,12 @@ class Carrier:
             self._take_up(found.route)
 
     def _take_up(self, route: FloatArray) -> None:
-        """Go on along a route that begins to differ here."""
+        """Continue on a changed route from its place nearest to the robot."""
         self.route = respaced(thinned(route))
         self._index = nearest_index(self.route, np.array(self._place))
 
     def _sees_free(self, place: FloatArray) -> bool:
-        """Return whether the way to a place is free as far as the sonars see."""
+        """Return whether the straight way to a place is free, as far as the sonars see."""
         x, y = self._place
         dx, dy = float(place[0]) - x, float(place[1]) - y
         direction, away = math.atan2(dy, dx), math.hypot(dx, dy)
@@ -457,10 +457,10 @@ class Carrier:
             return False
         return self._clear(direction) >= min(away, self._eyes.reach - 1.0)
 
-    # What is in the way
+    # Obstacles
 
     def _returns(self) -> list[Return]:
-        """Return what is near, seen or remembered, without the robots that have told where they are."""
+        """Return obstacles seen or remembered nearby, without the robots that share their positions."""
         if self._seen is None:
             eyes, (x, y) = self._eyes, self._place
             self._seen = [
@@ -479,27 +479,27 @@ class Carrier:
         return self._seen
 
     def _is_one_of(self, others: Sequence[tuple[float, ...]], seen: Return, near: float) -> bool:
-        """Return whether what a sonar sees is one of these robots."""
+        """Return whether a sonar return is from one of these robots."""
         at_x = seen[1] * math.cos(self._heading + seen[0])
         at_y = seen[1] * math.sin(self._heading + seen[0])
         return any(math.hypot(at_x - other[0], at_y - other[1]) < near for other in others)
 
     def _clear(self, direction: float) -> float:
-        """Return how many metres the robot may go in a direction, as far as it knows."""
+        """Return the free distance in a direction, in metres, as far as the robot knows."""
         eyes = self._eyes
         turn = direction - self._heading
-        # What it touches at its side is not before it, wherever in a sonar's view it is.
+        # An obstacle that it touches at its side does not block it, wherever it is in a sonar's view.
         keep = eyes.radius * math.cos(eyes.half_view)
         room = eyes.reach
         for angle, away, unsure in self._returns():
-            # What is seen may be anywhere across the sensor's view.
+            # The obstacle may be anywhere across the sensor's view.
             off = max(abs(turn_of(turn - angle)) - unsure, 0.0)
             if off < 1.5 and away * math.sin(off) < keep:
                 room = min(room, max(away * math.cos(off) - eyes.radius, 0.0))
         return room
 
     def _in_the_way(self, target: Place) -> bool:
-        """Return whether something is in the way to a place that the robot faces."""
+        """Return whether an obstacle is in the way to a place that the robot faces."""
         x, y = self._place
         dx, dy = target[0] - x, target[1] - y
         turn = turn_of(math.atan2(dy, dx) - self._heading)
@@ -508,11 +508,11 @@ class Carrier:
         return self._clear(self._heading + turn) < min(CLEAR, max(math.hypot(dx, dy), 0.1))
 
     def _robot_near(self) -> bool:
-        """Return whether a robot's WAIT was heard just now."""
+        """Return whether a WAIT was received within the last `RECENT` seconds."""
         return any(self._now - when < RECENT for when, _ in self._heard.values())
 
     def _let_pass(self) -> tuple[float, float]:
-        """Turn a little to the left, or as far as it takes, and go on from there (3.2)."""
+        """Turn slightly to the left, or as far as necessary, and move on from there (3.2)."""
         turn = ASIDE
         while turn < FRONT and self._clear(self._heading + turn) < CLEAR:
             turn += 0.2
@@ -523,10 +523,10 @@ class Carrier:
         return self._manoeuvre()
 
     def _go_round(self, detour: Trail, step: int) -> tuple[float, float]:
-        """Go along what is in the way until the route farther on is free, and remember how.
+        """Go along an obstacle until the way to a later place of the route is free, and record the way.
 
         Args:
-            detour: the way round up to now.
+            detour: the detour so far.
             step: 1 on the way to the destination, -1 on the way back.
         """
         detour.add(self._place)
@@ -553,7 +553,7 @@ class Carrier:
             for side in (self._side,) if self._side else (1.0, -1.0):
                 direction = wanted + side * 0.25 * k
                 if abs(turn_of(direction - self._heading)) > FRONT:
-                    # Not seen from here: turn there and look.
+                    # Outside the sonars' view: turn there and look.
                     self._side = side
                     return self._turn_to(direction)
                 if self._clear(direction) > STRIDE:
@@ -564,7 +564,7 @@ class Carrier:
         return self._turn_to(self._heading + 1.0)
 
     def _end_detour(self, detour: Trail, k: int) -> None:
-        """Put the way round into the route, in place of what was blocked, up to a place of it."""
+        """Insert the detour into the route in place of the blocked part, up to place `k`."""
         self._drop_detour()
         way = detour.ended(self._place)
         if self.doing == "to destination":
@@ -587,7 +587,7 @@ class Carrier:
         return 0.0, STEER * turn_of(direction - self._heading)
 
     def _begin(self, *moves: tuple[str, float]) -> None:
-        """Do some moves before anything else."""
+        """Start a sequence of moves, which has priority over everything else."""
         self._moves = list(moves)
         self._start_move()
 
@@ -599,7 +599,7 @@ class Carrier:
             self._until = self._now + 4.0
 
     def _manoeuvre(self) -> tuple[float, float]:
-        """Go on with the moves."""
+        """Continue the sequence of moves."""
         while self._moves:
             kind, amount = self._moves[0]
             if kind == "turn":
@@ -617,7 +617,7 @@ class Carrier:
         return 0.0, 0.0
 
     def _is_stuck(self) -> bool:
-        """Return whether it is still where it was a while ago, and it did not stand because of a talk."""
+        """Return whether the robot has hardly moved for `STUCK` seconds, other than during a talk."""
         since, place = self._anchor
         if math.dist(self._place, place) > STILL:
             self._anchor = (self._now, self._place)
@@ -629,17 +629,17 @@ class Carrier:
 
 
 class Transport:
-    """The transport study's program; for now in the form for many robots alone."""
+    """The transport study's controller; for crowds only."""
 
     Parameters: ClassVar[type[Part]] = TransportParameters
 
-    def __init__(self, robot: Robot, parameters: TransportParameters, rng: np.random.Generator) -> None:  # noqa: ARG002 - there is no use for them
-        """Refuse.
+    def __init__(self, robot: Robot, parameters: TransportParameters, rng: np.random.Generator) -> None:  # noqa: ARG002 - it only raises
+        """Reject robots outside a crowd.
 
         Raises:
             ConfigError: always.
         """
-        message = "controller transport: drives crowds; say `crowd: true` of the robots"
+        message = "controller transport only drives crowds; set `crowd: true` for the robots"
         raise ConfigError(message)
 
     @staticmethod
@@ -655,13 +655,13 @@ class TransportCrowd:
 
     Attributes:
         carriers: the programs.
-        doing: what each of them does.
+        doing: activity of each robot.
     """
 
     def __init__(
         self, spec: RobotSpec, parameters: TransportParameters, count: int, rng: np.random.Generator
     ) -> None:
-        """Give each robot its program, and chance of its own."""
+        """Give each robot its own program and random generator."""
         eyes = Eyes.of(spec)
         self.carriers = [
             Carrier(k + 1, eyes, parameters, np.random.default_rng(seed))
@@ -671,7 +671,7 @@ class TransportCrowd:
         self._sensors = spec.ranges[0].count
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
-        """Let each robot do its tick."""
+        """Run each robot's tick."""
         now, post = senses.time, senses.air.post
         if senses.ranges.shape[1] < self._sensors:
             text = (
@@ -688,7 +688,7 @@ class TransportCrowd:
             self.doing[k] = carrier.doing
 
     def metrics(self) -> Mapping[str, Any]:
-        """Return how they came by their routes, these routes, and how much they have talked."""
+        """Return how the robots got their routes, the routes, and statistics of the talks."""
         counts = [carrier.handshake.counts for carrier in self.carriers]
         talks = sorted(when for carrier in self.carriers for when in carrier.talks)
         seconds, begun = sum(item.seconds for item in counts), sum(item.begun for item in counts)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from py_trees.behaviour import Behaviour
 
 WIDTH = 18
-"""Characters of a line within a box."""
+"""Characters per line in a box."""
 GAP = 1.2
-"""From one box to the next below it, in units of a line's height, over the boxes' own."""
+"""Gap between two boxes in a column, in line heights."""
 COLOURS = {
     "composite": "#dbe7f5",
     "decorator": "#eee3f6",
@@ -26,7 +26,7 @@ COLOURS = {
     Status.FAILURE: "#f2b8b0",
     Status.RUNNING: "#a9cdf0",
 }
-"""Of boxes, by kind, and by status for trees that have been ticked."""
+"""Colours of boxes by kind, and by status for trees that have been ticked."""
 
 
 class NodeStatus(NamedTuple):
@@ -38,7 +38,7 @@ class NodeStatus(NamedTuple):
 
 
 def snapshot(root: Behaviour) -> list[NodeStatus]:
-    """Return name and status of all nodes, in the order in which they are drawn: a few microseconds."""
+    """Return name and status of all nodes, in drawing order; takes a few microseconds."""
     found: list[NodeStatus] = []
     _collect(root, 0, found)
     return found
@@ -51,7 +51,7 @@ def _collect(node: Behaviour, depth: int, found: list[NodeStatus]) -> None:
 
 
 def as_text(root: Behaviour, *, status: bool = False) -> str:
-    """Return the tree as indented lines, one a node: its kind, its name and, if asked for, its status."""
+    """Return the tree as indented lines, one per node: its name, its kind and, with `status`, its status."""
     lines: list[str] = []
     _write(root, "", "", lines, status=status)
     return "\n".join(lines) + "\n"
@@ -73,7 +73,7 @@ def _write(node: Behaviour, first: str, rest: str, lines: list[str], *, status: 
 
 
 def kind_of(node: Behaviour) -> str:
-    """Return what a node makes of its children: sequence, selector and so on; nothing for leaves."""
+    """Return the kind of a node: sequence, selector and so on; empty for leaves."""
     if isinstance(node, composites.Sequence):
         return "sequence with memory" if node.memory else "sequence"
     if isinstance(node, composites.Selector):
@@ -86,7 +86,7 @@ def kind_of(node: Behaviour) -> str:
 
 
 class _Box(NamedTuple):
-    """A node's place: its column is its depth, `y` the middle of its box downwards."""
+    """Layout of a node: `depth` is its column, `y` the centre of its box, counted downwards."""
 
     node: Behaviour
     depth: int
@@ -99,9 +99,9 @@ def draw(root: Behaviour, file: Path, *, status: bool = False) -> None:
     """Draw the tree as a picture, from left to right.
 
     Args:
-        root: of the tree.
-        file: to write; its suffix says which format, such as .png or .svg.
-        status: whether the boxes have the colours of the nodes' status.
+        root: root of the tree.
+        file: file to write; its suffix selects the format, such as .png or .svg.
+        status: whether to colour the boxes by the nodes' status.
 
     Raises:
         SwarmbedError: matplotlib is not installed.
@@ -111,7 +111,7 @@ def draw(root: Behaviour, file: Path, *, status: bool = False) -> None:
         from matplotlib.figure import Figure
         from matplotlib.patches import FancyBboxPatch
     except ImportError:
-        message = "drawing a tree needs matplotlib, which swarmbed_experiments brings: pip install matplotlib"
+        message = "drawing a tree needs matplotlib, part of swarmbed_experiments: pip install matplotlib"
         raise SwarmbedError(message) from None
 
     boxes: list[_Box] = []
@@ -158,9 +158,9 @@ def draw(root: Behaviour, file: Path, *, status: bool = False) -> None:
 
 
 def _place(node: Behaviour, depth: int, top: float, parent: int, boxes: list[_Box]) -> float:
-    """Place a node and what is below it, from `top` downwards; return where the next one may begin.
+    """Place a node and its descendants, from `top` downwards; return where the next node may start.
 
-    A parent is half way between its first and its last child, so that boxes of one column never overlap.
+    A parent is half-way between its first and its last child, so that boxes in a column never overlap.
     """
     kind = kind_of(node)
     lines = tuple(textwrap.wrap(node.name, WIDTH)) + tuple(textwrap.wrap(f"({kind})", WIDTH) if kind else ())
@@ -175,7 +175,7 @@ def _place(node: Behaviour, depth: int, top: float, parent: int, boxes: list[_Bo
         return top + own
     middles = [box.y for box in boxes[index + 1 :] if box.parent == index]
     y = (middles[0] + middles[-1]) / 2
-    # A box taller than all its children together pushes them and itself down by what is missing.
+    # A box taller than all its children together shifts them and itself down.
     missing = max(top + own / 2 - y, 0.0)
     if missing > 0:
         for k in range(index + 1, len(boxes)):

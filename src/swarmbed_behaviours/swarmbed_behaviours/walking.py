@@ -1,7 +1,7 @@
-"""What the demonstration behaviours share: what is around, how far the way is free, and how fast one may go.
+"""Helpers of the demonstration behaviours: surroundings, free distance, and safe speed.
 
-Plain functions of `Senses` for holonomic and for differential robots. A direction is an angle in the
-robot's frame, counter-clockwise from its +x.
+They work from `Senses`, for holonomic and for differential robots. A direction is an angle in the robot's
+frame, counter-clockwise from its +x.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ Velocity = tuple[float, float, float]
 
 STILL: Velocity = (0.0, 0.0, 0.0)
 REACTION = 1.0
-"""Seconds in which a gap may be closed: a robot closes in at most at the gap over this."""
+"""Time constant in seconds: a robot approaches an obstacle at most at the gap divided by this."""
 TURN_GAIN = 2.0
-"""Rate of turn for each radian that the robot looks aside, 1/s."""
+"""Gain from heading error to rate of turn, 1/s."""
 TURN_RATE = 1.5
-"""The fastest turn, in rad/s."""
+"""Largest rate of turn, in rad/s."""
 MEMORY = 0.4
-"""Seconds for which a return counts: near ones are often twice or three times too far (Figure 7)."""
+"""Seconds for which a return is kept: near ones often read two or three times too far (Figure 7)."""
 
 
 class Act(Leaf):
-    """A leaf whose whole work is one function of the blackboard, called in every tick."""
+    """A leaf that calls one function of the blackboard in every tick."""
 
     def __init__(self, name: str, board: Board, deed: Callable[[Board], Status]) -> None:
-        """Do `deed` until it says that it has succeeded or failed."""
+        """Call `deed` until it returns success or failure."""
         super().__init__(name, board)
         self._deed = deed
 
@@ -54,22 +54,22 @@ class Act(Leaf):
 
 
 def cruise(spec: RobotSpec, speed: float) -> float:
-    """Return a speed, or what a robot can well keep up if that is less."""
+    """Return a speed, capped at 80 % of the robot's limit."""
     return min(speed, 0.8 * spec.limits.speed)
 
 
 def sees(spec: RobotSpec, direction: float, within: float) -> bool:
-    """Return whether a distance sensor looks within an angle of a direction."""
+    """Return whether a distance sensor points within an angle of a direction."""
     return any(
         abs(float(wrap(angle - direction))) <= within + 1e-9 for ring in spec.ranges for angle in ring.angles
     )
 
 
 def need_sight(spec: RobotSpec, what: str, direction: float, within: float, side: str) -> None:
-    """Refuse a kind of robot that cannot see where it must.
+    """Require a distance sensor in a direction.
 
     Raises:
-        ConfigError: it has no distance sensor there.
+        ConfigError: this kind of robot has none there.
     """
     if not sees(spec, direction, within):
         message = (
@@ -80,23 +80,23 @@ def need_sight(spec: RobotSpec, what: str, direction: float, within: float, side
 
 
 def all_round(spec: RobotSpec) -> bool:
-    """Return whether distance sensors look to all sides: with no gap above 90 degrees."""
+    """Return whether distance sensors cover all sides, with no gap above 90 degrees."""
     return all(sees(spec, math.radians(at), math.radians(45)) for at in range(0, 360, 15))
 
 
 class Surroundings:
-    """What the distance sensors met in the last moments, about the robot where it is now.
+    """Recent returns of the distance sensors, relative to the robot's current pose.
 
     Attributes:
         points: rows of x, y in the robot's frame.
     """
 
     def __init__(self, spec: RobotSpec, margin: float) -> None:
-        """Know of nothing.
+        """Start without returns.
 
         Args:
             spec: the kind of robot.
-            margin: metres that the body shall keep from everything.
+            margin: metres that the body keeps from everything.
         """
         body = spec.body
         self._core = body.radius if body.shape == "disc" else min(body.length, body.width) / 2
@@ -106,7 +106,7 @@ class Surroundings:
         self.points: FloatArray = np.empty((0, 2))
 
     def look(self, senses: Senses) -> None:
-        """Take the newest returns, and forget the old ones; a second look in one tick changes nothing."""
+        """Add the newest returns and drop the old ones; a second call in one tick has no effect."""
         if senses.time == self._time:
             return
         self._time = senses.time
@@ -122,7 +122,7 @@ class Surroundings:
             self.points = np.empty((0, 2))
 
     def clearance(self, direction: float) -> float:
-        """Return how far the body can go before something is within its margin; inf if nothing is known."""
+        """Return how far the body can go until a return is within its margin; inf if there is none ahead."""
         if not len(self.points):
             return math.inf
         ahead = self.points @ np.array([math.cos(direction), math.sin(direction)])
@@ -135,9 +135,9 @@ class Surroundings:
         return max(float(free.min()), 0.0)
 
     def pace(self, direction: float) -> float:
-        """Return how fast the body may go: it closes in on nothing faster than `REACTION` allows.
+        """Return how fast the body may go: it approaches no return faster than `REACTION` allows.
 
-        That also holds for what is beside the way, for it may be a robot that comes nearer as well.
+        This includes returns beside the way, because they may be robots that come closer too.
         """
         if not len(self.points):
             return math.inf
@@ -150,9 +150,9 @@ class Surroundings:
         return float((gaps / closing[nearer]).min()) / REACTION
 
     def _kept(self) -> float:
-        """Return how far from the body's centre things are kept.
+        """Return the distance to keep between the body's centre and returns.
 
-        What is within the margin already must not hold the robot there: it may go past it, or away.
+        A return already within the margin must not trap the robot: it may pass it, or move away.
         """
         nearest = float(np.hypot(*self.points.T).min())
         return min(self._room, max(0.95 * nearest, self._core))
@@ -161,16 +161,16 @@ class Surroundings:
 def steer(
     spec: RobotSpec, around: Surroundings, direction: float, speed: float, *, face: bool = True
 ) -> Velocity:
-    """Return the velocity that goes in a direction as fast as the free way allows.
+    """Return the velocity in a direction, as fast as its surroundings allow.
 
-    A differential robot turns to the direction first, and goes faster the nearer it is to it.
+    A differential robot turns to the direction first, and goes faster the better it is aligned.
 
     Args:
         spec: the kind of robot.
-        around: what is around it.
-        direction: where to.
-        speed: how fast at most.
-        face: whether a robot that need not turn does so all the same, so that it looks where it goes.
+        around: its surroundings.
+        direction: direction of motion.
+        speed: speed limit, in m/s.
+        face: whether a holonomic robot turns to the direction of motion too.
     """
     direction = float(wrap(direction))
     most = min(TURN_RATE, spec.limits.yaw_rate / 2)
@@ -178,9 +178,9 @@ def steer(
     if spec.holonomic:
         speed = min(speed, spec.limits.speed, around.pace(direction))
         turn = turn if face else 0.0
-        # The body turns until the next tick: the direction is right in the middle of it.
+        # The body turns until the next tick: aim so that the direction is right half-way there.
         direction -= turn / TICK_RATE / 2
         return speed * math.cos(direction), speed * math.sin(direction), turn
     speed = min(speed, spec.limits.speed, around.pace(0.0))
-    # From 60 degrees off on it only turns.
+    # From 60 degrees off it only turns.
     return speed * max(0.0, 2.0 * math.cos(direction) - 1.0), 0.0, turn

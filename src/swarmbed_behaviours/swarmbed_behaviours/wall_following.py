@@ -1,8 +1,8 @@
-"""Wall following: keep whatever is nearest on one hand at a distance, and go along it.
+"""Wall following: keep a distance to the nearest obstacle on one side, and go along it.
 
-It needs no map and no idea of walls. The nearest return on the side of the chosen hand says where the
-wall is; the robot goes at right angles to that, and a little towards it or away. In an inner corner the next
-wall becomes the nearest thing, at an outer corner the corner itself does, and the robot turns about it.
+It needs no map and no model of walls. The nearest return on the chosen side gives the direction of the wall.
+The robot moves at right angles to it, steering slightly towards or away from it. In an inner corner the next
+wall becomes the nearest obstacle; at an outer corner it is the corner itself, and the robot turns around it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from swarmbed_behaviours.toolkit.board import Board
 
 GAIN = 2.5
-"""Radians by which the robot steers towards the wall for an error as large as the distance."""
+"""Steering angle towards the wall, in radians, for an error as large as the distance."""
 NEAR = 0.03
-"""Returns at most this many metres farther than the nearest say together where the wall is."""
+"""Returns up to this many metres farther than the nearest one are averaged for the wall's direction."""
 BEHIND = math.radians(130)
-"""What is farther round than this from straight ahead has been passed."""
+"""Angle from straight ahead beyond which a return has been passed."""
 
 
 class WallFollowingParameters(Part):
@@ -40,7 +40,7 @@ class WallFollowingParameters(Part):
 
     Attributes:
         hand: the side on which the wall is.
-        distance: metres from the body to the wall; what the sensors see well, if not given.
+        distance: metres from the body to the wall; 60 % of the sensors' reach, at most 0.3, if not given.
         speed: in m/s.
     """
 
@@ -50,7 +50,7 @@ class WallFollowingParameters(Part):
 
 
 def reach_of(spec: RobotSpec) -> float:
-    """Return how far from the body the sensors see a wall all round."""
+    """Return the distance from the body at which the sensors see a wall on all sides."""
     return min(
         ring.mount_radius + ring.range_max - spec.body.bounding_radius
         for ring in spec.ranges
@@ -59,7 +59,7 @@ def reach_of(spec: RobotSpec) -> float:
 
 
 def wall_at(points_body: FloatArray, side: float) -> tuple[float, float] | None:
-    """Return distance and direction of what is nearest ahead or on one side, None if nothing is.
+    """Return distance and direction of the nearest obstacle ahead or on one side, None if there is none.
 
     Args:
         points_body: returns in the robot's frame.
@@ -79,11 +79,11 @@ def wall_at(points_body: FloatArray, side: float) -> tuple[float, float] | None:
 
 
 def along_wall(distance: float, direction: float, wanted: float, side: float) -> float:
-    """Return where to go along a wall.
+    """Return the direction of motion along a wall.
 
     Args:
-        distance: of the wall from the robot's centre.
-        direction: of its nearest point.
+        distance: distance of the wall from the robot's centre.
+        direction: direction of its nearest point.
         wanted: distance to keep.
         side: 1 for a wall on the left, -1 for one on the right.
     """
@@ -98,10 +98,10 @@ class WallFollowing(TreeController):
     parameters: WallFollowingParameters
 
     def __init__(self, robot: Robot, parameters: WallFollowingParameters, rng: np.random.Generator) -> None:
-        """Begin to look for a wall.
+        """Start looking for a wall.
 
         Raises:
-            ConfigError: this kind of robot cannot see a wall beside it.
+            ConfigError: this kind of robot lacks distance sensors ahead or on the chosen side.
         """
         spec = robot.spec
         self._side = 1.0 if parameters.hand == "left" else -1.0
@@ -111,13 +111,13 @@ class WallFollowing(TreeController):
         distance = parameters.distance or min(0.3, 0.6 * reach_of(spec))
         self._wanted = spec.body.bounding_radius + distance
         self._speed = cruise(spec, parameters.speed)
-        # Half of the distance: a robot that has come too near must not be held there by its own care.
+        # A quarter of the distance as margin: a robot that is too close must not be trapped there.
         self._around = Surroundings(spec, distance / 4)
         self._followed = False
         super().__init__(robot, parameters, rng)
 
     def make_tree(self) -> Behaviour:
-        """Return the tree: follow the wall; if there is none, go round where it was; else search one."""
+        """Return the tree: follow the wall; if it has ended, turn around its end; else search for one."""
         board = self.board
         leaves = [
             Act("follow wall", board, self.follow),
@@ -127,7 +127,7 @@ class WallFollowing(TreeController):
         return Selector("wall following", memory=False, children=leaves)
 
     def follow(self, board: Board) -> Status:
-        """Go along the wall; fail if there is none near."""
+        """Go along the wall; fail if none is near."""
         self._around.look(board.senses)
         wall = wall_at(self._around.points, self._side)
         if wall is None or wall[0] > 2.0 * self._wanted:
@@ -137,7 +137,7 @@ class WallFollowing(TreeController):
         return Status.RUNNING
 
     def turn_back(self, board: Board) -> Status:
-        """Go round to the side on which the wall ended; fail if there never was one."""
+        """Turn to the side on which the wall ended; fail if there never was one."""
         if not self._followed:
             return Status.FAILURE
         turn = self._speed / self._wanted
@@ -146,7 +146,7 @@ class WallFollowing(TreeController):
         return Status.RUNNING
 
     def search(self, board: Board) -> Status:
-        """Go straight on until there is something."""
+        """Go straight ahead to find a wall."""
         self._go(board, 0.0)
         return Status.RUNNING
 

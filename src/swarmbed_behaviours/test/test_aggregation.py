@@ -102,7 +102,7 @@ def test_power_tells_a_distance_too():
 
 def test_who_cannot_tell_how_far_others_are_is_refused():
     with pytest.raises(
-        ConfigError, match=r"aggregation: radio 'wifi' of a robot of kind 'epuck2' tells no dist"
+        ConfigError, match=r"aggregation: radio 'wifi' of a robot of kind 'epuck2' measures no dist"
     ):
         Aggregation(
             LocalSwarm(MemoryWorld.of(["epuck2"])).robots[0],

@@ -176,7 +176,7 @@ def test_who_cannot_take_part_is_told_why():
         ({"path": "square"}, "one of path and waypoints"),
         ({"waypoints": None}, "one of path and waypoints"),
         ({"cells": ((0, 0), (0, 0))}, "two are the same"),
-        ({"team": ("a",)}, "4 names"),
+        ({"team": ("a",)}, "4 different names"),
     ],
 )
 def test_parameters_that_contradict_each_other_are_refused(changes, message):

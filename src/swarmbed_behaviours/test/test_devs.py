@@ -308,8 +308,8 @@ def test_a_crowd_may_be_silent_and_stand():
     [
         (lambda _: Model(ins=()), "no input port 'senses': there are none"),
         (lambda _: Model(outs=("orders",)), "no output port 'command': there are orders"),
-        (Talker, "say `crowd: true`"),
-        (lambda _: "no model", "an xdevs.models.Component is right"),
+        (Talker, "set `crowd: true`"),
+        (lambda _: "no model", "expected an xdevs.models.Component"),
     ],
 )
 def test_models_that_cannot_be_programs_are_told(fake, model, message):
@@ -334,5 +334,5 @@ def test_what_is_no_command_is_told(fake):
             self.get_out_port("command").add((0.1, 0.0, 0.0))
 
     driver = program(fake, Wrong)
-    with pytest.raises(DevsError, match="a Command is right"):
+    with pytest.raises(DevsError, match="expected a Command"):
         driver.tick()

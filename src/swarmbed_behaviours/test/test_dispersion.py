@@ -77,5 +77,5 @@ def test_the_push_is_away_and_the_stronger_the_nearer():
 def test_who_neither_sees_all_round_nor_hears_is_refused():
     robot = LocalSwarm(MemoryWorld.of(["pera_swarm"])).robots[0]
     robot.onboard.device.__dict__["spec"] = robot.spec.model_copy(update={"radios": ()})
-    with pytest.raises(ConfigError, match=r"that do not see all round: .* has no radio"):
+    with pytest.raises(ConfigError, match=r"without distance sensors all round: .* has no radio"):
         Dispersion(robot, DispersionParameters(), np.random.default_rng(1))

@@ -281,7 +281,7 @@ class NoTree(TreeController):
 
 
 def test_a_controller_without_a_tree_is_told_so(fake):
-    with pytest.raises(TypeError, match=r"NoTree\.make_tree returned None: the root of a tree is right"):
+    with pytest.raises(TypeError, match=r"NoTree\.make_tree returned None: expected the root of a tree"):
         NoTree(fake, NoParameters(), np.random.default_rng(0))
 
 

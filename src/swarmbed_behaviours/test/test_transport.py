@@ -130,7 +130,7 @@ def test_front_sonars_are_used_and_who_has_none_is_refused():
     blind = PIONEER.model_copy(update={"ranges": ()})
     with pytest.raises(ConfigError, match="looks ahead"):
         Eyes.of(blind)
-    with pytest.raises(ConfigError, match="drives crowds"):
+    with pytest.raises(ConfigError, match="only drives crowds"):
         Transport(None, parameters(), np.random.default_rng(1))
 
 

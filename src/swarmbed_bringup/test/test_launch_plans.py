@@ -311,7 +311,7 @@ def test_a_robot_with_a_program_and_without_a_relay(programs, root, plans, tmp_p
         ("intralogistics", {"scenario": "dance"}, "'dance' is not in config/scenarios"),
         ("intralogistics", {"scenario": "random_walk_1000"}, "a crowd has no programs of its own"),
         ("intralogistics", {"world": "flat"}, "no world 'flat'"),
-        ("intralogistics", {"robots": "0"}, "a scenario without robots"),
+        ("intralogistics", {"robots": "0"}, "the scenario has no robots"),
         ("intralogistics", {"robots": "many"}, "robots is 'many': expected a whole number"),
         ("intralogistics", {"controller": "dance"}, "no controller 'dance'"),
         ("intralogistics", {"seed": "1.5"}, "seed is '1.5': expected a whole number, such as 3"),

@@ -1,11 +1,10 @@
-"""On the way to a pose, round what is in the way: which path to follow, when to take another or give up.
+"""Navigation to a pose around obstacles: which path to follow, when to replan and when to give up.
 
-`Navigation` decides; its owner tells it where the robot is, what is seen around it and how its path goes, and
-does what it orders: `navigate_to_pose` on ROS 2, or a program. A way is planned over the floor plan of the
-arena, if there is one, and around what was seen lately. It is checked whenever something new is seen, and
-planned anew where it is blocked. Without a way the robot brakes, waits, and then forgets what it saw (a
-recovery): what has moved away meanwhile is not in the way any more. It gives up after some recoveries in a
-row.
+`Navigation` decides. Its owner (the `navigate_to_pose` action on ROS 2, or a program) feeds it the robot's
+pose, the obstacles seen and the progress along the path, and carries out its orders. A route is planned over
+the arena's floor plan, if there is one, and around the obstacles seen lately. It is checked in every step and
+replanned when it is blocked. Without a route the robot brakes, waits, and then forgets what it saw (a
+recovery), because the obstacle may have moved away meanwhile. It gives up after `recoveries` in a row.
 """
 
 from __future__ import annotations
@@ -32,31 +31,31 @@ if TYPE_CHECKING:
     Pose = tuple[float, float, float]
 
 GRAIN = 0.04
-"""Metres within which two things that were seen are one."""
+"""Grid size in metres; points seen in the same cell are merged."""
 OURS = 0.12
-"""Metres from what the floor plan has within which what is seen is that."""
+"""Metres from an obstacle of the floor plan within which a seen point belongs to that obstacle."""
 ROOM = 3.0
-"""Metres of floor around robot and goal that are planned over where there is no floor plan."""
+"""Margin in metres around robot and goal of the area that is planned over without a floor plan."""
 FARTHEST = 200.0
-"""Metres to a goal beyond which no way is looked for."""
+"""Longest side in metres of the area that is planned over without a floor plan."""
 MOVED = 0.05
-"""Metres that the goal may move in `odom`, or the robot in `STUCK` seconds, without being elsewhere."""
+"""Metres below which the goal in `odom`, or the robot within `STUCK` seconds, counts as not moved."""
 STUCK = 6.0
-"""Seconds after which a robot that follows its path and does not come on is stuck."""
+"""Seconds without motion after which a robot that follows a path counts as stuck."""
 BETTER = 0.8
-"""Share of what is left of a way that another one must cost to be taken instead."""
+"""Another route replaces the current one if it costs less than this share of what is left of it."""
 AHEAD = 0.4
-"""Metres of the way within which something near slows the robot down."""
+"""Metres of route ahead on which a near obstacle slows the robot down."""
 SLOW_ROOM = 0.12
-"""Metres beyond the clearance that is needed within which something is near."""
+"""Metres beyond the required clearance within which an obstacle counts as near."""
 SLOW = 0.5
-"""Share of its speed that a robot goes with near something."""
+"""Share of its speed at which a robot passes near obstacles."""
 HEADWAY = 0.5
-"""Metres of way after which recoveries count from 0 again."""
+"""Metres of progress after which the count of recoveries in a row starts from 0 again."""
 
 
 class Status(Enum):
-    """How it goes."""
+    """State of the navigation."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -64,7 +63,7 @@ class Status(Enum):
 
 
 class Fault(IntEnum):
-    """Why a goal was not reached, by the numbers that the Navigation 2 stack gives to such errors."""
+    """Why a goal was not reached, with the error codes of the Navigation 2 stack."""
 
     NONE = 0
     NO_PROGRESS = 105
@@ -78,19 +77,19 @@ class Fault(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class NavigationParams:
-    """How a robot goes.
+    """Parameters of `Navigation`.
 
     Attributes:
-        speed: in m/s; the robot's own limit, if that is lower.
-        acceleration: in m/s², likewise.
-        margin: metres that the body keeps from everything at least.
-        memory: seconds for which what was seen counts.
-        threshold: value of a cell of the collision map, 0 to 1, from which something is there.
-        spread: metres by which cells of that value reach beyond what was seen.
-        patience: seconds without a way after which a robot recovers.
-        recoveries: in a row, after which it gives up.
-        tolerance: metres from the goal that count as there.
-        tolerance_yaw: radians likewise.
+        speed: [m/s] capped at the robot's own limit.
+        acceleration: [m/s²] capped likewise.
+        margin: [m] least distance between the body and any obstacle.
+        memory: [s] how long a seen obstacle is remembered.
+        threshold: value of a cell of the collision map, 0 to 1, from which it counts as an obstacle.
+        spread: [m] how far cells at the threshold lie outside the obstacle that was seen.
+        patience: [s] time without a route after which a recovery starts.
+        recoveries: how many in a row before the robot gives up.
+        tolerance: [m] distance from the goal that counts as reached.
+        tolerance_yaw: [rad] likewise for the yaw.
     """
 
     speed: float = 0.35
@@ -107,11 +106,11 @@ class NavigationParams:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the robot is to do.
+    """What the owner of a `Navigation` has to do; both fields unset means: nothing.
 
     Attributes:
-        path: to follow from now on, in `odom`.
-        brake: whether to end the path that is followed.
+        path: the path to follow from now on, in `odom`.
+        brake: whether to cancel the current path.
     """
 
     path: Path | None = None
@@ -122,26 +121,26 @@ NOTHING = Order()
 
 
 class Navigation:
-    """One robot on its way to a pose.
+    """Navigation of one robot to a pose.
 
     Attributes:
-        status: how it goes.
-        fault: why it failed.
-        message: the same in words.
-        recoveries: how often the robot had to wait and look again, since the start.
-        distance_remaining: metres along the way that is left.
-        speed: that it goes with.
+        status: running, succeeded or failed.
+        fault: why it failed, as a code.
+        message: why it failed, in words.
+        recoveries: recoveries since the goal was set.
+        distance_remaining: [m] length of the route that is left.
+        speed: [m/s] speed on free stretches.
     """
 
     def __init__(
         self, spec: RobotSpec, params: NavigationParams | None = None, radius: float | None = None
     ) -> None:
-        """Stand without a goal.
+        """Start without a goal.
 
         Args:
             spec: the kind of robot.
-            params: how it goes.
-            radius: of the circle that holds it, if not its body's.
+            params: parameters; the defaults if None.
+            radius: [m] bounding radius of the robot; that of its body if None.
         """
         self.params = params or NavigationParams()
         self.status = Status.FAILED
@@ -173,7 +172,7 @@ class Navigation:
 
     @property
     def need(self) -> float:
-        """Return the clearance that a way must have."""
+        """Return the clearance that a route requires, in metres from the robot's centre."""
         return self._radius + self.params.margin
 
     @property
@@ -182,11 +181,11 @@ class Navigation:
         return self._way is not None
 
     def start(self, goal: Sequence[float], frame: Literal["map", "odom"]) -> None:
-        """Take a goal; what was seen is still known.
+        """Set a new goal. The obstacles seen so far are kept.
 
         Args:
             goal: x, y and yaw.
-            frame: in which the goal stays where it is.
+            frame: frame of the goal, in which it stays fixed.
         """
         self._goal, self._frame = np.array(goal, dtype=np.float64), frame
         self.status, self.fault, self.message = Status.RUNNING, Fault.NONE, ""
@@ -195,21 +194,21 @@ class Navigation:
         self._forget()
 
     def see(self, now: float, points_odom: FloatArray) -> None:
-        """Take note of where something is.
+        """Remember points on obstacles, and drop those older than `memory`.
 
         Args:
-            now: when it was seen.
+            now: when they were seen.
             points_odom: rows of x, y in `odom`.
         """
         keep = (now - self._times <= self.params.memory) & (self._times <= now)
         seen = np.vstack([points_odom, self._seen[keep]])
         times = np.concatenate([np.full(len(points_odom), now), self._times[keep]])
-        # Of those in one grain the first, which is the newest.
+        # Of the points in one grid cell, keep the first, which is the newest.
         _, first = np.unique(np.floor(seen / GRAIN).astype(np.int64), axis=0, return_index=True)
         self._seen, self._times = seen[first], times[first]
 
     def ended(self, *, arrived: bool) -> None:
-        """Take note that the path has ended by itself, at its end or elsewhere."""
+        """Report that the path ended without an order to brake, at its last waypoint or before it."""
         self._way = None
         if not arrived:
             self._failures += 1
@@ -225,17 +224,17 @@ class Navigation:
         """Return what to do now.
 
         Args:
-            now: the robot's clock.
-            pose_odom: of the robot.
-            map_odom: pose of `map` in `odom`, if the robot knows it.
-            plan: of the floor, in `map`.
-            waypoint: of the path, which is next.
+            now: time on the robot's clock.
+            pose_odom: pose of the robot.
+            map_odom: pose of `map` in `odom`; None if the robot is not localised.
+            plan: floor plan, in `map`.
+            waypoint: index of the next waypoint of the path.
         """
         if self.status is not Status.RUNNING:
             return NOTHING
         if self._frame == "map":
             if map_odom is None:
-                return self._fail(Fault.TF_ERROR, "the robot does not know any more where it is in map")
+                return self._fail(Fault.TF_ERROR, "the robot has lost its pose in map")
             goal_odom = compose(map_odom, self._goal)
         else:
             goal_odom = self._goal
@@ -243,7 +242,7 @@ class Navigation:
         if self._way is None and self._is_there(pose, goal_odom):
             self.status, self.distance_remaining = Status.SUCCEEDED, 0.0
             return NOTHING
-        # The frame that is planned in, in odom: the floor plan's, if there is one.
+        # Pose in odom of the frame that is planned in: the floor plan's, if there is one.
         frame = np.zeros(3) if map_odom is None or plan is None else np.asarray(map_odom, dtype=np.float64)
         here, there = _into(frame, pose[:2]), _into(frame, goal_odom[:2])
         clearance = self._look(plan if map_odom is not None else None, here, there, frame)
@@ -256,7 +255,7 @@ class Navigation:
             self.distance_remaining = length_of(left)
             on_the_way = clearance.is_free(_into(frame, left), self.need - 0.5 * clearance.plan.resolution)
             if self._is_stuck(now):
-                return self._recover(now, Fault.NO_PROGRESS, "the robot does not come on")
+                return self._recover(now, Fault.NO_PROGRESS, "the robot makes no progress")
             if on_the_way and not self._has_moved(goal_odom):
                 self._waits = None
                 if self._pace(clearance, _into(frame, left)) >= self._paced and not self._is_dear(
@@ -273,19 +272,19 @@ class Navigation:
         pose: FloatArray,
         goal_odom: FloatArray,
     ) -> Order:
-        """Follow a new way, or wait for one."""
+        """Follow a new route, or wait for one."""
         here, there = _into(frame, pose[:2]), _into(frame, goal_odom[:2])
         if self._failures > self.params.recoveries:
-            return self._fail(Fault.NO_PROGRESS, "the robot does not come to the ends of its paths")
+            return self._fail(Fault.NO_PROGRESS, "the robot never reaches the end of its paths")
         way = clearance.way((here[0], here[1]), (there[0], there[1]), self.need)
         if way is None:
             if clearance.way((here[0], here[1]), (there[0], there[1]), self.need, fixed=True) is None:
-                explanation = f"no way leads to {self._told} for a robot of {2 * self._radius:.2f} m"
+                explanation = f"no route to {self._told} for a robot {2 * self._radius:.2f} m across"
                 return self._fail(Fault.NO_VALID_PATH, explanation)
             if self._waits is None:
                 self._waits = now
             elif now - self._waits > self.params.patience:
-                return self._recover(now, Fault.NO_VALID_PATH, f"the way to {self._told} is blocked")
+                return self._recover(now, Fault.NO_VALID_PATH, f"the route to {self._told} is blocked")
             return self._brake()
         self._waits = None
         self._way = _out_of(frame, way)[1:]
@@ -295,16 +294,16 @@ class Navigation:
         return Order(path=self._path(pose, goal_odom))
 
     def _is_dear(self, clearance: Clearance, here: FloatArray, there: FloatArray, left: FloatArray) -> bool:
-        """Return whether there is a way that costs much less than what is left of this one."""
+        """Return whether another route costs much less than what is left of the current one."""
         cost = clearance.cost_of(left, self.need)
-        # A straight way with room on both sides has no better.
+        # No route is better than a nearly straight one with room on both sides.
         if cost <= (1.0 / BETTER) * math.hypot(*(there - here)):
             return False
         other = clearance.way((here[0], here[1]), (there[0], there[1]), self.need)
         return other is not None and clearance.cost_of(other, self.need) < BETTER * cost
 
     def _pace(self, clearance: Clearance, way: FloatArray) -> float:
-        """Return how fast the robot may go: slower where something seen is near its way."""
+        """Return how fast the robot may go: slower where a seen obstacle is near its route."""
         near = clearance.seen_near(way, AHEAD, self.need + SLOW_ROOM)
         return SLOW * self.speed if near else self.speed
 
@@ -315,9 +314,9 @@ class Navigation:
         return Order(brake=True)
 
     def _recover(self, now: float, fault: Fault, explanation: str) -> Order:
-        """Forget what was seen and begin anew, or give up."""
+        """Forget the seen obstacles and start over, or give up."""
         if self._in_a_row >= self.params.recoveries:
-            return self._fail(fault, f"{explanation}, also after {self._in_a_row} recoveries")
+            return self._fail(fault, f"{explanation}, even after {self._in_a_row} recoveries")
         self._in_a_row += 1
         self.recoveries += 1
         self._seen, self._times = self._seen[:0], self._times[:0]
@@ -330,7 +329,7 @@ class Navigation:
         return self._brake()
 
     def stop(self) -> Order:
-        """Give the goal up."""
+        """Cancel the goal."""
         self.status, self.message = Status.FAILED, "cancelled"
         return self._brake()
 
@@ -342,12 +341,12 @@ class Navigation:
     def _look(
         self, plan: FloorPlan | None, here: FloatArray, there: FloatArray, frame: FloatArray
     ) -> Clearance:
-        """Return the clearance of now."""
+        """Return the clearance map with the obstacles known now."""
         if plan is None:
             known = self._clearance if self._of is None else None
             if known is None or not (known.plan.holds(*here) and known.plan.holds(*there)):
                 low, high = np.minimum(here, there) - ROOM, np.maximum(here, there) + ROOM
-                # Farther than that the goal is refused.
+                # A goal outside this area is rejected.
                 high = np.minimum(high, low + FARTHEST)
                 known = Clearance(open_floor(low, high, RESOLUTION), self.need + COMFORT)
         elif self._of is plan and self._clearance is not None:
@@ -363,7 +362,7 @@ class Navigation:
     def _fault_of(
         self, clearance: Clearance, here: FloatArray, there: FloatArray
     ) -> tuple[Fault, str] | None:
-        """Return what is wrong with the goal, or with where the robot is."""
+        """Return what is wrong with the goal or with the robot's place; None if neither."""
         on = "/map" if self._of is not None else f"{FARTHEST:g} m of floor"
         if not clearance.plan.holds(*there):
             return Fault.GOAL_OUTSIDE_MAP, f"the goal {self._told} is outside of {on}"
@@ -383,11 +382,11 @@ class Navigation:
         return off <= self.params.tolerance and turned <= self.params.tolerance_yaw
 
     def _has_moved(self, goal_odom: FloatArray) -> bool:
-        """Return whether the goal is not where the path ends any more: the robot has learnt where it is."""
+        """Return whether the goal has moved away from the path's end, because localisation has improved."""
         return math.hypot(*(self._end_odom[:2] - goal_odom[:2])) > MOVED
 
     def _note_headway(self, now: float, pose: FloatArray) -> None:
-        """Take note of when the robot moved last, and when it has come some way."""
+        """Record when the robot moved last; after `HEADWAY` metres reset the counts of failures."""
         if self._moved is None or self._way is None or _apart(self._moved[1], pose) > MOVED:
             self._moved = now, pose
         if self._headway is None:
@@ -399,7 +398,7 @@ class Navigation:
         return self._moved is not None and now - self._moved[0] > STUCK
 
     def _path(self, pose: FloatArray, goal_odom: FloatArray) -> Path:
-        """Return the way as a path."""
+        """Return the current route as a path."""
         way = self._way
         if way is None:
             raise AssertionError
@@ -410,7 +409,7 @@ class Navigation:
 
 
 def warm_up() -> None:
-    """Plan a way for nothing, so that all that takes is compiled, or loaded from the cache."""
+    """Plan a dummy route, so that the kernels are compiled or loaded from the cache."""
     clearance = Clearance(open_floor(np.zeros(2), np.ones(2), 0.1), 0.3)
     clearance.see(np.array([[0.5, 0.4]]))
     clearance.fixed_of(np.array([[0.5, 0.4]]))
@@ -425,13 +424,13 @@ def warm_up() -> None:
 def waypoints_of(
     way: FloatArray, yaw: float, speed: float, acceleration: float, holonomic: bool
 ) -> tuple[Waypoint, ...]:
-    """Return the waypoints of a way, each passed as fast as its corner allows.
+    """Return the waypoints of a route, each passed as fast as its corner allows.
 
     Args:
-        way: rows of x, y, the robot's own place first.
-        yaw: at its end.
-        speed: on straight parts, m/s.
-        acceleration: m/s².
+        way: rows of x, y, the robot's own position first.
+        yaw: [rad] yaw at the end.
+        speed: [m/s] speed on straight parts.
+        acceleration: [m/s²] acceleration limit.
         holonomic: whether the robot passes waypoints without stopping.
     """
     legs = np.diff(way, axis=0)
@@ -443,7 +442,7 @@ def waypoints_of(
         turn = float(wrap(math.atan2(following[1], following[0]) - heading))
         velocity = (0.0, 0.0, 0.0)
         if holonomic and abs(turn) < math.pi / 2:
-            # In the direction between both legs, and no faster than the shorter of them allows.
+            # Along the bisector of both legs, and no faster than the shorter leg allows.
             pace = min(speed * math.cos(turn) ** 2, math.sqrt(acceleration * shortest) / 2)
             velocity = (pace * math.cos(heading + turn / 2), pace * math.sin(heading + turn / 2), 0.0)
         made.append(Waypoint((float(way[k + 1, 0]), float(way[k + 1, 1]), heading), velocity))
@@ -452,23 +451,23 @@ def waypoints_of(
 
 
 def length_of(way: FloatArray) -> float:
-    """Return how long a way is."""
+    """Return the length of a polyline."""
     steps = np.diff(way, axis=0)
     return float(np.hypot(steps[:, 0], steps[:, 1]).sum())
 
 
 def _apart(one: FloatArray, other: FloatArray) -> float:
-    """Return how far two poses are apart, a radian counting as half a metre."""
+    """Return the distance between two poses, in metres; a radian counts as half a metre."""
     return math.hypot(*(one[:2] - other[:2])) + 0.5 * abs(float(wrap(one[2] - other[2])))
 
 
 def _into(frame: FloatArray, points: FloatArray) -> FloatArray:
-    """Return points of `odom` in a frame whose pose in `odom` is given."""
+    """Transform points from `odom` into a frame whose pose in `odom` is given."""
     return _out_of(invert(frame), points)
 
 
 def _out_of(frame: FloatArray, points: FloatArray) -> FloatArray:
-    """Return points of a frame in the frame that has its pose."""
+    """Transform points from a frame whose pose in `odom` is given into `odom`."""
     x, y, yaw = frame
     c, s = math.cos(yaw), math.sin(yaw)
     turned: FloatArray = points @ np.array([[c, s], [-s, c]]) + np.array([x, y])

@@ -1,18 +1,18 @@
-"""Dead reckoning: where the wheels and the gyro say the robot is, in `odom`, at 100 Hz.
+"""Dead reckoning: the robot's pose in `odom` from wheels and gyro, at 100 Hz.
 
-DOTS paper, section III-A5: odometry is made of the IMU and the positions of the wheels. Each cycle, the
-travel of the wheels becomes an increment of the body's pose through the inverse kinematics (III-A7, turned
-round); the turn is the gyro's, less the bias that it showed while the wheels stood still, or the wheels'
-where there is no gyro. The increment is put on the pose exactly (SE(2)): along the arc, not along a chord.
+DOTS paper, section III-A5: odometry combines the IMU and the positions of the wheels. In each cycle the
+inverted wheel kinematics (III-A7) turn the wheels' travel into an increment of the body's pose. The turn
+comes from the gyro, less the bias measured while the wheels stood still; without a gyro it comes from the
+wheels. The increment is integrated exactly on SE(2): along the arc, not along a chord.
 
-A gyro says how fast the body turns at one moment, the wheels how far they rolled since the last one. So
-the turn of a cycle is the mean of the rates at its two ends: the rate at its end alone would be wrong by
-5 ms worth of turning whenever the robot begins or stops to turn.
+A gyro measures the rate at one moment, the wheels measure the travel since the last cycle. So the turn of
+a cycle uses the mean of the rates at its two ends. The rate at its end alone would be wrong by 5 ms worth
+of turning whenever the robot starts or stops turning.
 
-The twist comes straight from the increments: it has no lag, and who wants less noise takes the filter's.
-Only where one tick of the encoder is a large part of full speed, a low-pass bridges the ticks.
+The twist comes straight from the increments and has no lag; the filter's twist is less noisy. Only where
+one encoder tick is a large part of full speed, a low-pass smooths over the ticks.
 
-`odometry_step` is a kernel on arrays, for use inside other kernels; `Odometry` is one robot's.
+`odometry_step` is a kernel on arrays, for use inside other kernels; `Odometry` wraps it for one robot.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import RobotSpec
 
-# The state of one robot's odometry is one array, these are the places in it.
+# Indices into the state array of one robot's odometry.
 STAMP = 0  # of the newest cycle
 POSE = 1  # x, y, yaw in odom
 TWIST = 4  # vx, vy, omega of the body
 BIAS = 7  # of the gyro, from standing still
 BIAS_WEIGHT = 8  # still windows that it is the mean of
-TRAVEL_STAMP = 9  # of the travel that the next increment counts from
+TRAVEL_STAMP = 9  # of the travel from which the next increment is counted
 LAST_GYRO = 10  # NaN where there was none
-STILL_STAMP = 11  # start of the present still window
+STILL_STAMP = 11  # start of the current still window
 STILL_SUM = 12  # of the gyro's readings in it
 STILL_COUNT = 13
 DT = 14  # of the newest cycle; 0 for the first
-SPAN = 15  # time that STEP is over: DT, or more after cycles without travel
+SPAN = 15  # time that STEP covers: DT, or more after cycles without travel
 STEP = 16  # dx, dy, dyaw of the body by the wheels alone
 ROLLED = 19  # 1 if STEP is good
-RATE = 20  # mean rate of turn by the gyro, bias and all; NaN where it is not known
+RATE = 20  # mean rate of turn by the gyro, bias included; NaN if unknown
 STARTED = 21
 ROLLED_STAMP = 22  # of the newest cycle in which the wheels' travel was good
 STATE_SIZE = 23
 
-# Rows of the array on wheels: travel at the latest good cycle, at the start of the still window, and
-# speeds, smoothed as the twist is.
+# Rows of the wheel array: travel at the latest good cycle, travel at the start of the still window, and
+# speeds, smoothed like the twist.
 TRAVEL, STILL_TRAVEL, SPEEDS, WHEEL_ROWS = 0, 1, 2, 3
 
-# Places of OdometryParams in the array for the kernels.
+# Indices of OdometryParams in the array for the kernels.
 P_DT_MIN, P_GAP, P_SPEED_MAX, P_TICK, P_GYRO_MAX, P_GYRO, P_STILL, P_BIAS_MAX, P_SMOOTH = range(9)
 ODOMETRY_PARAMS = 9
 
-# What `odometry_step` returns is the sum of these.
+# Flags that `odometry_step` returns, summed.
 FIRST = 1
 BAD_STAMP = 2
 CLOCK_STILL = 4
@@ -73,31 +73,31 @@ GYRO_LOST = 128
 
 REASONS = {
     BAD_STAMP: ("odometry.stamp", "not a time in seconds"),
-    CLOCK_STILL: ("odometry.clock_still", "a stamp not after the last one; the next cycle makes up for it"),
-    CLOCK_BACK: ("odometry.clock_back", "the clock stepped backwards; time goes on from there"),
-    CLOCK_GAP: ("odometry.clock_gap", "no cycle for long; the gyro's share of the gap was not used"),
-    TRAVEL_BAD: ("odometry.travel_not_finite", "wheel travel that is not finite; metres were expected"),
+    CLOCK_STILL: ("odometry.clock_still", "stamp not after the last one; the next cycle makes up for it"),
+    CLOCK_BACK: ("odometry.clock_back", "the clock stepped backwards; odometry continues from the new time"),
+    CLOCK_GAP: ("odometry.clock_gap", "a gap between cycles; the gyro was not used across it"),
+    TRAVEL_BAD: ("odometry.travel_not_finite", "wheel travel is not finite; expected metres"),
     TRAVEL_JUMP: (
         "odometry.travel_jump",
         "wheel travel beyond 3 times full speed; later travel counts from it",
     ),
-    GYRO_LOST: ("odometry.gyro", "a rate of turn that is not finite or beyond 3 times the robot's fastest"),
+    GYRO_LOST: ("odometry.gyro", "rate of turn not finite, or beyond 3 times the robot's limit"),
 }
 
-STILL_WINDOW = 1.0  # s that the wheels must stand for one sample of the bias
-BIAS_MEMORY = 30.0  # windows: longer means would miss the bias's walk, shorter ones the wheels' noise
-STAMP_MAX = 1e11  # s: beyond it, a float no longer tells one cycle from the next
-HOLD_TIME = 0.2  # s that the last twist is reported for when the wheels say nothing
+STILL_WINDOW = 1.0  # s that the wheels must stand still for one sample of the bias
+BIAS_MEMORY = 30.0  # windows: a longer mean would lag the bias's walk, a shorter one show the wheels' noise
+STAMP_MAX = 1e11  # s: beyond it, a float cannot tell one cycle from the next
+HOLD_TIME = 0.2  # s for which the last twist is reported when the wheels give no reading
 
 
 @kernel
 def arc(vx: float, vy: float, omega: float, yaw: float, dt: float) -> tuple[float, float, float, float]:
-    """Return how far a body goes that keeps its twist for `dt`, and the scaled heading of its chord.
+    """Return the displacement of a body that keeps its twist for `dt`, and the scaled heading of its chord.
 
     The chord of an arc of angle a = omega dt lies at yaw + a/2 and is sin(a/2)/(a/2) of the arc's length.
 
     Returns:
-        (dx, dy, gc, gs): the move in the frame that `yaw` is in, and d(dx)/d(vx), d(dy)/d(vx).
+        (dx, dy, gc, gs): the displacement in the frame of `yaw`, and d(dx)/d(vx), d(dy)/d(vx).
     """
     half = 0.5 * omega * dt
     share = 1.0 - half * half / 6.0 if abs(half) < 1e-4 else math.sin(half) / half
@@ -108,7 +108,7 @@ def arc(vx: float, vy: float, omega: float, yaw: float, dt: float) -> tuple[floa
 
 @kernel
 def _restart_still(state: FloatArray, wheels: FloatArray, stamp: float) -> None:
-    """Begin a new window of standing still."""
+    """Start a new still window."""
     state[STILL_STAMP] = stamp
     state[STILL_SUM] = 0.0
     state[STILL_COUNT] = 0.0
@@ -120,7 +120,7 @@ def _restart_still(state: FloatArray, wheels: FloatArray, stamp: float) -> None:
 def _learn_bias(
     state: FloatArray, wheels: FloatArray, params: FloatArray, inverse: FloatArray, stamp: float, gyro: float
 ) -> None:
-    """Take what the gyro reads while the wheels stand as its bias."""
+    """Estimate the gyro's bias from its readings while the wheels stand still."""
     turned = 0.0
     for i in range(wheels.shape[1]):
         moved = wheels[TRAVEL, i] - wheels[STILL_TRAVEL, i]
@@ -133,7 +133,7 @@ def _learn_bias(
     elapsed = stamp - state[STILL_STAMP]
     if elapsed < STILL_WINDOW:
         return
-    # A robot that creeps within the tolerance turns: that turn is not bias.
+    # The turn of a robot that creeps within the tolerance is not bias.
     sample = state[STILL_SUM] / state[STILL_COUNT] - turned / elapsed
     if abs(sample) <= params[P_BIAS_MAX]:
         state[BIAS_WEIGHT] = min(state[BIAS_WEIGHT] + 1.0, BIAS_MEMORY)
@@ -145,7 +145,7 @@ def _learn_bias(
 def _rolled(
     state: FloatArray, wheels: FloatArray, params: FloatArray, inverse: FloatArray, travel: FloatArray
 ) -> bool:
-    """Turn the wheels' travel into an increment of the body; False if a wheel rolled impossibly far."""
+    """Convert the wheels' travel to an increment of the body; return False if a wheel rolled too far."""
     span = state[SPAN]
     blend = span / (span + params[P_SMOOTH])
     limit = 3.0 * params[P_SPEED_MAX] * span + 2.0 * params[P_TICK]
@@ -182,14 +182,14 @@ def odometry_step(
     Args:
         state: STATE_SIZE numbers, changed in place.
         wheels: (WHEEL_ROWS, n), changed in place.
-        params: of `OdometryParams.array`; what follows them is ignored.
+        params: from `OdometryParams.array`; later entries are ignored.
         inverse: 3 x n, from wheel speeds to the body's twist.
         stamp: of the readings, in seconds.
         travel: n numbers, metres rolled since power-up.
         gyro: rate of turn in rad/s, or NaN.
 
     Returns:
-        0, or the sum of the flags of this module that say what was refused.
+        0, or the sum of this module's flags for the inputs that were refused.
     """
     if not abs(stamp) <= STAMP_MAX:
         return BAD_STAMP
@@ -215,7 +215,7 @@ def odometry_step(
 
     dt = stamp - state[STAMP]
     if dt < 0.0:
-        # The travel is kept for the next cycle; the time that it took cannot be known.
+        # The travel is kept for the next cycle; its duration is unknown.
         state[TRAVEL_STAMP] += dt
         state[ROLLED_STAMP] += dt
         state[STAMP] = stamp
@@ -254,7 +254,7 @@ def odometry_step(
         omega = rate - state[BIAS]
     elif rolled:
         omega = state[STEP + 2] / span
-    # Without a gyro the wheels' turn is over their whole span.
+    # Without a gyro the turn covers the wheels' whole span.
     turn_time = span if math.isnan(rate) else dt
     moved_x, moved_y, _, _ = arc(dx / span, dy / span, omega * turn_time / span, state[POSE + 2], span)
     state[POSE] += moved_x
@@ -284,17 +284,17 @@ def odometry_step(
 
 @dataclass(frozen=True, slots=True)
 class OdometryParams:
-    """What odometry has to know of a robot.
+    """Parameters of a robot's odometry.
 
     Attributes:
-        cycle: s, the time from one call to the next.
-        gap: s, a longer time without a call is a gap.
-        speed_max: m/s, the fastest that a wheel can roll.
-        tick: m, what a wheel rolls in one tick of its encoder.
-        gyro_max: rad/s, the fastest turn that is believed.
+        cycle: s, time from one call to the next.
+        gap: s, time without a call beyond which it counts as a gap.
+        speed_max: m/s, top speed of a wheel.
+        tick: m, travel of a wheel per encoder tick.
+        gyro_max: rad/s, fastest rate of turn that is accepted.
         gyro: whether there is a gyro.
-        still_travel: m, what a standing wheel may seem to roll in `STILL_WINDOW`.
-        bias_max: rad/s, the largest bias that is believed.
+        still_travel: m, apparent travel of a standing wheel that is accepted in `STILL_WINDOW`.
+        bias_max: rad/s, largest bias that is accepted.
         smoothing: s, time constant of the twist's low-pass.
     """
 
@@ -314,7 +314,7 @@ class OdometryParams:
         wheels, imu = spec.drive.wheels, spec.imu
         cycle = 1.0 / spec.control.rate
         tick = math.tau * wheels.radius / (wheels.encoder_ticks * wheels.gear_ratio)
-        # A tick in one cycle shall show as at most a fifth of full speed.
+        # One tick in one cycle must show as at most a fifth of full speed.
         smoothing = max(0.0, 5.0 * tick / wheels.max_speed - cycle)
         return cls(
             cycle=cycle,
@@ -329,7 +329,7 @@ class OdometryParams:
         )
 
     def array(self) -> FloatArray:
-        """Return the parameters in the order in which the kernels take them."""
+        """Return the parameters as the array that the kernels take."""
         numbers = np.empty(ODOMETRY_PARAMS)
         numbers[P_DT_MIN] = 0.05 * self.cycle
         numbers[P_GAP] = self.gap
@@ -354,9 +354,9 @@ class Odometry:
         """Start at the origin of `odom`.
 
         Args:
-            params: of the kind of robot.
+            params: parameters of the kind of robot.
             wheel_inverse: 3 x n, from wheel speeds to the body's twist.
-            health: where refused inputs are counted; by default its own.
+            health: counters of refused inputs; a new one if None.
 
         Raises:
             ValueError: `wheel_inverse` is not 3 x n, or not finite.
@@ -368,7 +368,7 @@ class Odometry:
         self._health = Health() if health is None else health
 
     def step(self, stamp: float, travel: FloatArray, gyro_z: float | None) -> bool:
-        """Take one cycle's readings.
+        """Advance by one cycle's readings.
 
         Args:
             stamp: of the readings, in seconds.
@@ -376,7 +376,7 @@ class Odometry:
             gyro_z: rate of turn in rad/s, or None if there is no new one.
 
         Returns:
-            Whether everything was used; what was not is counted in `health`.
+            Whether all inputs were used; those that were refused are counted in `health`.
         """
         travel = np.ascontiguousarray(travel, dtype=np.float64)
         if travel.shape != (self._wheels.shape[1],):
@@ -399,13 +399,13 @@ class Odometry:
         return self._state[TWIST : TWIST + 3].copy()
 
     def numbers(self) -> list[float]:
-        """Return x, y, yaw in `odom` and vx, vy, omega of the body: both of the above, faster to get."""
+        """Return `pose` and `twist_body` as one list: faster than both properties."""
         numbers: list[float] = self._state[POSE : TWIST + 3].tolist()
         return numbers
 
     @property
     def gyro_bias(self) -> float:
-        """Return what the gyro reads while the robot stands, in rad/s; 0 until it stood for a second."""
+        """Return the gyro's bias, in rad/s; 0 until the robot has stood still for a second."""
         return float(self._state[BIAS])
 
     @property
@@ -415,12 +415,12 @@ class Odometry:
 
     @property
     def arrays(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the state, the wheels' rows and the inverse kinematics themselves, for other kernels."""
+        """Return state, wheel array and inverse kinematics (the arrays themselves), for other kernels."""
         return self._state, self._wheels, self._inverse
 
 
 def checked_inverse(wheel_inverse: ArrayLike) -> FloatArray:
-    """Return the matrix from wheel speeds to body twist as the kernels want it.
+    """Return the matrix from wheel speeds to body twist as a contiguous array for the kernels.
 
     Raises:
         ValueError: it is not a finite 3 x n matrix.
@@ -428,7 +428,7 @@ def checked_inverse(wheel_inverse: ArrayLike) -> FloatArray:
     inverse = np.ascontiguousarray(wheel_inverse, dtype=np.float64)
     if inverse.ndim != 2 or inverse.shape[0] != 3 or inverse.shape[1] < 1 or not np.isfinite(inverse).all():
         message = (
-            f"wheel_inverse of shape {inverse.shape}: a finite matrix, 3 x one column a wheel, was expected"
+            f"wheel_inverse of shape {inverse.shape}: expected a finite 3 x n matrix, one column per wheel"
         )
         raise ValueError(message)
     return inverse
@@ -436,11 +436,11 @@ def checked_inverse(wheel_inverse: ArrayLike) -> FloatArray:
 
 def refuse_shape(health: Health, travel: FloatArray, wheels: int) -> None:
     """Count travel that does not have one number for each wheel."""
-    health.refuse("odometry.travel_shape", f"travel of shape {travel.shape}: {wheels} numbers were expected")
+    health.refuse("odometry.travel_shape", f"travel of shape {travel.shape}: expected {wheels} numbers")
 
 
 def count_flags(health: Health, flags: int, stamp: float, travel: FloatArray, gyro_z: float | None) -> bool:
-    """Count what `odometry_step` refused; return whether that was nothing."""
+    """Count what `odometry_step` refused; return whether nothing was."""
     used = True
     for flag, (reason, explanation) in REASONS.items():
         if flags & flag and not (flag == GYRO_LOST and gyro_z is None):

@@ -1,8 +1,8 @@
-"""Everything that runs on the robot whoever controls it: senses and reflexes, stepped at 100 Hz.
+"""The on-board software of a robot, the same under every controller: senses and reflexes at 100 Hz.
 
-One cycle reads the parts, dead-reckons, filters, maps, plays the path out and drives the wheels (DOTS
-paper, Figures 5 and 9). It never raises: what comes from parts or programs and cannot be used is refused
-and counted, and so is a part that fails; without its wheels' readings a robot comes to rest.
+One cycle reads the parts, dead-reckons, filters, maps, plays back the path and drives the wheels (DOTS
+paper, Figures 5 and 9). It never raises: invalid input from parts or programs is refused and counted, and
+so is a part that fails. Without readings of its wheels the robot comes to rest.
 """
 
 from __future__ import annotations
@@ -56,42 +56,42 @@ T = TypeVar("T")
 Sight = TypeVar("Sight", SideSight, UndersideSight)
 
 CARRIER_MARKERS = "dots_carrier"
-"""The markers that carriers have unless somebody says otherwise: a name from config/markermaps."""
+"""Default marker set of the carriers: a name from config/markermaps."""
 HEADING_RATE = 10.0
-"""How often the compass goes into the filter: its errors hardly change from one cycle to the next."""
+"""Rate in Hz at which the filter takes the compass: its errors hardly change from one cycle to the next."""
 HEADING_SIGMA = 0.1
-"""How far the compass may be trusted to tell one pose from another, in radians."""
+"""Standard deviation in radians of the compass when it decides between ambiguous poses."""
 BATTERY_RATE = 1.0
-"""How often the battery is looked at."""
+"""Rate in Hz at which the battery is read."""
 SIGHT_SECONDS = 0.5
-"""How long a sight of a carrier counts as what the robot sees now."""
+"""Seconds for which a sighting of a carrier stays valid."""
 SILENCE = 5.0
 SLOWEST = 0.05
-"""A sensor is silent after this many of its periods, each taken as at least so many seconds."""
+"""A sensor counts as silent after `SILENCE` of its periods, each at least `SLOWEST` seconds."""
 FUTURE = 0.05
-"""A reading that is stamped this many seconds ahead has another clock."""
+"""Seconds that a stamp may be ahead of the robot's clock; beyond that it comes from another clock."""
 STALE = 0.2
 """Seconds after which a reading of wheels, inertial sensor, compass or distance sensors is too old to use."""
 HEARD_MAX = 1000
 """Packets kept for a program that does not read them."""
 ANCHOR_RATE = 5.0
-"""How often a path in `map` is compared with where `map` is now."""
+"""Rate in Hz at which a path in `map` is checked against the current pose of `map` in `odom`."""
 ANCHOR_SHIFT = 0.005
 ANCHOR_TURN = 0.005
-"""Metres and radians by which `map` has moved in `odom` when the path is moved after it."""
+"""Metres and radians that `map` must move in `odom` before the path is corrected."""
 PLACED_SIGMA = (0.01, 0.01, 0.01)
-"""How well a robot is placed by hand: metres and radians."""
+"""Standard deviations, in metres and radians, of a pose at which a robot was placed by hand."""
 SWITCH = (bool, np.bool_)
-"""What a program may switch things with."""
+"""Types accepted for switches in a `Command`."""
 
 
 class Ear:
-    """What the radios heard, for one program or looker: nobody takes from the others."""
+    """Queue of received packets for one reader; every reader gets all packets."""
 
     __slots__ = ("_heard",)
 
     def __init__(self, radios: Iterable[str]) -> None:
-        """Hear nothing yet."""
+        """Start with empty queues."""
         self._heard: dict[str, list[RadioPacket]] = {radio: [] for radio in radios}
 
     def add(self, radio: str, packets: Sequence[RadioPacket]) -> None:
@@ -122,7 +122,7 @@ class _Ring:
         self.forget(0.0)
 
     def forget(self, now: float) -> None:
-        """Know of no return."""
+        """Drop the sweep: no returns from now on."""
         self.stamp = now
         self.taken = math.nan
         self.distances = np.full(len(self.angles), math.inf)
@@ -131,7 +131,7 @@ class _Ring:
 
 @dataclass(slots=True)
 class _Anchored:
-    """A path in `map` that is being followed, and where `map` was in `odom` when it was last carried over."""
+    """A path in `map` that is being followed, and the pose of `map` in `odom` used to convert it last."""
 
     path: Path
     anchor: FloatArray
@@ -140,12 +140,12 @@ class _Anchored:
 
 
 def fault_of(command: Command) -> tuple[str, str] | None:
-    """Return why a command makes no sense, as a reason and an explanation; None if it does."""
+    """Return why a command is invalid, as a reason and an explanation; None if it is valid."""
     if not isinstance(command, Command):
         return "command.type", f"found {type(command).__name__}, expected a Command"
     for name in ("cancel", "lift", "carrying", "motors", "power"):
         value = getattr(command, name)
-        # Texts such as "off" would count as true.
+        # Strings such as "off" would count as true.
         if not isinstance(value, SWITCH) and (value is not None or name == "cancel"):
             return f"command.{name}", f"found {value!r}, expected True or False"
     if command.path is not None and not isinstance(command.path, Path):
@@ -163,13 +163,13 @@ def fault_of(command: Command) -> tuple[str, str] | None:
 
 
 class Onboard:
-    """One robot's senses and reflexes.
+    """Senses and reflexes of one robot.
 
     Attributes:
-        marker_map: the wall markers that it localises by, if any.
-        carrier_markers: what carriers look like to it; None where it cannot look for any.
-        imu: what the inertial sensor said in the latest cycle.
-        on_image: called with each camera's detections as they come; add and remove functions at will.
+        marker_map: the wall markers used for localisation; None without.
+        carrier_markers: the markers on carriers; None if the robot cannot detect carriers.
+        imu: the newest reading of the inertial sensor.
+        on_image: callbacks that receive every camera's detections; add and remove them at any time.
     """
 
     def __init__(
@@ -179,13 +179,14 @@ class Onboard:
         carrier_markers: CarrierMarkers | None = None,
         zones: Zones | None = None,
     ) -> None:
-        """Stand on the parts of one robot.
+        """Connect to the parts of one robot.
 
         Args:
             device: the parts.
-            marker_map: the wall markers to localise by; without, the robot knows no `map`.
-            carrier_markers: what carriers look like; the DOTS carriers, if not given.
-            zones: the arena's, for a robot that has no zone sense but knows its pose in `map`.
+            marker_map: the wall markers used for localisation; without them the robot is not localised by
+                its cameras.
+            carrier_markers: the markers on carriers; those of the DOTS carriers if None.
+            zones: the arena's zones, for a robot without a zone sense that knows its pose in `map`.
         """
         spec = device.spec
         self.device = device
@@ -244,17 +245,17 @@ class Onboard:
         lens_errors = 0 if self._walls is None else self._walls.lens_errors
         self.filter = PoseFilter.for_robot(spec, Kinematics.of(spec).inverse, self.health, lens_errors)
 
-    # What happens at every cycle
+    # The cycle
 
     def due(self, now: float) -> bool:
         """Return whether it is time for a cycle."""
         return self._cycle.due(now)
 
     def step(self) -> None:
-        """Do one cycle at the time that the device's clock shows.
+        """Run one cycle at the time of the device's clock.
 
-        Whatever a part raises, the loop goes on. What would need a closure for `_ask`, a hundred times a
-        second on every robot, is guarded in place.
+        An exception in a part never ends the loop. Calls that would need a closure for `_ask`, a hundred
+        times a second on every robot, are guarded in place.
         """
         device, motion = self.device, self.motion
         motors, imu = device.motors, device.imu
@@ -270,7 +271,7 @@ class Onboard:
         if imu is not None:
             try:
                 self.imu = imu.read()
-                # Without a gyro the wheels tell how the body turns.
+                # Without a gyro the turn is taken from the wheels.
                 if oldest <= self.imu.stamp <= newest or self._is_current("imu", self.imu.stamp, now):
                     gyro = float(self.imu.gyro[2])
             except Exception as error:
@@ -280,7 +281,7 @@ class Onboard:
             if oldest <= reading.stamp <= newest or self._is_current("motors", reading.stamp, now):
                 self.filter.step(float(reading.stamp), reading.travel, gyro)
             else:
-                # Blind wheels must not turn.
+                # Without current readings the wheels must not turn.
                 motion.ramp_down()
         except Exception as error:
             self._failed("motors", error)
@@ -315,7 +316,7 @@ class Onboard:
             self._ask("power", self._read_battery)
 
     def _failed(self, part: str, error: Exception) -> None:
-        """Count a part that failed, whoever wrote it: it has nothing to say."""
+        """Count a part that raised; the cycle continues without it."""
         self.health.refuse(f"{part}.failed", f"{type(error).__name__}: {error}")
 
     def _ask(self, part: str, call: Callable[..., T], *arguments: object) -> T | None:
@@ -331,7 +332,7 @@ class Onboard:
             self.battery.update(self.device.power.read())
 
     def _lifter_height(self) -> float | None:
-        """Return where the platform is, if it says so."""
+        """Return the height of the platform; None without a lifter or while its reading fails."""
         if self.device.lifter is None:
             return None
         try:
@@ -341,7 +342,7 @@ class Onboard:
             return None
 
     def _clock_is_sane(self, now: float) -> bool:
-        """Follow the clock; on a step back start anew from where the robot is, and come to rest."""
+        """Track the clock; if it steps backwards, brake and drop all that depends on the old time."""
         if not math.isfinite(now):
             self.health.refuse("onboard.clock", f"time {now} must be finite")
             return False
@@ -360,16 +361,16 @@ class Onboard:
         return True
 
     def _is_current(self, part: str, stamp: float, now: float, oldest: float = STALE) -> bool:
-        """Return whether a reading is of now or at most `oldest` seconds old; count it if it is not.
+        """Return whether a reading is at most `oldest` seconds old and not from the future; else count it.
 
-        One from the future would hide all others; an old one is what a driver that hangs keeps returning.
+        A reading from the future would hide all later ones. A driver that hangs keeps returning an old one.
         """
         if now - oldest <= stamp <= now + FUTURE:
             return True
         if stamp < now:
-            reason, expected = "stale", f"a reading at most {oldest} s old is expected: does the driver hang?"
+            reason, expected = "stale", f"expected a reading at most {oldest} s old; does the driver hang?"
         else:
-            reason, expected = "future", "a reading is of now or earlier"
+            reason, expected = "future", "expected a reading from now or earlier; is its clock ahead?"
         self.health.refuse(f"{part}.{reason}", f"stamp {stamp} at {now}: {expected}")
         return False
 
@@ -396,7 +397,7 @@ class Onboard:
     def _take_sweep(
         self, name: str, sweep: RangeReading | None, pose_odom: Sequence[float], now: float
     ) -> None:
-        """Take what a ring of distance sensors measured, if it is something new."""
+        """Process the newest sweep of a ring of distance sensors, if there is one."""
         ring = self._rings.get(name)
         if ring is None:
             return
@@ -407,7 +408,7 @@ class Onboard:
             return
         distances = np.array(sweep.distances, np.float64)
         if distances.shape != ring.distances.shape:
-            explanation = f"distances of shape {distances.shape}, {len(ring.distances)} sensors"
+            explanation = f"distances of shape {distances.shape}: expected {ring.distances.shape}"
             self.health.refuse(f"ranges.{name}", explanation)
             return
         ring.distances, ring.stamp, ring.taken = distances, now, sweep.stamp
@@ -417,30 +418,30 @@ class Onboard:
             self.collision_map.update(sweep.stamp, pose_odom if then is None else then, ring.points)
 
     def _look(self, reading: CornerReading, now: float) -> None:
-        """Take what one camera saw."""
+        """Process one camera's detections."""
         if not self._is_current("cameras", reading.stamp, now, math.inf):
             return
         for look in tuple(self.on_image):
             self._ask("cameras", look, reading)
         if self._walls is not None and reading.camera not in self._lifting:
-            # The compass may choose between poses that fit; the filter's yaw may not, or a robot that
-            # was carried away would never see that it was.
+            # The compass may decide between poses that fit the image. The filter's yaw must not: a robot
+            # that was picked up and moved would never notice.
             found = self._walls.solve(reading, self._heading, HEADING_SIGMA)
             if found is not None:
                 self.filter.add_pose(found.stamp, found.pose_map, found.covariance, found.lens)
         if self._carriers is not None:
-            # A pose takes longer than all the rest of a cycle, and nobody asks for thirty a second.
+            # A carrier's pose takes longer than the rest of a cycle, and is not needed thirty times a second.
             self._images[reading.camera] = reading
 
     def _find_carriers(self) -> None:
-        """Work out where carriers are, from the newest image of each camera."""
+        """Locate carriers in the newest image of each camera."""
         if self._images:
-            # What is older counts no more, and would look like a clock that was set back.
+            # Older images are no longer valid, and would look like a clock that stepped backwards.
             oldest = self.device.clock.time + FUTURE - SIGHT_SECONDS
             images = [reading for reading in self._images.values() if reading.stamp >= oldest]
             images.sort(key=lambda reading: -reading.stamp)
             self._images.clear()
-            # Of the carrier that has the attention one image is enough, and the newest is the best.
+            # One image of the focussed carrier is enough, and the newest is the best.
             found = False
             for reading in images:
                 if reading.camera in self._lifting:
@@ -455,13 +456,13 @@ class Onboard:
             self._underside = None
 
     def _find_above(self, reading: CornerReading) -> None:
-        """Take what the upward camera shows of a carrier; a raised tray lies on it and hides everything."""
+        """Locate a carrier in the upward camera's image; a raised tray lies on the camera and hides it."""
         if self._carriers is not None and self.lifter is not None and self.lifter.at_bottom:
             sight = self._carriers.underside(reading, self.lifter.set_point)
             self._underside = self._where(sight) or self._underside
 
     def _find_carrier(self, reading: CornerReading) -> bool:
-        """Take what one image shows of a carrier; return whether that is the one that has the attention."""
+        """Locate a carrier in one image; return whether the attention picked one."""
         if self._carriers is None:
             return False
         self._attention.advance(reading.stamp)
@@ -473,14 +474,14 @@ class Onboard:
         return True
 
     def _where(self, sight: Sight | None) -> Sight | None:
-        """Return a sight with its place in `odom`, by where the robot was when the light came."""
+        """Return a sighting with its pose in `odom`, from the robot's pose when the image was taken."""
         if sight is None:
             return None
         then = self._track.at(sight.stamp)
         return sight if then is None else replace(sight, pose_odom=compose(then, sight.pose_body))
 
     def _watch_power(self, now: float) -> None:
-        """Switch the drives off when the heartbeat of `power` ends, which has begun."""
+        """Switch the drives off when the heartbeat of `power`, once begun, stops."""
         if self._power.expired(now):
             explanation = (
                 f"no power heartbeat for {self._power.timeout} s: the drives are off until the next one"
@@ -491,33 +492,33 @@ class Onboard:
             self._apply_enable()
 
     def _apply_enable(self) -> None:
-        """Tell the drives whether they are on: both switches have to be."""
+        """Switch the drives: they are on while both `power` and `motors` are."""
         on = self._powered and self._motors_on
         self.motion.enable(on)
         self._ask("motors", self.device.motors.enable, on)
 
-    # What the robot's API shows, without taking it from a program
+    # State for the robot's API; reading it takes nothing from a program
 
     @property
     def heading(self) -> float | None:
-        """Return the newest heading of the compass; without one, the yaw of a robot that knows its pose."""
+        """Return the newest heading of the compass; without a compass, the yaw of a localised robot."""
         return self._heading if self.device.compass is not None else derived_heading(self._pose_map)
 
     @property
     def lifter_height(self) -> float | None:
-        """Return the height of the platform, None without one."""
+        """Return the height of the platform; None without a lifter."""
         return self._lifter_height()
 
     @property
     def zone(self) -> Zone:
-        """Return the zone by the zone sense; without one, by the pose of a robot that knows it."""
+        """Return the zone by the zone sense; without one, by the pose of a localised robot."""
         if self.device.zone is not None:
             return self._ask("zone", self.device.zone.read) or Zone.NEITHER
         return Zone.NEITHER if self._zones is None else derived_zone(self._pose_map, self._zones)
 
     @property
     def _pose_map(self) -> FloatArray | None:
-        """Return where the robot is in `map`, if it knows."""
+        """Return the pose in `map`; None while the robot is not localised."""
         return self.filter.pose if self.filter.localised else None
 
     @property
@@ -527,45 +528,45 @@ class Onboard:
 
     @property
     def path_frame(self) -> tuple[float, float, float]:
-        """Return where the frame of the latest path is in odom, as the path was carried over last."""
+        """Return the pose in `odom` of the latest path's frame, as used for its latest conversion."""
         return self._path_frame
 
     def sweep(self, ring: str) -> tuple[float, FloatArray]:
-        """Return when a ring's newest sweep came, and its returns as points about the robot's centre."""
+        """Return when a ring's newest sweep arrived, and its returns as points x, y in `base_link`."""
         found = self._rings[ring]
         return found.stamp, found.points
 
     def distances(self, ring: str) -> tuple[float, FloatArray]:
         """Return when a ring's newest sweep was measured, and its distances from the sensors' faces.
 
-        The time is NaN while there is no sweep: before the first one, and when the ring has fallen silent.
+        The time is NaN before the first sweep and while the ring is silent.
         """
         found = self._rings[ring]
         return found.taken, found.distances
 
     def halt(self) -> None:
-        """Come to rest as fast as the robot may, and forget what was asked: whoever asked is gone."""
+        """Brake at the robot's limits and drop path and velocity, for example when the program has ended."""
         self._anchored = None
         self.motion.ramp_down()
 
-    # What programs see and do
+    # Interface for programs
 
     def listen(self) -> Ear:
-        """Return an ear of one's own for `senses`: it hears what the radios hear from now on."""
+        """Return a new packet queue for `senses`; it gets every packet received from now on."""
         ear = Ear(radio.name for radio in self.device.spec.radios)
         self._ears.append(ear)
         return ear
 
     def senses(self, ear: Ear | None = None) -> Senses:
-        """Return all that the robot knows.
+        """Return the robot's current state and perception.
 
         Args:
-            ear: of who asks, from `listen`: each packet is handed out once to each ear. All who have none of
-                their own share one.
+            ear: the caller's packet queue, from `listen`. Each queue gets each packet once. Callers without
+                one share a common queue.
         """
         device, localised = self.device, self.filter.localised
         if self.collision_map is not None and self._latest is not None:
-            # The newest sweep may be old, or the last there was: what it saw fades and falls behind.
+            # Without a new sweep the map must still move with the robot and fade.
             self.collision_map.move(self._latest, self.filter.odometry.pose)
         self._find_carriers()
         if ear is None:
@@ -594,9 +595,9 @@ class Onboard:
         )
 
     def act(self, command: Command) -> None:
-        """Do what a program wants; what cannot be done is refused and counted.
+        """Carry out a program's command; what the robot cannot do is refused and counted.
 
-        Of a command with a part that makes no sense, nothing is done.
+        A command with an invalid field is refused as a whole.
         """
         fault = fault_of(command)
         if fault is not None:
@@ -628,9 +629,9 @@ class Onboard:
     def follow(self, path: Path) -> None:
         """Follow a path from now on.
 
-        A path in `base_link` starts from where the robot is now. One in `map` needs a robot that is
-        localised: it is carried over into `odom`, where motion control works because nothing jumps there,
-        and corrected on the way as the robot learns where it is.
+        A path in `base_link` is relative to the robot's current pose. A path in `map` requires a localised
+        robot. It is converted to `odom`, because poses do not jump there, and corrected on the way as the
+        estimate of the robot's pose in `map` changes.
 
         Raises:
             PathError: the robot cannot follow it.
@@ -655,11 +656,11 @@ class Onboard:
         self._path_frame = frame
 
     def _map_in_odom(self) -> FloatArray:
-        """Return the pose of `map` in `odom`, as the robot has it now."""
+        """Return the current estimate of the pose of `map` in `odom`."""
         return compose(self.filter.odometry.pose, invert(self.filter.pose))
 
     def _correct_path(self, now: float) -> None:
-        """Move the path in `map` that is being followed to where `map` now is in `odom`."""
+        """Convert the current path in `map` again, with the current pose of `map` in `odom`."""
         anchored, motion = self._anchored, self.motion
         if anchored is None or not self._anchor_pace.due(now):
             return
@@ -668,7 +669,7 @@ class Onboard:
             return
         waypoint = motion.waypoint
         if not self.device.spec.holonomic and waypoint == anchored.waypoint:
-            # It would have to stop for a correction; at waypoints it stops anyway.
+            # This robot would have to stop for a correction; at waypoints it stops anyway.
             return
         anchor = self._map_in_odom()
         shift = between(compose(anchored.anchor, self.filter.pose), compose(anchor, self.filter.pose))
@@ -681,13 +682,13 @@ class Onboard:
         anchored.waypoint = waypoint
 
     def place(self, pose_map: Sequence[float]) -> None:
-        """Tell the robot where it stands, as whoever placed it knows.
+        """Set the robot's pose in `map`, known because it was placed there.
 
         Raises:
-            PathError: that is no pose that a robot can have.
+            PathError: the pose is invalid.
         """
         if self.filter.start(pose_map, np.diag(np.square(PLACED_SIGMA))) is not Outcome.INITIALISED:
-            message = f"a robot placed at {tuple(pose_map)}: metres and radians of this world are right"
+            message = f"a robot placed at {tuple(pose_map)}: expected x, y in metres and yaw in radians"
             raise PathError(message)
 
     def _motion_status(self) -> MotionStatus:
@@ -702,14 +703,14 @@ class Onboard:
         )
 
     def _collect(self) -> None:
-        """Let all ears have what the radios heard."""
+        """Distribute received packets to all queues."""
         for name, radio in self.device.radios.items():
             packets = self._ask(f"radios.{name}", radio.read) or ()
             for ear in self._ears:
                 ear.add(name, packets)
 
     def _switch_power(self, on: bool) -> None:
-        """Take a heartbeat, or the end of them."""
+        """Handle a heartbeat (True), or switch off (False)."""
         self._power_watched = on and self._power.fed(self.device.clock.time)
         if on != self._powered:
             self._powered = on
@@ -718,7 +719,7 @@ class Onboard:
                 self._ask("power", self.device.power.enable, on)
 
     def enable(self) -> None:
-        """Switch the drives on and watch no heartbeat, as at the start."""
+        """Switch the drives on without watching for a heartbeat, as at the start."""
         self._switch_power(True)
         self._power_watched = False
         self._switch_motors(True)
@@ -757,6 +758,6 @@ class Onboard:
                 known = ", ".join(self.device.radios) or "none"
                 self.health.refuse("command.send", f"no radio '{name}': there are {known}")
             elif len(payload) > room:
-                self.health.refuse("command.send", f"{len(payload)} bytes by {name}, which takes {room}")
+                self.health.refuse("command.send", f"{len(payload)} bytes for {name}: at most {room} fit")
             elif not self._ask(f"radios.{name}", radio.send, payload):
-                self.health.refuse("command.send", f"{name} did not take it: more often than it can send")
+                self.health.refuse("command.send", f"radio {name} refused the payload; send less often")

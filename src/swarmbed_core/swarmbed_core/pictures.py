@@ -1,4 +1,4 @@
-"""Images for people: with the markers that were found drawn in, and as JPEG."""
+"""Images for display: with detected markers drawn in, and as JPEG."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     ByteArray = NDArray[np.uint8]
 
 QUALITY = 90
-"""Of a JPEG: its blocks do not yet move corners."""
+"""JPEG quality; at this value compression does not shift the markers' corners."""
 OUTLINE, FIRST, TEXT = (80, 220, 60), (60, 60, 255), (0, 200, 255)
-"""Blue, green and red of a marker's sides, of its first corner, and of its id."""
+"""Colours (blue, green, red) of a marker's outline, its first corner and its id."""
 FINE = 3
-"""Bits of a pixel's parts that are drawn."""
+"""Fractional bits of the coordinates that are drawn, for sub-pixel accuracy."""
 
 
 def coloured(image: ByteArray) -> ByteArray:
-    """Return a grey image with three equal colours."""
+    """Convert a grey image to blue, green and red."""
     made: Any = cv2.cvtColor(image, cv2.COLOR_GRAY2BGR)
     picture: ByteArray = made
     return picture
 
 
 def with_tags(image: ByteArray, found: Detection) -> ByteArray:
-    """Return a grey image in colour (blue, green, red) with the outlines and the ids of what was found."""
+    """Return a grey image in colour (blue, green, red) with outlines and ids of the detected markers."""
     picture: Any = coloured(image)
     for number, corners in zip(found.ids.tolist(), found.corners, strict=True):
         quad = np.rint(corners * (1 << FINE)).astype(np.int32)
@@ -46,6 +46,6 @@ def with_tags(image: ByteArray, found: Detection) -> ByteArray:
 
 
 def jpeg(image: ByteArray) -> bytes:
-    """Return an image, grey or blue, green and red, as JPEG."""
+    """Encode a grey or blue-green-red image as JPEG."""
     _, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
     return bytes(data)

@@ -1,11 +1,11 @@
-"""Pose in the plane from marker corners: the kernels behind `swarmbed_core.markers`.
+"""Planar pose from marker corners: the kernels behind `swarmbed_core.markers`.
 
-Robots and carriers stand on a level floor, so that only x, y and yaw of a set of markers ("the target")
-in the body frame are unknown: q of the target is at R(yaw) q + (x, y) in the body, its height unchanged.
-For a given yaw the lines of sight are linear in x and y; with these eliminated, what is left is a quadratic
-form in (cos yaw, sin yaw, 1). Looking at it all around the circle shows every yaw that could explain the
-corners, among them the mirror image that makes general pose solvers flip. The candidates are refined
-by Levenberg-Marquardt on the corners' reprojection errors; the best is only trusted as far as no other yaw
+Robots and carriers stand on a level floor, so only x, y and yaw of a set of markers ("the target") in the
+body frame are unknown: a point q of the target is at R(yaw) q + (x, y) in the body frame, its height
+unchanged. For a given yaw the line-of-sight equations are linear in x and y. Eliminating x and y leaves a
+quadratic form in (cos yaw, sin yaw, 1). Sampling it over the full circle finds every yaw that could explain
+the corners, including the mirror image that makes general pose solvers flip. The candidates are refined by
+Levenberg-Marquardt on the corners' reprojection errors. The best one is accepted only if no other yaw
 explains the corners nearly as well.
 """
 
@@ -46,31 +46,31 @@ if TYPE_CHECKING:
 
     IntArray = NDArray[np.int64]
 
-# What `locate_k` returns.
+# Return values of `locate_k`.
 FOUND, NO_POSE, RESIDUAL, AMBIGUOUS, BEHIND = 0, 1, 2, 3, 4
 
-# What is wrong with a detection.
+# Faults of a detection.
 USED, UNKNOWN, TWICE, NOT_FINITE, OUTSIDE, DEGENERATE, FROM_BEHIND = 0, 1, 2, 3, 4, 5, 6
 
-# Where `locate_k` leaves its result: x, y, yaw, covariance row by row, chi-square, degrees of freedom.
+# Layout of the result of `locate_k`: x, y, yaw, covariance row by row, chi-square, degrees of freedom.
 COVARIANCE, CHI2, DOF = 3, 12, 13
 RESULT_NUMBERS = 14
 
-# Yaws that are looked at: steps of 1.4 deg.
+# Yaws that are sampled, in steps of 1.4 deg.
 _YAWS = 256
 _STEP = TAU / _YAWS
 _YAW = np.arange(_YAWS) * _STEP - math.pi
 _COS = np.cos(_YAW)
 _SIN = np.sin(_YAW)
 
-# A yaw whose chi-square is this much above the best one's (five sigma) is out of the question.
+# A yaw whose chi-square exceeds the best one's by this much (five sigma) is ruled out.
 _CHI2_APART = 25.0
-# Yaws further apart than this are different answers, not one that is less sure.
+# Yaws further apart than this are separate solutions, not one uncertain solution.
 _ANOTHER_YAW = 0.35
-# Standard normal quantiles: corners beyond 1 - 1e-6 are refused, beyond 0.99 widen the covariance.
+# Standard normal quantiles: residuals beyond 1 - 1e-6 are refused, beyond 0.99 they widen the covariance.
 _Z_REFUSED = 4.753
 _Z_WIDENED = 2.326
-# A detection may leave the image by this much, and must be at least so large.
+# Pixels that a detection may reach outside the image, and its least area.
 _OUTSIDE_PX = 8.0
 _AREA_MIN_PX2 = 4.0
 _ITERATIONS = 30
@@ -87,7 +87,7 @@ def chi2_quantile_k(dof: float, z: float) -> float:
 
 @kernel
 def quad_fault_k(camera: FloatArray, quad: FloatArray, rays: FloatArray) -> int:
-    """Return what is wrong with the four corners (4, 2) of a detection, and fill their rays (4, 2)."""
+    """Return the fault of a detection with corners (4, 2), and fill their rays (4, 2)."""
     for k in range(4):
         u, v = quad[k, 0], quad[k, 1]
         if not (math.isfinite(u) and math.isfinite(v)):
@@ -117,7 +117,7 @@ def quad_fault_k(camera: FloatArray, quad: FloatArray, rays: FloatArray) -> int:
     )
     if abs(area) < _AREA_MIN_PX2:
         return DEGENERATE
-    # y points down in the image: a marker seen from its front goes round to the right.
+    # y points down in the image: the corners of a marker seen from its front run clockwise.
     if right == 4:
         return USED
     return FROM_BEHIND if left == 4 else DEGENERATE
@@ -139,18 +139,18 @@ def screen_k(
     origin: IntArray,
     start: int,
 ) -> int:
-    """Add the usable detections of one image to what `locate_k` takes, and return how many there are then.
+    """Add the usable detections of one image to the input of `locate_k`; return the new count.
 
     Args:
-        ids: of the detections (n).
-        corners: of the detections (n, 4, 2).
-        camera_index: the row of `cameras` that saw them.
-        cameras: all cameras' numbers.
-        known_ids: the map's ids, rising.
-        known_corners: the map's corners (m, 4, 3).
+        ids: ids of the detections (n).
+        corners: corners of the detections (n, 4, 2).
+        camera_index: row in `cameras` of the camera that saw them.
+        cameras: parameters of all cameras.
+        known_ids: ids of the map, ascending.
+        known_corners: corners of the map (m, 4, 3).
         times_seen: scratch (m).
-        faults: what is wrong with each detection (n), filled.
-        points: the used markers' corners, filled from `start` on.
+        faults: fault of each detection (n), filled.
+        points: corners of the used markers, filled from `start` on.
         pixels: their pixels, filled likewise.
         rays: their rays, filled likewise.
         origin: their cameras and their rows in the map, (n, 2), filled likewise.
@@ -198,19 +198,21 @@ def _form_k(
     form: FloatArray,
     back: FloatArray,
 ) -> bool:
-    """Fill the quadratic form of the chi-square in (cos, sin, 1) and the place that goes with each yaw.
+    """Fill the quadratic form of the chi-square in (cos, sin, 1) and the position as a function of the yaw.
+
+    Returns False if the corners do not determine a position.
 
     Args:
         points: the markers' corners in the target's frame (n, 4, 3).
         rays: the lines of sight to them (n, 4, 2).
-        depths: how far each corner is along its camera's axis (n, 4).
+        depths: depth of each corner along its camera's axis (n, 4).
         origin: each marker's camera.
-        cameras: all cameras' numbers.
-        n: how many markers there are.
-        centre_x: the point of the target whose place is asked for.
+        cameras: parameters of all cameras.
+        n: number of markers.
+        centre_x: the target's point whose position is wanted.
         centre_y: likewise.
         form: (3, 3), filled.
-        back: (2, 5), filled: the place is back[:, :3] @ (cos, sin, 1), with covariance back[:, 3:].
+        back: (2, 5), filled: the position is back[:, :3] @ (cos, sin, 1), with covariance back[:, 3:].
     """
     total = np.zeros((5, 5))
     row = np.empty(5)
@@ -262,11 +264,11 @@ def _form_at_k(form: FloatArray, c: float, s: float) -> float:
 def _sight_k(
     camera: FloatArray, x: float, y: float, z: float
 ) -> tuple[bool, float, float, float, float, float, float]:
-    """Return how a camera sees a point of the body frame.
+    """Project a point of the body frame into a camera.
 
     Returns:
-        Whether it has an image; where the line of sight crosses the plane at depth 1 (x, y); and how the ray
-        that the lens has bent follows the point: its x by the point's x and y, and its y likewise.
+        Whether the camera images it; the undistorted ray at depth 1 (x, y); and the derivatives of the
+        distorted ray with respect to the point's x and y: of the ray's x, then of its y.
     """
     r = camera[ROTATION : ROTATION + 9]
     dx, dy, dz = x - camera[TX], y - camera[TY], z - camera[TZ]
@@ -297,9 +299,9 @@ def _normal_k(
     yaw: float,
     normal: FloatArray,
 ) -> float:
-    """Return the chi-square of the corners at a pose, infinite if one has no image.
+    """Return the chi-square of the corners at a pose, infinite if a camera cannot image one of them.
 
-    `normal` gets the upper triangle of the information matrix and the right-hand side.
+    `normal` is filled with the upper triangle of the information matrix and the right-hand side.
     """
     normal[:] = 0.0
     c, s = math.cos(yaw), math.sin(yaw)
@@ -317,7 +319,7 @@ def _normal_k(
             error_x = (pixels[i, k, 0] - camera[CX]) / camera[SIGMA] - gain_x * xd
             error_y = (pixels[i, k, 1] - camera[CY]) / camera[SIGMA] - gain_y * yd
             chi2 += error_x * error_x + error_y * error_y
-            # How the bent ray follows x, y and yaw.
+            # Derivatives of the distorted ray with respect to x, y and yaw.
             jx0, jx1 = gain_x * ax, gain_x * ay
             jy0, jy1 = gain_y * bx, gain_y * by
             jx2 = jx1 * turned_x - jx0 * turned_y
@@ -338,7 +340,7 @@ def _normal_k(
 def _inverse3_k(
     a: float, b: float, c: float, d: float, e: float, f: float
 ) -> tuple[bool, float, float, float, float, float, float]:
-    """Return whether the symmetric matrix [[a, b, c], [b, d, e], [c, e, f]] has an inverse, and that."""
+    """Return whether the symmetric [[a, b, c], [b, d, e], [c, e, f]] is invertible, and its inverse."""
     i00, i01, i02 = d * f - e * e, c * e - b * f, b * e - c * d
     det = a * i00 + b * i01 + c * i02
     if not (det > 1e-14 * a * d * f and math.isfinite(det)):
@@ -366,7 +368,7 @@ def _refine_k(
     pose: FloatArray,
     normal: FloatArray,
 ) -> float:
-    """Improve `pose` by Levenberg-Marquardt, leave `normal` as it is there, and return its chi-square."""
+    """Refine `pose` by Levenberg-Marquardt, set `normal` to its value there, and return the chi-square."""
     trial = np.empty(9)
     x, y, yaw = pose[0], pose[1], pose[2]
     chi2 = _normal_k(points, pixels, origin, cameras, n, centre_x, centre_y, x, y, yaw, normal)
@@ -426,7 +428,7 @@ def _behind_k(
             points[i, 3, 1] - points[i, 0, 1],
             points[i, 3, 2] - points[i, 0, 2],
         )
-        # Right times down of a marker points into the wall.
+        # The cross product of a marker's right and down axes points into the wall.
         inwards = (
             (ay * bz - az * by) * (points[i, 0, 0] - cam_x)
             + (az * bx - ax * bz) * (points[i, 0, 1] - cam_y)
@@ -441,7 +443,7 @@ def _behind_k(
 def _wanted_k(
     x: float, y: float, yaw: float, centre_x: float, centre_y: float, inverse: bool
 ) -> tuple[float, float, float]:
-    """Return what was asked for, from the pose of the target's centre in the body."""
+    """Convert the pose of the target's centre in the body to the pose that the caller of `locate_k` wants."""
     c, s = math.cos(yaw), math.sin(yaw)
     if inverse:
         # The body in the target's frame: centre - R(-yaw) (x, y).
@@ -454,7 +456,7 @@ def _wanted_k(
 def _explained_k(
     back: FloatArray, i: int, centre_x: float, centre_y: float, inverse: bool
 ) -> tuple[float, float, float]:
-    """Return the pose that explains the corners best with one of the yaws that are looked at."""
+    """Return the pose that explains the corners best at one of the sampled yaws."""
     x = back[0, 0] * _COS[i] + back[0, 1] * _SIN[i] + back[0, 2]
     y = back[1, 0] * _COS[i] + back[1, 1] * _SIN[i] + back[1, 2]
     return _wanted_k(x, y, _YAW[i], centre_x, centre_y, inverse)
@@ -473,7 +475,7 @@ def _spread_k(covariance: FloatArray, weight: float, d0: float, d1: float, d2: f
 def _place_known_yaw_k(
     covariance: FloatArray, v00: float, v01: float, v11: float, yaw: float, inverse: bool
 ) -> None:
-    """Set a covariance to that of the place in the body for a known yaw, in the frame that is wanted."""
+    """Set a covariance to that of the position at a known yaw, in the wanted frame."""
     covariance[:] = 0.0
     if inverse:
         c, s = math.cos(yaw), math.sin(yaw)
@@ -503,20 +505,20 @@ def locate_k(
     """Find the pose of the target in the body, or of the body in the target, from `n` markers.
 
     Args:
-        points: their corners in the target's frame, heights above the floor (n, 4, 3).
-        pixels: where their corners were seen (n, 4, 2).
-        rays: the same without focal length and distortion.
+        points: the markers' corners in the target's frame, z above the floor (n, 4, 3).
+        pixels: pixels of the corners (n, 4, 2).
+        rays: the same as undistorted rays at depth 1.
         origin: the cameras that saw them, in column 0.
-        cameras: all cameras' numbers.
+        cameras: parameters of all cameras.
         n: how many of the rows are filled.
-        facing: the yaw of the target in the body where it is looked for.
-        window: how far from `facing` it may be; pi for anywhere.
-        yaw_sigma_max: above this the yaw counts as ambiguous.
-        doubt_px: another answer must be out of the question even if the corners' noise is this, should it be
-            more than the cameras' own.
+        facing: expected yaw of the target in the body.
+        window: largest deviation from `facing`; pi allows any yaw.
+        yaw_sigma_max: standard deviation above which the yaw counts as ambiguous.
+        doubt_px: least corner noise assumed when other solutions are ruled out; it has no effect below the
+            cameras' own noise.
         inverse: whether the pose of the body in the target's frame is wanted.
-        result: filled, if the answer is FOUND or AMBIGUOUS. If AMBIGUOUS it is the mean of all yaws that
-            explain the corners, weighted by how well they do, with a covariance that spans them.
+        result: filled if the return value is FOUND or AMBIGUOUS. If AMBIGUOUS, it is the mean over all yaws
+            that explain the corners, weighted by their likelihood, with a covariance that spans them.
 
     Returns:
         FOUND, NO_POSE, RESIDUAL, AMBIGUOUS or BEHIND.
@@ -541,7 +543,7 @@ def locate_k(
     if not _form_k(points, rays, depths, origin, cameras, n, centre_x, centre_y, form, back):
         return NO_POSE
 
-    # The yaws that explain the corners best: a quadratic form has at most two minima on the circle.
+    # The best yaws: a quadratic form has at most two minima on the circle.
     profile = np.empty(_YAWS)
     for i in range(_YAWS):
         allowed = window >= math.pi or abs(wrap(_YAW[i] - facing)) <= window + _STEP
@@ -566,7 +568,7 @@ def locate_k(
         if chi2 < best:
             best, x, y, yaw = chi2, pose[0], pose[1], pose[2]
             info[:] = normal
-        # Take this valley out of the profile: uphill on both sides of its bottom.
+        # Remove this minimum from the profile, uphill on both sides.
         for way in (-1, 1):
             i, height = at, profile[at]
             while True:
@@ -588,12 +590,12 @@ def locate_k(
     solvable, v00, v01, v02, v11, v12, v22 = _inverse3_k(info[0], info[1], info[2], info[3], info[4], info[5])
     if not solvable:
         return NO_POSE
-    # Corners worse than the camera's noise explains: believe the corners.
+    # If the residuals exceed the camera's noise, scale the covariance by them.
     noise2 = best / dof if best > chi2_quantile_k(dof, _Z_WIDENED) else 1.0
     v00, v01, v02 = v00 * noise2, v01 * noise2, v02 * noise2
     v11, v12, v22 = v11 * noise2, v12 * noise2, v22 * noise2
 
-    # The profile again with the depths now known: how far from this yaw do the corners still fit?
+    # Compute the profile again with the depths now known, to see how far from this yaw the corners still fit.
     c, s = math.cos(yaw), math.sin(yaw)
     for i in range(n):
         camera = cameras[origin[i, 0]]
@@ -629,7 +631,7 @@ def locate_k(
         _place_known_yaw_k(
             covariance, v00 - v02 * v02 / v22, v01 - v02 * v12 / v22, v11 - v12 * v12 / v22, yaw, inverse
         )
-        # Where yaw is unsure the place lies on an arc: three points on it span more than its tangent does.
+        # With an uncertain yaw the position lies on an arc; three points on it span more than its tangent.
         px, py, pyaw = _wanted_k(x, y, yaw, centre_x, centre_y, inverse)
         for sign in (-1.0, 1.0):
             turn = sign * math.sqrt(3.0 * variance)
@@ -646,7 +648,7 @@ def locate_k(
         result[0], result[1], result[2] = px, py, pyaw
         return FOUND
 
-    # The mean over all yaws that could be, each with its place, and how far they are from it.
+    # Mean and covariance over all possible yaws, each with its position.
     lowest = math.inf
     for i in range(_YAWS):
         lowest = min(lowest, profile[i])
@@ -684,16 +686,16 @@ def lens_effect_k(
     pose: FloatArray,
     effect: FloatArray,
 ) -> bool:
-    """Find how the body's pose in the target's frame, as `locate_k` finds it, follows the lenses.
+    """Find the sensitivity of the body's pose, as found by `locate_k`, to errors in the lens parameters.
 
     Args:
         points: the markers' corners in the target's frame (n, 4, 3).
         origin: the cameras that saw them, in column 0.
-        cameras: all cameras' numbers.
-        unsure: for each camera the ways in which its lens may differ from the numbers (cameras, m, 9).
+        cameras: parameters of all cameras.
+        unsure: for each camera the independent errors of its lens parameters (cameras, m, 9).
         n: how many of the rows are filled.
-        pose: of the body in the target's frame.
-        effect: by how much it is off for each way of each camera (3, cameras * m), filled.
+        pose: pose of the body in the target's frame.
+        effect: shift of the pose for each error of each camera (3, cameras * m), filled.
 
     Returns:
         Whether the corners determine a pose.
@@ -715,7 +717,7 @@ def lens_effect_k(
                 return False
             lens_slope_k(camera, px, py, by_lens)
             for axis in range(2):
-                # Along x and y of the body, then of the target: the body moves, not the point.
+                # Derivatives along x and y of the body, then of the target: the body moves, not the point.
                 along, across = (ax, ay) if axis == 0 else (bx, by)
                 along, across = camera[FX + axis] * along, camera[FX + axis] * across
                 j0, j1, j2 = s * across - c * along, -s * along - c * across, along * left - across * ahead

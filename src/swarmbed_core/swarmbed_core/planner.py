@@ -1,12 +1,12 @@
-"""Ways over a floor: the cheapest one between two places for a round robot, and whether one is still free.
+"""Path planning on a floor plan: the cheapest route for a round robot, and whether a route is still free.
 
-A `Clearance` says how far each cell's middle is from the nearest obstacle: from those of a floor plan, and
-from points that were seen. A robot of some radius may be where that is more than its radius. The way comes
-from A* over the cells; near obstacles each metre costs more, up to `NEAR` times as much, so that ways keep
-away from them where there is room. Then corners that a straight line can do without are left out.
+A `Clearance` holds the distance from each cell's centre to the nearest obstacle, of the floor plan or seen.
+A robot may be wherever this distance exceeds its radius. The route comes from A* over the cells. Near
+obstacles a metre costs up to `NEAR` times as much, so that routes keep away from them where there is room.
+Afterwards, corners that a straight line makes unnecessary are removed.
 
-A robot that stands too near to something already has to get away: within `ESCAPE` of its place as much
-clearance is enough as it has there.
+A robot that already stands too close to an obstacle must be able to get away: within `ESCAPE` of its start
+the clearance only has to be as large as at the start.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ if TYPE_CHECKING:
     IntArray = NDArray[np.int64]
 
 BLOCKED = OCCUPIED // 2
-"""From this value on a cell of a floor plan counts as occupied; unknown ones count as free."""
+"""Value from which a cell of a floor plan counts as occupied; unknown cells count as free."""
 COMFORT = 0.2
-"""Metres beyond the needed clearance within which a metre costs more."""
+"""Metres beyond the required clearance within which a metre costs more."""
 NEAR = 4.0
-"""How many times as much it costs where the clearance is just enough."""
+"""Cost of a metre at the required clearance, relative to one in the open."""
 ESCAPE = 0.3
-"""Metres from the start within which a robot may be as near to things as it is there."""
+"""Metres from the start within which the clearance at the start is enough."""
 SLIP = 1e-3
-"""Metres of clearance by which cells may differ that a robot moves between to get away."""
+"""Metres by which the clearance may fall below that of the start while the robot gets away."""
 _DIAGONAL = math.sqrt(2.0)
 
 
 class Clearance:
-    """How far all cells of a floor are from what stands on it, up to a reach.
+    """Distances from all cells of a floor plan to the nearest obstacle, up to a reach.
 
     Attributes:
-        plan: the floor.
-        reach: metres; all that is farther away is as far.
-        field: metres from each cell's middle to the nearest obstacle.
+        plan: the floor plan.
+        reach: [m] larger distances are stored as this value.
+        field: [m] distance from each cell's centre to the nearest obstacle.
     """
 
     def __init__(self, plan: FloorPlan, reach: float) -> None:
-        """Measure a floor plan."""
+        """Compute the distances to the obstacles of a floor plan."""
         self.plan = plan
         self.reach = reach
         occupied = plan.cells >= BLOCKED
@@ -62,28 +62,28 @@ class Clearance:
         self.field = self._fixed.copy()
 
     def see(self, points: FloatArray, spread: float = 0.0) -> None:
-        """Take note of the points where something was seen, instead of those before.
+        """Replace the seen obstacles.
 
         Args:
             points: rows of x, y in the plan's frame.
-            spread: metres by which points lie outside of what was seen.
+            spread: [m] how far the points lie outside the obstacles.
         """
         self.field[:] = self._fixed
         near_k(points, *self.plan.origin, self.plan.resolution, self.reach, spread, self.field)
 
     def fixed_at(self, x: float, y: float) -> float:
-        """Return how far a place is from what the floor plan has; 0 outside of it."""
+        """Return the distance of a point to the floor plan's obstacles; 0 outside the plan."""
         return self._at(self._fixed, x, y)
 
     def at(self, x: float, y: float) -> float:
-        """Return how far a place is from all there is; 0 outside of the plan."""
+        """Return the distance of a point to all obstacles; 0 outside the plan."""
         return self._at(self.field, x, y)
 
     def _at(self, field: FloatArray, x: float, y: float) -> float:
         return float(clearance_k(x, y, field, *self.plan.origin, self.plan.resolution))
 
     def fixed_of(self, points: FloatArray) -> FloatArray:
-        """Return how far points are from what the floor plan has."""
+        """Return the distances of points to the floor plan's obstacles; 0 outside the plan."""
         out = np.empty(len(points))
         clearances_k(points, self._fixed, *self.plan.origin, self.plan.resolution, out)
         return out
@@ -91,13 +91,13 @@ class Clearance:
     def way(
         self, start: tuple[float, float], goal: tuple[float, float], need: float, *, fixed: bool = False
     ) -> FloatArray | None:
-        """Return a way as rows of x, y from start to goal, None if there is none.
+        """Return a route as rows of x, y from start to goal, None if there is none.
 
         Args:
-            start: where the robot is.
-            goal: where it is to be.
-            need: clearance that it must have everywhere, in metres.
-            fixed: whether only what the floor plan has counts.
+            start: position of the robot.
+            goal: position to reach.
+            need: [m] clearance required everywhere.
+            fixed: whether to ignore the seen obstacles.
         """
         field = self._fixed if fixed else self.field
         plan = self.plan
@@ -122,22 +122,22 @@ class Clearance:
         return places[keep]
 
     def seen_near(self, way: FloatArray, ahead: float, away: float) -> bool:
-        """Return whether something that was seen is nearer than `away` to the first metres of a way."""
+        """Return whether a seen obstacle is nearer than `away` to the first `ahead` metres of a route."""
         return bool(
             seen_near_k(way, self._fixed, self.field, *self.plan.origin, self.plan.resolution, ahead, away)
         )
 
     def cost_of(self, way: FloatArray, need: float) -> float:
-        """Return what a way costs: its metres, those near obstacles several times."""
+        """Return the cost of a route: its length in metres, weighted near obstacles."""
         return float(cost_k(way, self.field, *self.plan.origin, self.plan.resolution, need))
 
     def is_free(self, way: FloatArray, need: float) -> bool:
-        """Return whether a way, rows of x, y, from where the robot is, has enough clearance everywhere."""
+        """Return whether a route (rows of x, y, the robot's position first) has the clearance it needs."""
         return bool(free_k(way, self.field, *self.plan.origin, self.plan.resolution, need))
 
 
 def open_floor(low: FloatArray, high: FloatArray, resolution: float) -> FloorPlan:
-    """Return the plan of an empty floor between two corners."""
+    """Return the plan of an empty floor with two opposite corners at `low` and `high`."""
     columns, rows = (math.ceil(side / resolution) for side in (high - low).tolist())
     return FloorPlan(np.zeros((rows, columns), np.int8), (float(low[0]), float(low[1])), resolution)
 
@@ -146,7 +146,7 @@ def open_floor(low: FloatArray, high: FloatArray, resolution: float) -> FloorPla
 def near_k(
     points: FloatArray, x: float, y: float, cell: float, reach: float, spread: float, field: FloatArray
 ) -> None:
-    """Lower the clearance of the cells around points, which lie `spread` outside of things."""
+    """Lower the clearance of the cells around points, which lie `spread` metres outside the obstacles."""
     span = math.ceil(reach / cell)
     for k in range(points.shape[0]):
         u, v = (points[k, 0] - x) / cell, (points[k, 1] - y) / cell
@@ -163,7 +163,7 @@ def near_k(
 
 @kernel
 def clearance_k(place_x: float, place_y: float, field: FloatArray, x: float, y: float, cell: float) -> float:
-    """Return the clearance at a place, between the middles of cells; 0 outside."""
+    """Return the clearance at a point, interpolated between cell centres; 0 outside."""
     u, v = (place_x - x) / cell, (place_y - y) / cell
     rows, columns = field.shape
     if not (0.0 <= u < columns and 0.0 <= v < rows):
@@ -189,7 +189,7 @@ def clearances_k(
 
 @kernel
 def _push_k(keys: FloatArray, nodes: IntArray, count: int, key: float, node: int) -> None:
-    """Put a node into a heap of `count` nodes."""
+    """Insert a node into a heap of `count` nodes."""
     at = count
     while at > 0:
         parent = (at - 1) // 2
@@ -202,7 +202,7 @@ def _push_k(keys: FloatArray, nodes: IntArray, count: int, key: float, node: int
 
 @kernel
 def _pop_k(keys: FloatArray, nodes: IntArray, count: int) -> int:
-    """Take the node with the least key out of a heap of `count` nodes."""
+    """Remove the node with the least key from a heap of `count` nodes, and return it."""
     node = nodes[0]
     last, key = nodes[count - 1], keys[count - 1]
     at = 0
@@ -222,20 +222,20 @@ def _pop_k(keys: FloatArray, nodes: IntArray, count: int) -> int:
 
 @kernel
 def search_k(field: FloatArray, cell: float, begin: int, end: int, need: float, came: IntArray) -> bool:
-    """Find the cheapest way from cell to cell by A*; return whether there is one.
+    """Find the cheapest route between two cells by A*; return whether there is one.
 
     Args:
         field: clearance of the cells.
         cell: edge of a cell.
-        begin: number of the first cell: row times columns plus column.
-        end: number of the last one.
-        need: clearance that a cell of the way must have.
-        came: for each cell the one before it on the way to it; filled in.
+        begin: index of the first cell: row times columns plus column.
+        end: index of the last cell.
+        need: clearance required of each cell of the route.
+        came: predecessor of each cell on the cheapest route to it; filled.
     """
     rows, columns = field.shape
     begin_row, begin_column = begin // columns, begin % columns
     end_row, end_column = end // columns, end % columns
-    # So near to things the robot is already; it may stay as near while it gets away.
+    # A robot that starts with less clearance than needed may keep that clearance while it gets away.
     here = min(field[begin_row, begin_column], need)
     around = (ESCAPE / cell) ** 2
     costs = np.full(rows * columns, math.inf)
@@ -312,10 +312,10 @@ def straighten_k(
     enough: float,
     keep: NDArray[np.bool_],
 ) -> None:
-    """Mark the places of a way that a straight line between those before and behind cannot do without.
+    """Mark the points of a route to keep when straight lines replace parts of it.
 
-    A line takes the place of a part of the way if its clearance is nowhere less than that part's least, or
-    than `enough`.
+    A line replaces a part of the route if its clearance is nowhere less than that part's least clearance or,
+    if that is smaller, `enough`.
     """
     last = places.shape[0] - 1
     keep[0] = True
@@ -346,7 +346,7 @@ def seen_near_k(
     ahead: float,
     away: float,
 ) -> bool:
-    """Return whether a seen thing is nearer than `away` to the first `ahead` metres of a way."""
+    """Return whether a seen obstacle is nearer than `away` to the first `ahead` metres of a route."""
     gone = 0.0
     for k in range(way.shape[0] - 1):
         length = math.hypot(way[k + 1, 0] - way[k, 0], way[k + 1, 1] - way[k, 1])
@@ -366,7 +366,7 @@ def seen_near_k(
 
 @kernel
 def cost_k(way: FloatArray, field: FloatArray, x: float, y: float, cell: float, need: float) -> float:
-    """Return what a way costs: its metres, those near obstacles several times."""
+    """Return the cost of a route: its length in metres, weighted near obstacles."""
     total = 0.0
     for k in range(way.shape[0] - 1):
         length = math.hypot(way[k + 1, 0] - way[k, 0], way[k + 1, 1] - way[k, 1])
@@ -388,7 +388,7 @@ def cost_k(way: FloatArray, field: FloatArray, x: float, y: float, cell: float, 
 
 @kernel
 def free_k(way: FloatArray, field: FloatArray, x: float, y: float, cell: float, need: float) -> bool:
-    """Return whether a way has enough clearance everywhere, near its start at least as much as there."""
+    """Return whether a route has enough clearance; near its start, that of the start is enough."""
     here = min(clearance_k(way[0, 0], way[0, 1], field, x, y, cell), need)
     for k in range(way.shape[0] - 1):
         length = math.hypot(way[k + 1, 0] - way[k, 0], way[k + 1, 1] - way[k, 1])

@@ -1,8 +1,8 @@
-"""Worlds, controllers and the parts of experimental frames, found by name.
+"""Plugins: worlds, controllers, devices and the parts of experimental frames, found by name.
 
-A package adds one through an entry point of its own (`swarmbed.worlds`, `swarmbed.controllers`,
-`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.devices`), without a
-change here.
+A package adds a plugin through an entry point (`swarmbed.worlds`, `swarmbed.controllers`,
+`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.devices`). No change is
+needed here.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ DEVICES = "swarmbed.devices"
 
 
 def known(group: str) -> list[str]:
-    """Return the names there are in a group, in order."""
+    """Return the names registered in a group, sorted."""
     return sorted({point.name for point in entry_points(group=group)})
 
 
 def look_in(directory: Path) -> None:
-    """Let `module:attribute` find modules in a directory, such as that of the scenario which names them."""
+    """Append a directory to Python's path, so that `module:attribute` finds modules beside a scenario."""
     here = os.path.abspath(directory)  # noqa: PTH100 - without following links
     if here not in sys.path:
         sys.path.append(here)
 
 
 def find_plugin(group: str, name: str) -> Any:
-    """Return what a package registered as `name`, or what `module:attribute` means.
+    """Return the plugin registered as `name`, or the object that `module:attribute` names.
 
-    The second form is for a program of one's own that is in no package: its file is beside the scenario that
-    names it, in the current directory, or elsewhere on Python's path.
+    The second form is for programs outside any package. The module's file is beside the scenario that names
+    it, in the current directory, or elsewhere on Python's path.
 
     Raises:
-        ConfigError: there is none, or it cannot be imported.
+        ConfigError: there is no such plugin, or it cannot be imported.
     """
     what = group.rpartition(".")[2].removesuffix("s")
     points = [point for point in entry_points(group=group) if point.name == name]

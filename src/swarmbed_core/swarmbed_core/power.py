@@ -1,8 +1,8 @@
-"""What draws power, what the battery gives, and what the robot can tell from its voltages.
+"""Power consumption, battery discharge, and the robot's estimate of its charge.
 
 Table IV and III-A8 of the DOTS paper: 6 W last 14 h, 14 W last 6 h and 34 W last 2.5 h on 100 Wh at 85%
-efficiency, until the undervoltage protection cuts off. `PowerModel` and `BatteryModel` are for worlds,
-`BatteryMonitor` is the robot's.
+efficiency, until the undervoltage protection cuts off. Worlds use `PowerModel` and `BatteryModel`; the
+robot uses `BatteryMonitor`.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import Battery, OperatingPoint, RobotSpec
 
 SECONDS_PER_HOUR: Final = 3600.0
-# Assumed: share of a full charge that has to be put in before a pack that was cut off switches on again.
+# Assumed: share of a full charge that must be put in before a pack switches on again after a cut-off.
 RECOVERY: Final = 0.05
-# Assumed: seconds over which the robot averages what it draws, to tell how long that will last.
+# Assumed: seconds over which the robot averages its consumption to estimate the time left.
 AVERAGING: Final = 60.0
-# Less than that is the noise of a monitor, not a load; it also keeps hours_left finite.
+# Less than this is the monitor's noise, not a load. The bound also keeps hours_left finite.
 LEAST_WATTS: Final = 1e-3
 
 
 @kernel
 def motor_watts(speed: float, effort: float, travel_watts: float, torque_watts: float) -> float:
-    """Return what all motors draw.
+    """Return the power drawn by all motors, in watts.
 
     Friction takes power in proportion to the speed, the windings in proportion to the square of the
-    torque (I^2 R). The two never add up to more than the drives take at full torque.
+    torque (I^2 R). Their sum is capped at the power drawn at full torque.
 
     Args:
         speed: of the body in m/s; its sign does not matter.
         effort: share of full torque, -1..1.
-        travel_watts: watts for each m/s.
+        travel_watts: watts per m/s.
         torque_watts: watts at full torque.
     """
     return min(travel_watts * abs(speed) + torque_watts * effort * effort, torque_watts)
@@ -50,25 +50,25 @@ def motor_watts(speed: float, effort: float, travel_watts: float, torque_watts: 
 
 @kernel
 def cell_voltage(open_circuit: float, watts: float, resistance: float) -> float:
-    """Return a cell's voltage while it gives `watts`, or takes them if negative.
+    """Return a cell's voltage while it supplies `watts`; a negative value charges it.
 
-    It solves v * (open_circuit - v) / resistance = watts. A load beyond what the cell can give at all
-    pulls it down to half its open-circuit voltage, where it gives the most.
+    Solves v * (open_circuit - v) / resistance = watts. A load beyond the cell's maximum power pulls it down
+    to half its open-circuit voltage, where it supplies the maximum.
     """
     inside = max(open_circuit * open_circuit - 4.0 * watts * resistance, 0.0)
     return 0.5 * (open_circuit + math.sqrt(inside))
 
 
 class PowerModel:
-    """The watts a robot draws, from what is on (Table IV); a robot without numbers draws nothing."""
+    """Power drawn by a robot, from what is switched on (Table IV); without data it draws nothing."""
 
     __slots__ = ("consumption", "torque_watts", "travel_watts")
 
     def __init__(self, robot: RobotSpec) -> None:
-        """Take the numbers of one kind of robot.
+        """Fit the motor model to one kind of robot.
 
-        The motor model goes through both of the table's numbers: steady travel at the random walk's
-        speed draws the walk's average, full torque the full-torque figure.
+        The model matches both of the table's numbers: steady travel at the random walk's speed draws the
+        walk's average, and full torque draws the full-torque figure.
         """
         consumption = robot.consumption or Consumption(mainboard=0.0)
         walk = consumption.motors_random_walk
@@ -78,7 +78,7 @@ class PowerModel:
         self.torque_watts = consumption.motors_full_torque
 
     def motor_watts(self, speed: float = 0.0, effort: float = 0.0) -> float:
-        """Return what the motors draw at a body speed in m/s and a share of full torque."""
+        """Return the motors' power in watts at a body speed in m/s and a share of full torque."""
         return float(motor_watts(speed, effort, self.travel_watts, self.torque_watts))
 
     def watts(
@@ -90,13 +90,13 @@ class PowerModel:
         effort: float = 0.0,
         motors_on: bool = True,
     ) -> float:
-        """Return what the robot draws now.
+        """Return the robot's total power in watts.
 
         Lifter and lights draw nothing: no paper has a number for them. Values that are not finite count
-        as 0, shares are held within 0..1.
+        as 0; shares are clipped to 0..1.
 
         Args:
-            computer_load: 0 is idle with telemetry and WiFi, 1 all processors busy.
+            computer_load: 0 is idle with telemetry and WiFi, 1 is all processors busy.
             cameras: share of the cameras that stream.
             speed: of the body in m/s.
             effort: share of full torque.
@@ -107,7 +107,7 @@ class PowerModel:
         return self._electronics(computer_load, cameras) + motors + table.mainboard
 
     def average_watts(self, point: OperatingPoint) -> float:
-        """Return the average of an operating point, where the motors work like this or that for a share."""
+        """Return the mean power in watts at an operating point, weighted by its shares of motor load."""
         table = self.consumption
         motors = point.random_walk * table.motors_random_walk + point.full_torque * table.motors_full_torque
         return self._electronics(point.computer_load, point.cameras) + motors + table.mainboard
@@ -119,10 +119,10 @@ class PowerModel:
 
 
 class BatteryModel:
-    """A virtual battery: what is left in it, its voltages, and the protection that cuts it off.
+    """A simulated battery: its charge, its voltages, and the undervoltage protection.
 
-    Of `capacity_wh` the share `efficiency` reaches what is supplied; the rest is lost on the way, so the
-    cells give more than the watts asked for. All cells are alike.
+    The share `efficiency` of `capacity_wh` reaches the load and the rest is lost, so the cells supply more
+    than the load draws. All cells are identical.
     """
 
     __slots__ = (
@@ -148,10 +148,10 @@ class BatteryModel:
         """Start with a share of a full charge.
 
         Args:
-            battery: the spec's.
+            battery: battery data from the robot's spec.
             state_of_charge: 0..1.
-            recovery: share of a full charge that has to be put in to end a cut-off.
-            health: where to count; its own if none is given.
+            recovery: share of a full charge that must be put in to end a cut-off.
+            health: counters of refused inputs; a new one if None.
 
         Raises:
             ConfigError: a share is not within 0..1.
@@ -172,12 +172,12 @@ class BatteryModel:
 
     @property
     def usable_wh(self) -> float:
-        """Return what a full charge supplies."""
+        """Return the energy that a full charge supplies, in Wh."""
         return self.battery.capacity_wh * self.battery.efficiency
 
     @property
     def remaining_wh(self) -> float:
-        """Return what is left to supply."""
+        """Return the energy left to supply, in Wh."""
         return self._remaining_wh
 
     @property
@@ -187,7 +187,7 @@ class BatteryModel:
 
     @property
     def powered(self) -> bool:
-        """Return whether the protection lets anything out."""
+        """Return whether the battery supplies power: False after the protection has cut off."""
         return self._powered
 
     @property
@@ -202,7 +202,7 @@ class BatteryModel:
 
     @property
     def current(self) -> float:
-        """Return amperes out of the pack in the last step; negative while charging."""
+        """Return the pack's current in the last step, in amperes; negative while charging."""
         return self._cell_watts / self._voltage
 
     @property
@@ -211,11 +211,10 @@ class BatteryModel:
         return self.battery.cells * self._voltage
 
     def discharge(self, watts: float, seconds: float) -> float:
-        """Supply constant power for a time; the energy is exact whatever the step.
+        """Supply constant power for a time; the energy is exact for any step size.
 
         Returns:
-            For how long it was supplied: less than asked when the protection cuts off on the way, and 0
-            once it has.
+            Seconds of supply: less than asked if the protection cuts off meanwhile, and 0 after it has.
         """
         if not self._accepts(watts, seconds):
             return 0.0
@@ -232,12 +231,12 @@ class BatteryModel:
         self._powered = False
         self._recovered_share = min(self.state_of_charge + self.recovery, 1.0)
         self._settle(watts)
-        # The last thing measured before the switch opened; an empty pack falls through the limit at once.
+        # Report the last voltage before the switch opened; an empty pack falls below the limit at once.
         self._voltage = min(self._voltage, self.battery.cell_cutoff)
         return left_wh * SECONDS_PER_HOUR / watts
 
     def charge(self, watts: float, seconds: float) -> None:
-        """Put constant power in, counted as what it will supply; enough of it ends a cut-off."""
+        """Charge with constant power, counted as energy that can be supplied; enough ends a cut-off."""
         if not self._accepts(watts, seconds):
             return
         room_wh = self.usable_wh - self._remaining_wh
@@ -247,14 +246,14 @@ class BatteryModel:
         self._settle(-watts if self._remaining_wh < self.usable_wh else 0.0)
 
     def hours(self, watts: float) -> float | None:
-        """Return how long constant power would last from now; None if nothing is drawn."""
+        """Return how many hours the charge lasts at constant power; None if nothing is drawn."""
         if not (watts > 0 and math.isfinite(watts)):
             return None
         share = max(self.state_of_charge - self._cutoff_share(watts), 0.0)
         return share * self.usable_wh / watts if self._powered else 0.0
 
     def reading(self, stamp: float) -> PowerReading:
-        """Return what the battery monitor measures now."""
+        """Return the battery monitor's reading."""
         cells = (self._voltage,) * self.battery.cells
         return PowerReading(stamp=stamp, cell_voltages=cells, current=self.current)
 
@@ -265,7 +264,7 @@ class BatteryModel:
         return False
 
     def _drawn(self, watts: float) -> float:
-        """Return the watts of each cell when the pack supplies `watts`."""
+        """Return the power drawn from each cell when the pack supplies `watts`."""
         return watts / (self.battery.efficiency * self.battery.cells)
 
     def _settle(self, watts: float) -> None:
@@ -277,7 +276,7 @@ class BatteryModel:
         """Return the state of charge at which this load pulls the cells down to the cut-off."""
         lost = self.battery.cell_resistance * self._drawn(watts)
         cutoff = self.battery.cell_cutoff
-        # Above that loss the cell collapses before it has sagged to the cut-off: see `cell_voltage`.
+        # Above this loss the cell collapses before it sags to the cut-off: see `cell_voltage`.
         needed = cutoff + lost / cutoff if lost <= cutoff**2 else 2 * math.sqrt(lost)
         if needed > self.battery.open_circuit[-1]:
             return 1.0
@@ -286,7 +285,7 @@ class BatteryModel:
 
 @dataclass(frozen=True, slots=True)
 class BatteryState:
-    """What the robot knows of its battery, for `battery_state` and for controllers.
+    """The robot's estimate of its battery's state, for `battery_state` and for controllers.
 
     Attributes:
         stamp: [s] time of the reading, on the robot's clock.
@@ -295,7 +294,7 @@ class BatteryState:
         state_of_charge: share of a full charge, from 0 to 1.
         remaining_wh: [Wh] energy left.
         undervoltage: whether a cell is below its cut-off voltage.
-        hours_left: [h] time left at the present power. None while nothing is drawn.
+        hours_left: [h] time left at the current power. None while nothing is drawn.
         cell_voltages: [one per cell; V] voltage of each cell.
     """
 
@@ -310,7 +309,7 @@ class BatteryState:
 
 
 class BatteryMonitor:
-    """Tells the state of charge from the voltage of the weakest cell, freed of the load's sag."""
+    """Estimates the state of charge from the weakest cell's voltage, corrected for the sag under load."""
 
     __slots__ = (
         "_curve",
@@ -331,13 +330,13 @@ class BatteryMonitor:
         recovery: float = RECOVERY,
         health: Health | None = None,
     ) -> None:
-        """Start knowing nothing.
+        """Start without a reading.
 
         Args:
-            battery: the spec's.
+            battery: battery data from the robot's spec.
             averaging: seconds over which the load is averaged for `hours_left`.
-            recovery: share of a full charge above that of an undervoltage at which it is over.
-            health: where to count; its own if none is given.
+            recovery: rise of the state of charge that ends an undervoltage.
+            health: counters of refused inputs; a new one if None.
         """
         self.battery = battery
         self.averaging = averaging
@@ -354,9 +353,9 @@ class BatteryMonitor:
         return self._state
 
     def update(self, reading: PowerReading) -> BatteryState | None:
-        """Take a reading; return the newest state, which is the one before if the reading is refused.
+        """Process a reading and return the newest state: the previous one if the reading is refused.
 
-        A clock that steps backwards is counted, and adds nothing to the averages.
+        A clock that steps backwards is counted, and the averages do not change.
         """
         problem = self._problem(reading)
         if problem is not None:
@@ -407,7 +406,7 @@ class BatteryMonitor:
 
 
 class _Curve:
-    """The open-circuit voltage of a cell over its state of charge, and back."""
+    """Open-circuit voltage of a cell as a function of its state of charge, and the inverse."""
 
     __slots__ = ("_shares", "_voltages")
 
@@ -424,7 +423,7 @@ class _Curve:
 
 @kernel
 def _interpolate(x: float, xs: FloatArray, ys: FloatArray) -> float:
-    """Return y at x on the broken line through the points; beyond its ends, the ends' y."""
+    """Interpolate linearly between points; constant beyond the ends."""
     if x <= xs[0]:
         return float(ys[0])
     for i in range(1, len(xs)):

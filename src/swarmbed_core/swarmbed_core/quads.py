@@ -1,9 +1,9 @@
-"""Squares in grey images: their corners to a tenth of a pixel, and the bits inside (kernels of `detector`).
+"""Squares in grey images: corners to a tenth of a pixel, and the bits inside (kernels of `detector`).
 
-A code's edge is where its black border meets the white around it. Each side is followed along many short
-lines across it; the place of the edge on each is the middle of all that gets brighter outwards, and a
-straight or slightly bent line through these places is the side. Corners are where such lines meet. Because
-the places are those of the light and not of thresholded pixels, they are not drawn inwards.
+A code's edge is where its black border meets the white around it. Each side is sampled along many short
+lines across it. The edge on each line is the centroid of the brightness increase outwards, and a straight
+or slightly curved line fitted to these points is the side. Corners are where such lines meet. The edges come
+from grey levels and not from thresholded pixels, so thresholding does not shift them inwards.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
 
 BITS = (MODULES - 2) ** 2
 REACH_MIN, REACH_MAX = 1.6, 3.0
-"""Pixels to each side of an edge within which it is looked for; less than a module, or others come in."""
+"""Pixels searched to each side of an edge; less than a module, or neighbouring edges interfere."""
 STEP = 0.5
-"""Pixels between looks along a line across an edge."""
+"""Pixels between samples along a line across an edge."""
 SKIPPED = 0.08
-"""Share of a side at each end that says nothing about it: the corner's blur."""
+"""Share of a side at each end that is not sampled: the corner's blur."""
 ROUNDS = 3
-"""Times that corners are found anew from where they were found before."""
+"""Most iterations of the corner refinement."""
 BENT = 40.0
-"""Pixels from which on a side is long enough that a lens bends it visibly."""
+"""Length in pixels from which a side visibly curves under lens distortion."""
 DRAWN, DRAWN_MODULE = 0.23, 1.2
-"""Pixels by which the edge of a vanishing border is drawn inwards, and those in which that gets less.
+"""Inward shift in pixels of the edge of a very thin border, and the thickness over which it decays.
 
-Where the border is not much thicker than the blur of lens and pixel, its black is not reached, and it seems
-to begin to brighten further inside. Measured with a blur of 0.6 px."""
+Where the border is not much thicker than the blur of lens and pixel, it never reaches full black, and it
+seems to brighten further inside. Measured with a blur of 0.6 px."""
 CONTRAST_MIN = 12.0
-"""Grey levels between black and white below which nothing is read."""
+"""Least contrast of a readable code, in grey levels."""
 BORDER_ERRORS_MAX = 4
 """Modules of the black border that may look white."""
 POSITIONS = 48
-"""The most lines across a side."""
+"""Most sample lines across a side."""
 
 
 @kernel
 def bilinear_k(image: ByteArray, u: float, v: float) -> float:
-    """Return the light at a place between pixels; the image goes on as its edge beyond it."""
+    """Return the grey level at a sub-pixel position; positions outside the image are clamped to its edge."""
     height, width = image.shape
     u = min(max(u, 0.0), width - 1.001)
     v = min(max(v, 0.0), height - 1.001)
@@ -65,17 +65,17 @@ def bilinear_k(image: ByteArray, u: float, v: float) -> float:
 def side_k(
     image: ByteArray, ax: float, ay: float, bx: float, by: float, module: float, line: FloatArray
 ) -> bool:
-    """Find where a side from a to b really is; the inside of the square is to its right.
+    """Fit the side that runs approximately from a to b; the inside of the square is to its right.
 
     Args:
-        image: grey.
-        ax: of where the side begins, about.
+        image: grey image.
+        ax: approximate start of the side.
         ay: likewise.
-        bx: of where it ends, about.
+        bx: approximate end.
         by: likewise.
-        module: how thick the black border is there, in pixels.
-        line: c0, c1, c2, filled: the side is c0 + c1 s + c2 s2 outside of the line from a to b, at the
-            share s - 0.5 of the way.
+        module: thickness of the black border there, in pixels.
+        line: c0, c1, c2, filled: outward offset c0 + c1 s + c2 s² of the side from the line a to b, where s
+            runs from -0.5 at a to 0.5 at b.
 
     Returns:
         Whether there is an edge.
@@ -84,7 +84,7 @@ def side_k(
     if length < 4.0:
         return False
     tx, ty = (bx - ax) / length, (by - ay) / length
-    # Corners run clockwise on the screen, where y points down: outside is to the left of the way.
+    # Corners run clockwise in the image, where y points down: outside is to the left of the direction a to b.
     nx, ny = ty, -tx
     reach = min(max(0.9 * module, REACH_MIN), REACH_MAX)
     count = min(max(int(length), 6), POSITIONS)
@@ -113,7 +113,7 @@ def side_k(
     bent = length > BENT and found > 12
     line[0] = line[1] = line[2] = 0.0
     for turn in range(3):
-        # Least squares by the normal equations, of 2 or 3 unknowns.
+        # Least squares by the normal equations, with 2 or 3 unknowns.
         n0 = n1 = n2 = n3 = n4 = y0 = y1 = y2 = 0.0
         for m in range(found):
             s, d, w = places[m], offsets[m], weights[m]
@@ -149,7 +149,7 @@ def side_k(
 
 @kernel
 def refine_k(image: ByteArray, quad: FloatArray) -> bool:
-    """Move corners (4, 2), clockwise on the screen, to where the sides meet; False if there are no sides."""
+    """Move corners (4, 2), clockwise in the image, to the sides' intersections; False without four sides."""
     lines = np.zeros((4, 3))
     moved = np.empty((4, 2))
     for _ in range(ROUNDS):
@@ -164,8 +164,8 @@ def refine_k(image: ByteArray, quad: FloatArray) -> bool:
                 return False
         furthest = 0.0
         for k in range(4):
-            # The corner between the side that ends here and the one that begins here. Each is, near the
-            # corner, straight: its place and slope there are those of its own bent line.
+            # Intersect the side that ends here with the one that starts here. Each is straight near the
+            # corner, with the offset and slope of its curved line there.
             p, j = (k + 3) % 4, (k + 1) % 4
             ux, uy = quad[k, 0] - quad[p, 0], quad[k, 1] - quad[p, 1]
             wx, wy = quad[j, 0] - quad[k, 0], quad[j, 1] - quad[k, 1]
@@ -174,7 +174,7 @@ def refine_k(image: ByteArray, quad: FloatArray) -> bool:
             du = lines[p, 0] + 0.5 * lines[p, 1] + 0.25 * lines[p, 2]
             dw = lines[k, 0] - 0.5 * lines[k, 1] + 0.25 * lines[k, 2]
             su, sw = (lines[p, 1] + lines[p, 2]) / lu, (lines[k, 1] - lines[k, 2]) / lw
-            # Points outside by du and dw, with directions that lean outwards by su and sw.
+            # Points shifted outwards by du and dw, with directions tilted outwards by su and sw.
             x1, y1 = quad[k, 0] + du * uy, quad[k, 1] - du * ux
             dx1, dy1 = ux + su * uy, uy - su * ux
             x2, y2 = quad[k, 0] + dw * wy, quad[k, 1] - dw * wx
@@ -195,7 +195,7 @@ def refine_k(image: ByteArray, quad: FloatArray) -> bool:
 
 @kernel
 def homography_k(quad: FloatArray, out: FloatArray) -> bool:
-    """Write the 3x3 homography that takes the unit square's (x right, y down) to a quad; False if none."""
+    """Write the 3x3 homography from the unit square (x right, y down) to a quad; False if there is none."""
     x0, y0, x1, y1 = quad[0, 0], quad[0, 1], quad[1, 0], quad[1, 1]
     x2, y2, x3, y3 = quad[2, 0], quad[2, 1], quad[3, 0], quad[3, 1]
     dx1, dx2, dx3 = x1 - x2, x3 - x2, x0 - x1 + x2 - x3
@@ -213,7 +213,7 @@ def homography_k(quad: FloatArray, out: FloatArray) -> bool:
 
 @kernel
 def light_k(image: ByteArray, homography: FloatArray, x: float, y: float, spread: float) -> float:
-    """Return the mean light of four places about (x, y), in modules of the code."""
+    """Return the mean grey level of four points around (x, y), given in modules of the code."""
     total = 0.0
     for k in range(4):
         a = (x + (spread if k % 2 else -spread)) / MODULES
@@ -227,7 +227,7 @@ def light_k(image: ByteArray, homography: FloatArray, x: float, y: float, spread
 
 @kernel
 def popcount_k(word: np.uint64) -> int:
-    """Return how many bits are set."""
+    """Return the number of set bits."""
     count = 0
     while word != np.uint64(0):
         word = word & (word - np.uint64(1))
@@ -242,16 +242,16 @@ def decode_k(
     """Read the code in a quad.
 
     Args:
-        image: grey.
-        quad: its corners, clockwise on the screen, whichever first.
-        words: of the dictionary, one row for each code and a column for each quarter turn: the bits row by
-            row from the most significant of `BITS` on.
-        errors_max: bits that may be wrong.
-        result: filled: the row of the code, by how many quarter turns the quad's corners begin too late,
-            the bits that are wrong, the contrast.
+        image: grey image.
+        quad: its corners, clockwise in the image, starting at any of them.
+        words: the dictionary, one row per code and one column per quarter turn: the bits row by row, the
+            most significant of `BITS` first.
+        errors_max: most wrong bits accepted.
+        result: filled: the row of the code, the quarter turns by which the quad's corners start too late,
+            the number of wrong bits, the contrast.
 
     Returns:
-        Whether it is one of the dictionary.
+        Whether the code is in the dictionary.
     """
     homography = np.empty((3, 3))
     if not homography_k(quad, homography):
@@ -281,8 +281,8 @@ def decode_k(
             light = light_k(image, homography, c + 1.5, r + 1.5, 0.2)
             cells[r * (MODULES - 2) + c] = light
             brightest = max(brightest, light)
-    # Blur takes light from small white squares and gives it to black ones: where the border is black and
-    # the brightest of the squares white, the middle is between, also where the white around is brighter.
+    # Blur darkens small white squares and brightens black ones. So the threshold lies midway between the
+    # border and the brightest square, even where the white around the code is brighter.
     middle = 0.5 * (black + min(brightest, outside))
     if brightest - black < CONTRAST_MIN:
         return False
@@ -318,8 +318,8 @@ def read_quads_k(
     """Refine and read candidates; return how many are codes.
 
     Args:
-        image: grey.
-        quads: (n, 4, 2), of either sense.
+        image: grey image.
+        quads: (n, 4, 2), in either orientation.
         words: see `decode_k`.
         errors_max: see `decode_k`.
         ids: filled.
@@ -340,7 +340,7 @@ def read_quads_k(
             continue
         again = False
         for m in range(taken):
-            # The inner and the outer outline of one border.
+            # A duplicate: the inner and the outer outline of one border.
             if ids[m] == int(result[0]) and math.hypot(
                 corners[m, :, 0].mean() - quad[:, 0].mean(), corners[m, :, 1].mean() - quad[:, 1].mean()
             ) < 2.0 + 0.25 * math.sqrt(abs(area) / 2.0):

@@ -1,8 +1,8 @@
-"""Virtual radios (III-A6): who hears whom, how strong, how far, and what gets lost.
+"""Simulated radios (III-A6): reach, signal strength, ranging and packet loss.
 
 BLE modules advertise a little data and report the received signal strength (RSSI), which falls with the
 logarithm of the distance. UWB modules measure the distance itself to about 0.1 m. Packet radios and
-infrared links carry messages to whoever is within range, and within a beam around the sender's heading.
+infrared links carry messages to all robots within range, and within a beam around the sender's heading.
 One `RadioModel` is the medium that all robots of a world share; each robot has a `RadioPort` on it.
 """
 
@@ -32,38 +32,38 @@ if TYPE_CHECKING:
 
     IntArray = NDArray[np.int64]
 
-# Antennas are never closer than that; it keeps the logarithm finite.
+# Least distance between antennas, in metres; it keeps the logarithm finite.
 CLOSEST: Final = 0.01
-# Assumed: what a receiver keeps until it is read; then the oldest go.
+# Assumed: packets that a receiver keeps until they are read; beyond that the oldest are dropped.
 QUEUE: Final = 64
 BEACONS: Final = ("ble", "uwb")
 
 
 @kernel
 def mean_rssi(distance: float, rssi_at_1m: float, exponent: float) -> float:
-    """Return the mean received power in dBm: the log-distance model of path loss."""
+    """Return the mean received power in dBm by the log-distance model of path loss."""
     return rssi_at_1m - 10.0 * exponent * math.log10(max(distance, CLOSEST))
 
 
 @kernel
 def mean_rssi_k(distances: FloatArray, rssi_at_1m: float, exponent: float, powers: FloatArray) -> None:
-    """Write the mean received powers at some distances."""
+    """Write the mean received powers, in dBm, at some distances."""
     for i in range(distances.shape[0]):
         powers[i] = mean_rssi(distances[i], rssi_at_1m, exponent)
 
 
 @kernel
 def heard_distance(poses_map: FloatArray, sender: int, receiver: int, range_max: float, beam: float) -> float:
-    """Return the distance at which one robot hears another, -1 if it does not.
+    """Return the distance between sender and receiver, or -1 if the receiver is out of reach.
 
-    Nobody hears itself, and a robot without a finite pose is off the air.
+    A robot never receives its own packets. A robot without a finite pose is off the air.
 
     Args:
-        poses_map: one row (x, y, yaw) a robot.
-        sender: its row.
-        receiver: its row.
+        poses_map: one row (x, y, yaw) per robot.
+        sender: row of the sender.
+        receiver: row of the receiver.
         range_max: the radio's reach in metres, inclusive.
-        beam: whole angle around the sender's heading in which it is heard.
+        beam: full angle, around the sender's heading, of the sector it reaches.
     """
     dx = poses_map[receiver, 0] - poses_map[sender, 0]
     dy = poses_map[receiver, 1] - poses_map[sender, 1]
@@ -86,7 +86,7 @@ def hearers_k(
     receivers: IntArray,
     distances: FloatArray,
 ) -> int:
-    """Write who hears whom, sender by sender, and at which distance; return how many pairs there are."""
+    """Write all pairs of sender and receiver within reach, and their distances; return their number."""
     count = 0
     for sender in range(poses_map.shape[0]):
         if not math.isfinite(poses_map[sender, 0]):
@@ -101,13 +101,13 @@ def hearers_k(
 
 @kernel
 def hear(poses_map: FloatArray, sender: int, range_max: float, beam: float, distances: FloatArray) -> None:
-    """Write for every robot the distance at which it hears one sender, -1 if it does not."""
+    """Write the distance of every robot within reach of one sender, -1 for the others."""
     for receiver in range(poses_map.shape[0]):
         distances[receiver] = heard_distance(poses_map, sender, receiver, range_max, beam)
 
 
 def who_hears(poses_map: FloatArray, radio: Radio) -> NDArray[np.bool_]:
-    """Return whether the robot of each row hears the robot of each column, before any loss."""
+    """Return whether the robot of each row is within reach of the robot of each column, before any loss."""
     poses = np.ascontiguousarray(poses_map, dtype=np.float64)
     distances = np.empty((len(poses), len(poses)))
     for sender in range(len(poses)):
@@ -118,13 +118,13 @@ def who_hears(poses_map: FloatArray, radio: Radio) -> NDArray[np.bool_]:
 class RadioModel:
     """The medium that the robots of a world share: one kind of radio, one for each robot.
 
-    BLE and UWB radios are on the air by themselves at the spec's rate. The others send what they are
-    given, no more often than that rate; half a period of jitter is forgiven.
+    BLE and UWB radios advertise periodically at the spec's rate. The others send on request, no more often
+    than that rate; half a period of jitter is accepted.
 
     Attributes:
-        sent: how many packets with a payload were on the air.
-        heard: how often one of them was received.
-        lost: how often one of them was not, within reach of its sender.
+        sent: number of packets with a payload that were sent.
+        heard: number of receptions of such packets.
+        lost: number of receptions of such packets, within reach of the sender, that failed.
     """
 
     __slots__ = (
@@ -161,12 +161,12 @@ class RadioModel:
         """Give each robot a radio.
 
         Args:
-            radio: the spec's.
-            rng: where losses and noise come from.
-            names: of the robots, in the order of the poses.
-            loss: share of the receptions that fail, if not the spec's.
+            radio: the radio's data from the robot's spec.
+            rng: random generator for losses and noise.
+            names: names of the robots, in the order of the poses.
+            loss: share of the receptions that fail; the spec's if None.
             queue: how many packets a robot keeps until it reads them.
-            health: where to count; its own if none is given.
+            health: counters of refused inputs; a new one if None.
 
         Raises:
             ConfigError: two robots have the same name, or a number is out of bounds.
@@ -192,7 +192,7 @@ class RadioModel:
         self._pace = Pace(radio.rate)
         self._room = queue
         self._distances = np.empty(0)
-        # Room for all who hear each other.
+        # Buffers for all pairs within reach.
         self._pairs = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         self._reach = np.empty(0)
         self._loaded = np.empty(0, dtype=np.bool_)
@@ -213,18 +213,18 @@ class RadioModel:
         self._due += [-math.inf] * count
 
     def add(self, name: str) -> None:
-        """Give one more robot a radio, after the others.
+        """Give one more robot a radio; its index is the last.
 
         Raises:
-            ConfigError: a robot of this name has one.
+            ConfigError: a robot of this name already has one.
         """
         if name in self.names:
-            message = f"radio {self.radio.name}: there is a robot '{name}' already; another name is right"
+            message = f"radio {self.radio.name}: there is already a robot '{name}'; use another name"
             raise ConfigError(message)
         self._add([name])
 
     def remove(self, index: int) -> None:
-        """Take a robot's radio away, with what it has not sent; the indices after its own are one less."""
+        """Remove a robot's radio and its unsent packets; later indices decrease by one."""
         self.names = self.names[:index] + self.names[index + 1 :]
         self._distances = np.empty(len(self.names))
         self._loaded = np.delete(self._loaded, index)
@@ -242,9 +242,7 @@ class RadioModel:
         return RadioPort(self, self.names.index(name), clock)
 
     def send(self, sender: int, payload: bytes | bytearray, now: float) -> bool:
-        """Take something to be sent at the next step.
-
-        A radio that advertises takes it as its new advertisement.
+        """Queue a payload for the next step; for a radio that advertises, replace its advertisement.
 
         Args:
             sender: the robot's index.
@@ -252,7 +250,7 @@ class RadioModel:
             now: the clock's time.
 
         Returns:
-            Whether it will be sent; if not, the counters say why.
+            Whether it will be sent; if not, the reason is counted in `health`.
         """
         if not isinstance(payload, (bytes, bytearray)):
             kind = type(payload).__name__
@@ -272,11 +270,11 @@ class RadioModel:
         return True
 
     def step(self, now: float, poses_map: FloatArray) -> None:
-        """Deliver what is on the air to whoever hears it.
+        """Deliver queued packets and due advertisements to the robots in reach.
 
         Args:
-            now: the clock's time, the stamp of what is heard.
-            poses_map: one row (x, y, yaw) a robot; one with a NaN is off the air.
+            now: the clock's time, the stamp of the received packets.
+            poses_map: one row (x, y, yaw) per robot; one with a NaN is off the air.
         """
         if not math.isfinite(now):
             self.health.refuse("radio.clock", f"time {now} must be finite")
@@ -295,7 +293,7 @@ class RadioModel:
             self._advertise(now, poses)
 
     def read(self, receiver: int) -> list[RadioPacket]:
-        """Return what a robot heard and has not read, oldest first."""
+        """Return the packets that a robot received and has not read, oldest first."""
         queue = self._queues[receiver]
         packets = list(queue)
         queue.clear()
@@ -330,7 +328,7 @@ class RadioModel:
         self._deliver(now, [sender] * len(kept), kept, self._distances[kept], payload)
 
     def _advertise(self, now: float, poses: FloatArray) -> None:
-        """Let all be on the air at once."""
+        """Deliver the advertisements of all robots."""
         there = np.isfinite(poses[:, 0])
         room = int(there.sum()) ** 2
         if room > len(self._reach):
@@ -355,7 +353,7 @@ class RadioModel:
         distances: FloatArray,
         payload: bytes | None = None,
     ) -> None:
-        """Queue what is received, by default what its sender advertises."""
+        """Queue received packets; without a payload, each carries its sender's advertisement."""
         rssi, ranges = self.rssi(distances), self.ranges(distances)
         names, outbox, queues = self.names, self._outbox, self._queues
         nothing = [None] * len(senders)
@@ -374,7 +372,7 @@ class RadioModel:
             queue.append(RadioPacket(now, names[sender], content, power, distance))
 
     def _is_in_time(self, sender: int, now: float) -> bool:
-        """Return whether the rate allows another packet, and if so book it."""
+        """Return whether the rate allows another packet, and if so record it."""
         if not math.isfinite(now):
             self.health.refuse("radio.clock", f"{self._whose(sender)}: time {now} must be finite")
             return False
@@ -402,29 +400,29 @@ class RadioPort:
     __slots__ = ("_clock", "_index", "_model")
 
     def __init__(self, model: RadioModel, index: int, clock: Clock) -> None:
-        """Connect a robot; `RadioModel.port` does it by name."""
+        """Connect a robot by its index; `RadioModel.port` does so by name."""
         self._model = model
         self._index = index
         self._clock = clock
 
     def send(self, payload: bytes) -> bool:
-        """Broadcast bytes to whoever hears; return whether they will be sent."""
+        """Broadcast bytes; return whether they will be sent."""
         return self._model.send(self._index, payload, self._clock.time)
 
     def read(self) -> Sequence[RadioPacket]:
-        """Return what was heard and not handed out yet, oldest first."""
+        """Return the packets received since the last call, oldest first."""
         return self._model.read(self._index)
 
 
 def distance_from_rssi(rssi: float, radio: Radio) -> float | None:
-    """Return the distance whose mean RSSI that is, within what the radio reaches.
+    """Return the distance with this mean RSSI, capped at the radio's reach.
 
-    Noise in dB is a factor in metres: the estimate is right in the median and too large in the mean.
-    None if the radio does not measure it, or the value is not finite.
+    Noise in dB is a factor in metres: the median of the estimate is right, its mean is too large.
+    None if the radio does not measure RSSI, or the value is not finite.
     """
     at_1m, exponent = radio.rssi_at_1m, radio.path_loss_exponent
     if at_1m is None or exponent is None or not math.isfinite(rssi):
         return None
-    # Bounded before the power, for that overflows.
+    # Clip the exponent first: the power would overflow.
     decades = min(max((at_1m - rssi) / (10.0 * exponent), math.log10(CLOSEST)), math.log10(radio.range_max))
     return math.pow(10.0, decades)

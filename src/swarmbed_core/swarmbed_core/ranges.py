@@ -1,17 +1,17 @@
-"""Rings of distance sensors: what they get wrong, and where their returns lie.
+"""Rings of distance sensors: their error model, and the positions of their returns.
 
 `RangeModel` turns true distances into measured ones, with the errors of the DOTS robot's time-of-flight
-sensors as the DOTS paper measured them (III-A5 a, Figure 7); the numbers are `RangeError` of the robot's
-file. In order, for a surface at a true distance:
+sensors as the DOTS paper measured them (III-A5 a, Figure 7). The numbers are `RangeError` of the robot's
+file. The errors, in order of application to a true distance:
 
-- nearer than `multipath_below`, a share of the returns went to the surface and back two or three times
-  and lies on lines of slope 2 and 3; the others carry the bias of the table;
-- returns drop out, never below `dropout_from`, with a share of `dropout` at `range_max`, always beyond;
+- below `multipath_below`, a share of the returns travelled to the surface and back two or three times and
+  lies on lines of slope 2 and 3; the others carry the bias of the table;
+- returns drop out: never below `dropout_from`, with probability `dropout` at `range_max`, always beyond;
 - noise of `sigma`, which grows beyond `dropout_from` to `sigma_far` at `range_max`;
-- whole steps of `resolution`; what is nearer than `range_min` reads as `range_min`.
+- quantisation to `resolution`; distances below `range_min` read as `range_min`.
 
-A distance is in metres from the sensor's face; infinity where nothing came back, as in ROS (REP 117): so it
-is beyond any threshold, and the least of several distances is that of the nearest thing.
+A distance is in metres from the sensor's face, and infinity where nothing came back, as in ROS (REP 117).
+So a missing return exceeds any threshold, and the minimum of several distances is the nearest obstacle.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import RangeRing
 
-# Where a ring's numbers are in the array that the kernels take; the bias table follows them.
+# Indices of a ring's numbers in the array for the kernels; the bias table follows them.
 _RANGE_MIN, _RANGE_MAX, _RESOLUTION, _SIGMA, _SIGMA_FAR = 0, 1, 2, 3, 4
 _BELOW, _SLOPE2, _SLOPE3, _DROPOUT, _FROM, _TABLE = 5, 6, 7, 8, 9, 10
 
-# Random numbers are drawn for this many sweeps at once: numpy's calls cost more than the numbers.
+# Sweeps for which random numbers are drawn at once: the call to numpy costs more than the numbers.
 _SWEEPS = 64
 
 
@@ -74,10 +74,10 @@ def _bias_k(distance: float, numbers: FloatArray) -> float:
 
 @kernel
 def measure_one_k(distance: float, gaussian: float, uniform: float, numbers: FloatArray) -> float:
-    """Return what a sensor measures for a true distance, inf for nothing.
+    """Return the measured distance for a true distance, inf for no return.
 
     Args:
-        distance: metres from the sensor's face; inf or NaN is nothing there.
+        distance: metres from the sensor's face; inf or NaN if there is no surface.
         gaussian: a number from the standard normal distribution.
         uniform: a number from [0, 1).
         numbers: from `range_numbers`.
@@ -89,7 +89,7 @@ def measure_one_k(distance: float, gaussian: float, uniform: float, numbers: Flo
     if distance >= numbers[_BELOW] or uniform >= numbers[_SLOPE2] + numbers[_SLOPE3]:
         offset = _bias_k(distance, numbers)
         if distance < numbers[_BELOW]:
-            # What is left of the number is uniform again, and decides about the drop-out.
+            # Rescaled, the number is uniform again; it decides about the drop-out.
             direct = 1.0 - numbers[_SLOPE2] - numbers[_SLOPE3]
             uniform = (uniform - (1.0 - direct)) / direct
     elif uniform < numbers[_SLOPE2]:
@@ -123,29 +123,29 @@ def measure_k(
     numbers: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write into `out` what a sweep of sensors measures.
+    """Write the measured distances of a sweep into `out`.
 
     Args:
-        distances: true ones, one a sensor; inf or NaN is nothing there.
-        gaussians: rows of numbers from the standard normal distribution, one a sensor.
-        uniforms: rows of numbers from [0, 1), one a sensor.
+        distances: true distances, one per sensor; inf or NaN if there is no surface.
+        gaussians: rows of numbers from the standard normal distribution, one per sensor.
+        uniforms: rows of numbers from [0, 1), one per sensor.
         row: which of the rows to use.
         numbers: from `range_numbers`.
-        out: one number a sensor, inf for nothing; may be `distances` itself.
+        out: one number per sensor, inf for no return; may be `distances` itself.
     """
     for i in range(distances.shape[0]):
         out[i] = measure_one_k(distances[i], gaussians[row, i], uniforms[row, i], numbers)
 
 
 class RangeModel:
-    """One ring of distance sensors that errs as the real ones do.
+    """One ring of distance sensors with measurement errors.
 
-    The same generator state gives the same errors. Wrong input is counted in `health` and measures
-    nothing.
+    The same generator state gives the same errors. Input of the wrong shape is counted in `health` and gives
+    no returns.
     """
 
     def __init__(self, ring: RangeRing, rng: np.random.Generator) -> None:
-        """Make the errors of `ring` from `rng`, which it then owns."""
+        """Draw the errors of `ring` from `rng`, which must not be used elsewhere afterwards."""
         self.ring = ring
         self.health = Health()
         self._rng = rng
@@ -156,10 +156,10 @@ class RangeModel:
         self._row = _SWEEPS
 
     def measure(self, distances: ArrayLike) -> FloatArray:
-        """Return what the sensors measure at true distances, inf where nothing comes back.
+        """Return the measured distances for true ones, inf where there is no return.
 
         Args:
-            distances: metres from each sensor's face, inf where there is nothing.
+            distances: metres from each sensor's face, inf where there is no surface.
         """
         true = np.ascontiguousarray(distances, dtype=np.float64)
         out = np.empty(self._shape)
@@ -179,9 +179,9 @@ class RangeModel:
 
 @kernel
 def points_body_k(distances: FloatArray, angles: FloatArray, mount_radius: float, out: FloatArray) -> None:
-    """Write the returns of a ring into the rows of `out`, in the robot's frame; NaN for nothing.
+    """Write the returns of a ring as points in `base_link` into the rows of `out`; NaN for no return.
 
-    Distances that are NaN become infinite: that too is how drivers report no return.
+    Distances that are NaN become infinite: drivers report no return either way.
     """
     for i in range(distances.shape[0]):
         reach = math.nan
@@ -194,9 +194,9 @@ def points_body_k(distances: FloatArray, angles: FloatArray, mount_radius: float
 
 
 def points_body(ring: RangeRing, distances: ArrayLike) -> FloatArray:
-    """Return where the returns of a sweep lie in the robot's frame, one row (x, y) a sensor.
+    """Return the returns of a sweep as points in `base_link`, one row (x, y) per sensor.
 
-    The rows of sensors without a return, or with one that is no distance, are NaN.
+    The row of a sensor without a return, or with an invalid distance, is NaN.
     """
     measured = np.array(distances, dtype=np.float64, order="C")
     out = np.full((ring.count, 2), math.nan)
@@ -209,9 +209,13 @@ def points_body(ring: RangeRing, distances: ArrayLike) -> FloatArray:
 class Figure7:
     """The experiment of Figure 7, repeated with the model.
 
-    `true` and `measured` are the points of the plot (NaN: no return). The others have one entry a bin:
-    its edges (one more than bins), how many returns it holds, the mean of their error and its standard
-    deviation, NaN where there are none.
+    Attributes:
+        true: true distances of the plot's points.
+        measured: measured distances, NaN for no return.
+        edges: edges of the bins, one more than bins.
+        counts: number of returns in each bin.
+        mean_error: mean error in each bin, NaN where there are no returns.
+        sigma: standard deviation of the error in each bin, NaN likewise.
     """
 
     true: FloatArray
@@ -223,7 +227,7 @@ class Figure7:
 
 
 def figure7(ring: RangeRing, seed: int, samples: int = 2455, bin_width: float = 0.125) -> Figure7:
-    """Drive one sensor to and from a wall over 0 to 3.5 m, as the paper did for Figure 7."""
+    """Measure distances to a wall, at random from 0 to 3.5 m, as the paper did for Figure 7."""
     rng = np.random.default_rng(seed)
     edges = np.arange(0.0, 3.5 + bin_width / 2, bin_width)
     true = rng.uniform(edges[0], edges[-1], samples)

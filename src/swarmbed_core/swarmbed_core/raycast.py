@@ -1,8 +1,8 @@
-"""Planar rays against what stands in a world: wall segments and discs.
+"""Planar ray casting against wall segments and discs.
 
 Worlds whose simulator has no cheap rays use these kernels for the rings of distance sensors (DOTS paper,
-III-A5), with robots and carriers' legs as discs and walls and boxes as segments. A segment is a row
-`(x1, y1, x2, y2)`, a disc a row `(x, y, radius)`; a world without any passes an array of no rows.
+III-A5). Robots and carriers' legs are discs, walls and boxes are segments. A segment is a row
+`(x1, y1, x2, y2)`, a disc is a row `(x, y, radius)`; a world without any passes an array with no rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from swarmbed_core.kernel import kernel
 if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
-# A ray through the joint of two walls must not slip between them: share of a wall's length.
+# Share of a wall's length by which it is extended, so that no ray slips through the joint of two walls.
 _JOINT = 1e-9
 
 
@@ -32,10 +32,10 @@ def cast_k(
     skip_disc: int,
     range_max: float,
 ) -> float:
-    """Return the distance from (x, y) along the unit vector (dx, dy) to the first thing there.
+    """Return the distance from (x, y) along the unit vector (dx, dy) to the first obstacle.
 
-    It is 0 inside a disc, and inf if nothing is within `range_max`. A wall seen exactly end-on is
-    not seen. `skip_disc` is the row of the disc that the ray passes through, the robot's own, or -1.
+    It is 0 inside a disc, and inf if nothing is within `range_max`. A ray exactly parallel to a wall does
+    not hit it. `skip_disc` is the row of the disc to ignore (the robot's own), or -1.
     """
     nearest = range_max
     found = False
@@ -63,7 +63,7 @@ def cast_k(
         to_y = segments[i, 1] - y
         wall_x = segments[i, 2] - segments[i, 0]
         wall_y = segments[i, 3] - segments[i, 1]
-        # 0 for a parallel wall: the divisions then give inf or nan, which no comparison lets through.
+        # 0 for a parallel wall: the divisions then give inf or nan, which fail every comparison.
         turn = dx * wall_y - dy * wall_x
         distance = (to_x * wall_y - to_y * wall_x) / turn
         if 0.0 <= distance <= nearest:
@@ -87,18 +87,17 @@ def cast_ring_k(
     range_max: float,
     out: FloatArray,
 ) -> None:
-    """Write into `out` what each sensor of a ring would measure if it made no errors.
+    """Write the true distance for each sensor of a ring into `out`.
 
-    A sensor sits at `mount_radius` from the centre of the robot at `pose`, looks outwards along its
-    angle, and measures from its face to the nearest thing that any of `rays` rays meets, spread evenly
-    from edge to edge of its field of view. A face that something overlaps measures 0; one that sees
-    nothing, inf.
+    A sensor sits at `mount_radius` from the centre of the robot at `pose` and looks outwards along its
+    angle. It measures the distance from its face to the nearest obstacle hit by any of `rays` rays, spread
+    evenly across its field of view. It measures 0 if an obstacle overlaps its face, and inf if no ray hits.
     """
     for i in range(angles.shape[0]):
         axis = pose[2] + angles[i]
         dx = math.cos(axis)
         dy = math.sin(axis)
-        # A robot that leans into a wall has its face behind it, where its rays would see past the wall.
+        # If the robot overlaps a wall, the face may be behind it, and rays from there would miss the wall.
         if math.isfinite(cast_k(pose[0], pose[1], dx, dy, segments, discs, skip_disc, mount_radius)):
             out[i] = 0.0
             continue

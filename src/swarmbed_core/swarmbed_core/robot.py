@@ -1,10 +1,10 @@
-"""What a program sees of a robot: `sense()` and `act()`, in every reality the same.
+"""The robot interface of programs: `sense()` and `act()`, the same for simulated and real robots.
 
-A controller is written against `Robot` and never learns whether the robot is in this process, behind
-ROS topics or made of metal. What is None in a `Command` stays as it is, so a program says only what it
-wants changed.
+A controller is written against `Robot`. It works unchanged with a robot in the same process, behind ROS
+topics or in hardware. Fields that are None in a `Command` leave things unchanged, so a program sets only
+what it wants to change.
 
-Notes in brackets are shape, unit and frame, for docs/reference/senses.md (`scripts/reference`).
+Notes in brackets give shape, unit and frame, for docs/reference/senses.md (`scripts/reference`).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MotionStatus:
-    """What the motion control is doing: its mode and, on a path, how far along it is.
+    """State of the motion control: its mode and the progress along the path.
 
     Attributes:
         mode: whether the robot is idle, follows velocities or follows a path.
-        path: number of paths accepted so far, which tells a program its own path from the one before.
+        path: number of paths accepted so far. It tells a program whether its own path is active yet.
         waypoint: index of the next waypoint; after the last one, the number of waypoints.
         progress: share of the waypoints of the latest path that are done, from 0 to 1.
         time_remaining: [s] time left on the path.
-        outcome: what became of the latest path.
+        outcome: how the latest path ended.
     """
 
     mode: Mode = Mode.IDLE
@@ -51,7 +51,7 @@ class MotionStatus:
 
 @dataclass(frozen=True, slots=True)
 class Senses:
-    """All that a robot knows at `time`. What it has no part for is None or empty.
+    """The robot's state and perception at `time`. Fields of parts that the robot lacks are None or empty.
 
     Attributes:
         time: [s] the robot's clock.
@@ -59,7 +59,7 @@ class Senses:
         twist_body: [(3,); m/s, m/s, rad/s; base_link] estimate of the velocity vx, vy and the rate of turn.
         pose_map: [(3,); m, m, rad; map] pose in the arena, as the EKF estimates it. None until the robot has
             seen a wall marker or was placed, and always for a robot that is not `localised`.
-        pose_covariance: [(3, 3); m², m·rad, rad²; map] covariance of `pose_map`. None whenever that is.
+        pose_covariance: [(3, 3); m², m·rad, rad²; map] covariance of `pose_map`. None whenever `pose_map` is.
         heading: [rad; map] absolute heading from the compass; without one, the yaw of `pose_map`. None before
             the first reading, and while neither is known.
         zone: the zone of the task that the robot stands in, by its zone sense; without one, by `pose_map`.
@@ -67,15 +67,15 @@ class Senses:
         ranges: [(count,) each; m] newest distances of each ring, by its name, from the faces of the sensors.
             Infinity where nothing came back, and before the first sweep. Empty without rings.
         points_body: [(N, 2); m; base_link] the newest returns of all rings as points x, y about the robot's
-            centre, without those of sensors to which nothing came back. None without rings.
-        collision_map: what was seen around the robot lately. None without rings.
-        carrier: the side of the carrier that has the robot's attention. None while no side is in sight.
+            centre. Sensors without a return are left out. None without rings.
+        collision_map: obstacles detected around the robot lately. None without rings.
+        carrier: the side of the carrier that the robot focusses on. None while no side is in sight.
         underside: the carrier above the robot, as the upward camera sees it. None while there is none.
         lifter_height: [m] height of the platform's top above the floor. None without a lifter.
         battery: voltage, charge and hours left. None without a battery, and before its first reading.
-        heard: packets received since the call of `sense` before this one, oldest first, by radio: each packet
-            is handed out once to each program.
-        motion: what the motion control is doing.
+        heard: packets received since the previous call of `sense`, oldest first, by radio. Each program gets
+            each packet once.
+        motion: state of the motion control.
         refused: how many inputs were refused since the start, by reason.
     """
 
@@ -100,18 +100,18 @@ class Senses:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a program wants of its robot now; None leaves things as they are.
+    """Command of a program to its robot; None leaves things as they are.
 
     Attributes:
         velocity_body: [(3,); m/s, m/s, rad/s; base_link] velocity vx, vy and rate of turn. It expires after
             0.5 s: repeat it, or the robot stops. Robots with two wheels ignore vy.
-        path: a path to follow from now on, in place of the one before.
+        path: a path to follow from now on; it replaces the active one.
         cancel: brake at the limit of deceleration and drop the path.
         lift: raise (True) or lower (False) the platform.
         leds: [one per light] packed colours, 0xBBGGRR; `swarmbed_core.leds.pack` makes them.
         send: [bytes] payload to broadcast, by the name of the radio; at most its `payload_bytes`. `ble`
             advertises it until the next one; the other radios send it once.
-        carrying: whether a carrier is on the platform: the collision map then ignores its legs.
+        carrying: whether a carrier is on the platform; if so, the collision map ignores its legs.
         motors: switch the drives on (True) or off.
         power: heartbeat of the power watchdog. Once begun, repeat it every 2 s, or the drives switch off.
     """
@@ -137,13 +137,13 @@ class Robot(Protocol):
 
     @property
     def spec(self) -> RobotSpec:
-        """Return what kind of robot it is."""
+        """Return the specification of this kind of robot."""
         ...
 
     def sense(self) -> Senses:
-        """Return what the robot knows now."""
+        """Return the robot's current state and perception."""
         ...
 
     def act(self, command: Command) -> None:
-        """Ask the robot for something; what cannot be done is refused and counted, not raised."""
+        """Send a command; what the robot cannot do is refused and counted, and never raises."""
         ...

@@ -1,9 +1,9 @@
-"""YAML from anybody: bounded in size, depth and number of nodes before anything is built from it.
+"""A YAML reader for untrusted files: size, depth and number of nodes are checked before data is built.
 
-A few lines of anchors, aliases and merge keys can stand for billions of nodes ("billion laughs"). So the
-parser's events are counted first, each alias as all that it stands for, and only a text within the bounds
-becomes data. What comes out is what JSON has: mappings, lists, texts, numbers, true, false and null. Dates
-stay texts, and tags are rejected.
+A few lines of anchors, aliases and merge keys can expand to billions of nodes ("billion laughs"). So the
+parser's events are counted first, each alias with its full expansion, and only a text within the bounds is
+loaded. The result has only JSON's types: mappings, lists, strings, numbers, true, false and null. Dates
+stay strings, and tags are rejected.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_BYTES = 2**20
-"""Of a file or text."""
+"""Largest file or text, in bytes."""
 MOST_NODES = 100_000
-"""Keys, values, lists and mappings; an alias counts as all that it stands for."""
+"""Most keys, values, lists and mappings; an alias counts with its full expansion."""
 MOST_DEPTH = 40
-"""Lists and mappings within each other."""
+"""Deepest nesting of lists and mappings."""
 MOST_CHARACTERS = 65_536
-"""Of one key or value."""
+"""Longest key or value, in characters."""
 MOST_DIGITS = 19
-"""Of a whole number, whose 64 bits hold no more."""
+"""Most digits of an integer; 64 bits hold no more."""
 
 _TAG_DIRECTIVE = re.compile("(?:^|[\r\n\x85\u2028\u2029])%TAG")
 _INT = "tag:yaml.org,2002:int"
@@ -36,7 +36,7 @@ _JSON = {f"tag:yaml.org,2002:{name}" for name in ("bool", "float", "int", "merge
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML's safe loader for what JSON has."""
+    """YAML's safe loader, restricted to JSON's types."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - a table of the base class
         first: [(tag, pattern) for tag, pattern in resolvers if tag in _JSON]
@@ -44,8 +44,8 @@ class _Loader(yaml.CSafeLoader):
     }
 
     def construct_int(self, node: yaml.ScalarNode) -> int:
-        """Return a whole number that 64 bits hold."""
-        # Digits are counted first: to read millions of them takes minutes.
+        """Return an integer of at most 64 bits."""
+        # Digits are counted first: parsing millions of them takes minutes.
         few = len(node.value) <= 4 * MOST_DIGITS
         value = self.construct_yaml_int(node) if few else None
         if value is None or not -(2**63) <= value < 2**64:
@@ -59,14 +59,14 @@ _Loader.add_constructor(_INT, _Loader.construct_int)
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose end has not come yet.
+    """A list or mapping whose end has not been reached.
 
     Attributes:
-        anchor: by which aliases refer to it.
-        keys: of a mapping, None for a list.
-        children: how many keys and values it has.
-        nodes: all in it, itself included.
-        height: how deep it is.
+        anchor: the name by which aliases refer to it.
+        keys: keys of a mapping so far, None for a list.
+        children: number of its keys and values.
+        nodes: number of nodes in it, itself included.
+        height: depth of the nesting in it.
     """
 
     anchor: str | None
@@ -77,7 +77,7 @@ class _Open:
 
 
 class _RejectedError(Exception):
-    """A text breaks a bound or a rule."""
+    """A text exceeds a limit or breaks a rule."""
 
     def __init__(self, problem: str, event: yaml.Event) -> None:
         super().__init__(f"{_place(event.start_mark)}: {problem}")
@@ -85,10 +85,10 @@ class _RejectedError(Exception):
 
 @dataclass(slots=True)
 class _Survey:
-    """Counts what a text would become.
+    """Counts the nodes that a text expands to.
 
     Attributes:
-        shared: whether it has aliases, so that parts of the data are the same object.
+        shared: whether the text has aliases, so that parts of the data are the same object.
     """
 
     shared: bool = False
@@ -96,10 +96,10 @@ class _Survey:
     _known: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def take_all(self, text: str) -> None:
-        """Count what is in a text.
+        """Count the nodes of a text.
 
         Raises:
-            _RejectedError: that is too much, or not what a configuration has.
+            _RejectedError: it exceeds a limit or breaks a rule.
             yaml.YAMLError: it is not YAML.
         """
         loader = _Loader(text)
@@ -113,14 +113,12 @@ class _Survey:
         """Count an event.
 
         Raises:
-            _RejectedError: that is too much, or not what a configuration has.
+            _RejectedError: the text exceeds a limit or breaks a rule.
         """
         if isinstance(event, yaml.AliasEvent):
             known = self._known.get(event.anchor or "")
             if known is None:
-                problem = (
-                    f"alias *{short(event.anchor)}: there is no finished &{short(event.anchor)} before it"
-                )
+                problem = f"alias *{short(event.anchor)}: no complete anchor &{short(event.anchor)} before it"
                 raise _RejectedError(problem, event)
             self.shared = True
             self._add(*known, event)
@@ -149,7 +147,7 @@ class _Survey:
         self._add(nodes, height, event)
 
     def _add(self, nodes: int, height: int, event: yaml.Event) -> None:
-        """Add a finished node to what it is in."""
+        """Add a finished node to the list or mapping it is in."""
         if not self._open:
             return
         self._check_depth(height, event)
@@ -167,12 +165,12 @@ class _Survey:
             raise _RejectedError(problem, event)
 
     def _check_key(self, event: yaml.ScalarEvent) -> None:
-        """Reject a field that is there twice: one of the two would be lost."""
+        """Reject a duplicate key: one of its values would be lost."""
         parent = self._open[-1] if self._open else None
         if parent is None or parent.keys is None or parent.children % 2 or event.value == "<<":
             return
         if event.value in parent.keys:
-            problem = f"{short(event.value)}: there more than once"
+            problem = f"{short(event.value)}: duplicate key"
             raise _RejectedError(problem, event)
         parent.keys.add(event.value)
 
@@ -184,10 +182,10 @@ class _Survey:
 
 
 def read(path: Path) -> Any:
-    """Return what a YAML file holds.
+    """Return the data in a YAML file.
 
     Raises:
-        ConfigError: it cannot be read, exceeds a bound, or is not YAML.
+        ConfigError: it cannot be read, exceeds a limit, or is not valid YAML.
     """
     try:
         with path.open("rb") as file:
@@ -201,18 +199,18 @@ def read(path: Path) -> Any:
 
 
 def parse(text: str, source: str) -> Any:
-    """Return what a YAML text stands for.
+    """Return the data in a YAML text.
 
     Args:
         text: YAML.
-        source: where it is from, for messages.
+        source: name of the source, for messages.
 
     Raises:
-        ConfigError: it exceeds a bound, or is not YAML.
+        ConfigError: it exceeds a limit, or is not valid YAML.
     """
     _check_size(len(text), source)
     if _TAG_DIRECTIVE.search(text):
-        # Thousands of them take the parser minutes.
+        # The parser takes minutes for thousands of %TAG directives.
         message = f"{source}: not valid YAML: tags are not supported; remove %TAG"
         raise ConfigError(message)
     survey = _Survey()
@@ -227,28 +225,26 @@ def parse(text: str, source: str) -> Any:
         message = f"{source}: not valid YAML: {_place(mark)}: {said}"
         raise ConfigError(message) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # ValueError: characters that are none; OverflowError: the float 1:1:...:1.0 of base 60.
+        # ValueError: invalid characters; OverflowError: the base-60 float 1:1:...:1.0.
         message = f"{source}: not valid YAML: {' '.join(str(error).split())}"
         raise ConfigError(message) from None
     return _copied(data) if survey.shared else data
 
 
 def short(text: object, most: int = 60) -> str:
-    """Return the beginning of a text that a person is to read."""
+    """Shorten a text for a message."""
     whole = str(text)
     return whole if len(whole) <= most else f"{whole[: most - 3]}..."
 
 
 def _check_size(size: int, source: str) -> None:
     if size > MOST_BYTES:
-        message = (
-            f"{source}: larger than {MOST_BYTES:,} bytes, the most that YAML may have; is it the right file?"
-        )
+        message = f"{source}: larger than {MOST_BYTES:,} bytes, the limit for YAML; is it the right file?"
         raise ConfigError(message)
 
 
 def _copied(data: Any) -> Any:
-    """Return a copy in which no part is there twice: a change at one place must not show at another."""
+    """Return a copy without shared objects: a change in one place must not appear in another."""
     if isinstance(data, dict):
         return {key: _copied(value) for key, value in data.items()}
     if isinstance(data, list):
@@ -257,5 +253,5 @@ def _copied(data: Any) -> Any:
 
 
 def _place(mark: Any) -> str:
-    """Return a place in a text as people count."""
+    """Return a position in a text as line and column, counted from 1."""
     return "somewhere" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"

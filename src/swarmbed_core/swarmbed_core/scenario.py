@@ -1,7 +1,7 @@
-"""A scenario: one YAML file that says who does what where, and how it is judged.
+"""A scenario: one YAML file that describes an experiment and how it is evaluated.
 
 The file holds the world, the arena, robots, carriers, obstacles, the controller, the radio, the seed, the
-time limit and the experimental frame. `swarmbed_core.scene` turns it into places for everything.
+time limit and the experimental frame. `swarmbed_core.scene` derives a pose for everything from it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Count = Annotated[int, Field(ge=0, le=100_000)]
 
 
 class Named(Part):
-    """Something found by name, with parameters of its own beside it."""
+    """A plugin's name, with the plugin's own parameters beside it."""
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
@@ -36,12 +36,12 @@ class Named(Part):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Return what stands beside the name; whoever the name means checks it."""
+        """Return the parameters beside the name; the named plugin validates them."""
         return dict(self.model_extra or {})
 
 
 class Line(Part):
-    """Things one behind the other, all facing the same way.
+    """Objects in a line, one behind the other, all facing the same way.
 
     Attributes:
         start: `[x, y, yaw]` of the first one, in m and rad.
@@ -52,23 +52,23 @@ class Line(Part):
     spacing: Positive
 
     def pose(self, k: int) -> Pose:
-        """Return the pose of one of them, 0 for the first."""
+        """Return the pose of the object with index `k`, 0 for the first."""
         x, y, yaw = self.start
         back = k * self.spacing
         return x - back * math.cos(yaw), y - back * math.sin(yaw), yaw
 
 
 class Place(Part):
-    """Where things stand: at random in a zone of the arena or an area, in a line, or at the poses given.
+    """Where objects stand: at random in a zone of the arena or an area, in a line, or at given poses.
 
     Attributes:
         zone: at random in a zone of the arena, or anywhere in it.
         area: at random in a rectangle: `x_min`, `x_max`, `y_min`, `y_max` in m, each optional.
         poses: `[x, y, yaw]` of each, in m and rad.
         line: one behind the other.
-        yaw: direction of what is placed at random, in rad; at random too, if not given.
-        gap: [m] distance that what is placed at random keeps from all else; if not given, 0.05 for robots and
-            0.35 for carriers, so that a robot fits between.
+        yaw: yaw of objects placed at random, in rad; random too, if not given.
+        gap: [m] distance that objects placed at random keep from everything else. If not given, 0.05 for
+            robots and 0.35 for carriers, so that a robot fits between.
     """
 
     zone: Literal["search", "drop", "anywhere"] | None = None
@@ -86,19 +86,19 @@ class Place(Part):
         return self
 
     def pose(self, k: int) -> Pose | None:
-        """Return where the thing of this number stands, None if at random."""
+        """Return the pose of the object with index `k`, None if it is placed at random."""
         if self.line is not None:
             return self.line.pose(k)
         return None if self.poses is None else self.poses[k]
 
     @property
     def at_random(self) -> bool:
-        """Return whether things are placed at random."""
+        """Return whether objects are placed at random."""
         return self.poses is None and self.line is None
 
 
 class Several(Part):
-    """Several things of one kind, somewhere."""
+    """A group of objects of one kind, and where they stand."""
 
     count: Count | None = None
     place: Place
@@ -107,7 +107,7 @@ class Several(Part):
     def _count_fits(self) -> Several:
         poses = self.place.poses
         if poses is None and self.count is None:
-            message = "count: missing; how many are to be placed?"
+            message = "count: missing; give the number to place"
             raise ValueError(message)
         if poses is not None and self.count not in {None, len(poses)}:
             message = f"count is {self.count}, but place.poses has {len(poses)}"
@@ -121,15 +121,15 @@ class Several(Part):
 
 
 class CrowdOptions(Part):
-    """How robots are driven as a crowd.
+    """Options for robots that are driven as a crowd.
 
     Attributes:
-        step: seconds of a step of the world; the world's own if not given. A tenth of a second is a whole
-            number of them.
-        rate: how often distance sensors measure at most, in Hz; as often as they do, if not given.
-        senses: the ones that are on: distance sensors by their names, and what `readings` in the robot's file
-            offers; all of them if not given.
-        battery: the model by which batteries run down, of those that `readings` offers; none if not given.
+        step: time step of the world, in seconds; the world's own if not given. 0.1 s must be a whole number
+            of steps.
+        rate: highest rate of the distance sensors, in Hz; their own rate if not given.
+        senses: senses to switch on: rings of distance sensors by name, and those that `readings` in the
+            robot's file offers; all of them if not given.
+        battery: discharge model of the batteries, one of those that `readings` offers; none if not given.
     """
 
     step: Annotated[float, Field(ge=0.001, le=0.1)] | None = None
@@ -150,13 +150,13 @@ class Robots(Several):
     """Robots of one kind.
 
     Attributes:
-        count: how many; the number of the poses, if there are any.
+        count: how many; the number of poses, if poses are given.
         place: where they start.
         kind: a name from config/robots, or a file.
-        name: of the first without its number; the kind's, if not given.
+        name: name of the robots, without the number that is appended; the kind's, if not given.
         localised: whether they find their pose in the arena by the markers on its walls, if it has any.
-        crowd: whether, and if wished how, their controller runs in its form for thousands, without an
-            Onboard each.
+        crowd: whether the controller runs in its form for thousands of robots, without an Onboard each;
+            `true`, or a mapping of options.
     """
 
     kind: str = "dots"
@@ -171,10 +171,10 @@ class Carriers(Several):
     Every carrier has a marker id of its own.
 
     Attributes:
-        count: how many; the number of the poses, if there are any.
-        place: where they stand; with `joined`, where the middle of the whole stands.
+        count: how many; the number of poses, if poses are given.
+        place: where they stand; with `joined`, where the centre of the joined body stands.
         payload: [kg] mass on each.
-        joined: cells [column, row] of a grid, each filled by a carrier, which stand edge to edge.
+        joined: cells [column, row] of a grid. Each cell holds one carrier; the carriers stand edge to edge.
     """
 
     payload: NotNegative = 0.0
@@ -186,7 +186,7 @@ class Carriers(Several):
             return self
         cells = set(self.joined)
         if not cells or len(cells) != len(self.joined):
-            message = "joined: cells [column, row] that differ, at least one"
+            message = "joined: cells [column, row] must be unique, and there must be at least one"
             raise ValueError(message)
         reached, edge = set(), {self.joined[0]}
         while edge:
@@ -194,19 +194,19 @@ class Carriers(Several):
             beside = {(c + dc, r + dr) for c, r in edge for dc, dr in ((1, 0), (-1, 0), (0, 1), (0, -1))}
             edge = (beside & cells) - reached
         if reached != cells:
-            message = f"joined: {sorted(cells - reached)} touch none of the others"
+            message = f"joined: {sorted(cells - reached)} share no edge with the other cells"
             raise ValueError(message)
         return self
 
 
 class BoxObstacle(Part):
-    """A box that stands fast.
+    """A fixed box.
 
     Attributes:
         shape: box.
         size: [m] length and width.
         height: [m] height.
-        pose: `[x, y, yaw]` of its middle, in m and rad.
+        pose: `[x, y, yaw]` of its centre, in m and rad.
     """
 
     shape: Literal["box"]
@@ -216,13 +216,13 @@ class BoxObstacle(Part):
 
 
 class CylinderObstacle(Part):
-    """A cylinder that stands fast.
+    """A fixed cylinder.
 
     Attributes:
         shape: cylinder.
         radius: [m] radius.
         height: [m] height.
-        pose: `[x, y, yaw]` of its middle, in m and rad.
+        pose: `[x, y, yaw]` of its centre, in m and rad.
     """
 
     shape: Literal["cylinder"]
@@ -235,12 +235,12 @@ Obstacle = Annotated[BoxObstacle | CylinderObstacle, Field(discriminator="shape"
 
 
 class Light(Part):
-    """A lamp: light sensors and cameras notice it, bodies do not.
+    """A lamp: light sensors and cameras detect it; it has no body.
 
     Attributes:
-        place: x, y and height above the floor.
+        place: x, y and height above the floor, in m.
         intensity: without a unit, as in equation (2) of the e-puck2 paper; the measured lamp is 1.
-        colour: red, green and blue that cameras see.
+        colour: red, green and blue as seen by cameras, 0 to 255.
     """
 
     place: tuple[Coordinate, Coordinate, NotNegative]
@@ -249,7 +249,7 @@ class Light(Part):
 
 
 class RadioConditions(Part):
-    """What happens on the air, over what the robots' radios do by themselves.
+    """Radio conditions that override the robots' own.
 
     Attributes:
         loss: share of the receptions that fail; that of each robot's file, if not given.
@@ -259,12 +259,12 @@ class RadioConditions(Part):
 
 
 class Frame(Part):
-    """The experimental frame: what disturbs a run, what is measured, and what counts as success.
+    """The experimental frame: disturbances, measurements, and the criteria of success.
 
     Attributes:
-        generators: what disturbs the run, each `{name: ..., parameter: ...}`.
-        transducers: what is measured.
-        acceptors: what decides the run; one that rejects is enough.
+        generators: disturbances of the run, each `{name: ..., parameter: ...}`.
+        transducers: measurements.
+        acceptors: criteria that decide the run; a single rejection fails it.
     """
 
     generators: tuple[Named, ...] = ()
@@ -279,25 +279,25 @@ class Scenario(ConfigFile):
 
     Attributes:
         version: version of the format: 1.
-        title: what it is, in a line; results and pictures show it.
+        title: description in one line, shown in results and pictures.
         name: name of its runs; the file's name without .yaml, if not given.
-        world: the world's name: `mujoco`, `planar`, `gazebo`, or one of a package's.
+        world: name of the world: `mujoco`, `planar`, `gazebo`, or one that a package adds.
         arena: a name from worlds, or a file.
-        seed: seed of places and of all noise.
-        time_limit: [s] time of the world after which the run is over.
-        noise: whether wheels slip and sensors err.
+        seed: seed of random places and of all noise.
+        time_limit: [s] time of the world after which the run ends.
+        noise: whether wheels slip and sensors have errors.
         robots: groups of robots, in the order of their names.
         carriers: groups of carriers.
-        carrier_markers: codes on the carriers: a name from config/markermaps, or a file.
+        carrier_markers: markers on the carriers: a name from config/markermaps, or a file.
         obstacles: boxes and cylinders.
         lights: lamps, for light sensors and cameras of e-puck2s.
         controller: the robots' program: `{name: ..., parameter: ...}`.
-        radio: conditions on the air: `{loss: 0.1}`.
+        radio: radio conditions: `{loss: 0.1}`.
         frame: generators, transducers and acceptors.
-        vision: `corners` works out where the corners of markers are in the cameras' images; `pixels` renders
-            the images and lets the robots' detector look for them, which takes a hundred times as long.
-        exposure: seconds of light of an image, by which it is blurred when the robot moves; what
-            config/imaging says, if not given.
+        vision: `corners` computes the positions of the markers' corners in the cameras' images; `pixels`
+            renders the images and runs the robots' detector on them, which takes a hundred times as long.
+        exposure: exposure time of an image in seconds, which blurs it while the robot moves; that of
+            config/imaging, if not given.
     """
 
     FOLDER: ClassVar[str] = "config/scenarios"
@@ -322,14 +322,14 @@ class Scenario(ConfigFile):
 
     @classmethod
     def anchor(cls, data: Any, base: Path) -> None:
-        """Make the paths of arena, robots and markers absolute, and those of files that programs are given.
+        """Make the paths of arena, robots, markers and plugin parameters absolute.
 
-        Only a program knows which of its parameters are paths: those that lead to a YAML file are.
+        A plugin's parameter counts as a path if a YAML file exists there.
         """
         _change_paths(data, base, lambda path: anchored(path, base))
 
     def seen_from(self, base: Path) -> Scenario:
-        """Return the scenario with the paths of files below a directory relative to it."""
+        """Return the scenario with paths below a directory made relative to it."""
 
         def relative(path: str) -> str:
             file = Path(path)
@@ -341,7 +341,7 @@ class Scenario(ConfigFile):
 
 
 def _change_paths(data: Any, base: Path, change: Callable[[str], str]) -> None:
-    """Change, in place, the names and paths of files in a scenario's data."""
+    """Apply `change` to the file names and paths in a scenario's data, in place."""
     if not isinstance(data, dict):
         return
     places: list[tuple[Any, str]] = [(data, field) for field in ("arena", "carrier_markers")]
@@ -360,7 +360,7 @@ def _change_paths(data: Any, base: Path, change: Callable[[str], str]) -> None:
 
 
 def names_file(value: str, base: Path) -> bool:
-    """Return whether a parameter of a program is the path of a YAML file, from a directory on."""
+    """Return whether a parameter is the path of an existing YAML file, relative to a directory."""
     try:
         return value.endswith((".yaml", ".yml")) and (base / value).is_file()
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Where everything of a scenario stands: drawn from the seed, checked for overlaps and room.
+"""Placement of a scenario's objects: random places drawn from the seed, all checked for overlaps.
 
-A `Scene` is what worlds are made from. Places that a scenario leaves to chance are drawn one after the
-other, each clear of the walls, the obstacles and what stands already.
+Worlds are built from a `Scene`. Random places are drawn one after the other, each clear of the walls, the
+obstacles and the objects placed before.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 ROBOT_GAP = 0.05
 """Metres that robots placed at random keep from each other, from walls and obstacles."""
 CARRIER_GAP = 0.35
-"""Metres that carriers placed at random keep from everything: a robot and some room fit between."""
+"""Metres that carriers placed at random keep from everything: a robot fits between with room to spare."""
 TRIES = 2000
-"""Places that are tried for a thing before it counts as not fitting."""
+"""Most random places tried for one object."""
 ALL_TRIES = 1_000_000
-"""Places that are tried for all things together: a minute's work or two."""
+"""Most random places tried for all objects together: one or two minutes of computing."""
 MOST_ROBOTS = 100_000
-"""Robots of a scenario."""
+"""Most robots of a scenario."""
 MOST_ONBOARDS = 5_000
-"""Robots that are no crowd: each has on-board software of half a megabyte."""
+"""Most robots outside a crowd: each has on-board software of half a megabyte."""
 MOST_RAYS = 20_000_000
-"""Rays of all distance sensors of all robots together."""
+"""Most rays of all distance sensors of all robots together."""
 TOUCH = 1e-6
-"""Metres of overlap that are a rounding error."""
+"""Metres of overlap that count as a rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
 class RobotPlacement:
-    """One robot at the start."""
+    """One robot and its start pose."""
 
     name: str
     spec: RobotSpec
@@ -58,11 +58,11 @@ class RobotPlacement:
 
 @dataclass(frozen=True, slots=True)
 class CarrierPlacement:
-    """One carrier at the start.
+    """One carrier and its start pose.
 
     Attributes:
-        marker: the id on its sides.
-        body: carriers of one body are joined; a body has a number of its own.
+        marker: id of the markers on its sides.
+        body: number of the body; joined carriers share one body.
     """
 
     name: str
@@ -75,7 +75,7 @@ class CarrierPlacement:
 
 @dataclass(frozen=True)
 class Scene:
-    """A scenario's things in their places.
+    """A scenario with a pose for each of its objects.
 
     Attributes:
         crowd: whether all robots are driven as a crowd, without devices of their own.
@@ -91,13 +91,13 @@ class Scene:
 
     @property
     def crowd_options(self) -> CrowdOptions:
-        """Return how the robots are driven as a crowd."""
+        """Return the options of the crowd, the defaults if none are given."""
         options = self.scenario.robots[0].crowd
         return options if isinstance(options, CrowdOptions) else CrowdOptions()
 
     @property
     def zones(self) -> Zones | None:
-        """Return the arena's zones."""
+        """Return the arena's zones, None if it has none."""
         return self.arena.zones
 
     def segments(self) -> FloatArray:
@@ -110,34 +110,34 @@ class Scene:
         return np.vstack([self.arena.segments(), *boxes])
 
     def pillars(self) -> FloatArray:
-        """Return the obstacles that are cylinders as rows of x, y, radius."""
+        """Return the cylindrical obstacles as rows of x, y, radius."""
         rows = [(*item.pose[:2], item.radius) for item in self.obstacles if not isinstance(item, BoxObstacle)]
         return np.array(rows, dtype=np.float64).reshape(-1, 3)
 
 
 def legs_of(carrier: spec.Carrier) -> FloatArray:
-    """Return where the four legs of a carrier are about its centre, rows of x, y."""
+    """Return the positions of a carrier's four legs relative to its centre, rows of x, y."""
     ahead = carrier.length / 2 - carrier.leg_radius
     left = carrier.width / 2 - carrier.leg_radius
     return np.array([(ahead, left), (-ahead, left), (-ahead, -left), (ahead, -left)])
 
 
 def make_scene(scenario: Scenario, seed: int | None = None, source: str = "scenario") -> Scene:
-    """Place everything.
+    """Place all objects of a scenario.
 
     Args:
-        scenario: what there is.
-        seed: of the places, if not the scenario's.
+        scenario: the scenario.
+        seed: seed of the random places; the scenario's if None.
         source: the file's name, for messages.
 
     Raises:
-        ConfigError: a file is missing or wrong, things overlap, or there is no room for them.
+        ConfigError: a file is missing or invalid, objects overlap, or there is no room for them.
     """
     return _Placer(scenario, scenario.seed if seed is None else seed, source).scene()
 
 
 class _Placer:
-    """Puts one thing after the other into the arena: first what has a pose, then what is left to chance."""
+    """Places one object after the other in the arena: first those with given poses, then those at random."""
 
     def __init__(self, scenario: Scenario, seed: int, source: str) -> None:
         self.scenario = scenario
@@ -148,7 +148,7 @@ class _Placer:
         self.tray = next(
             (spec.carrier for spec in self.specs if spec.carrier), RobotSpec.load("dots").carrier
         )
-        # A stream of its own: the world's noise does not change with the number of things placed.
+        # A separate stream: the world's noise does not change with the number of objects placed.
         self.rng = np.random.default_rng(stream(seed, Stream.SCENE))
         scene = Scene(scenario, self.arena, self.markers, (), (), scenario.obstacles)
         self.segments, self.pillars = scene.segments(), scene.pillars()
@@ -175,9 +175,9 @@ class _Placer:
         carriers = self._carriers(bodies)
         crowd = any(group.crowd for group in scenario.robots)
         if crowd and any(group.crowd != scenario.robots[0].crowd for group in scenario.robots):
-            self._fail("robots", "all or none of the robots of a scenario are a crowd, with the same options")
+            self._fail("robots", "all or none of the groups must be a crowd, with the same options")
         if crowd and len({placement.spec.kind for placement in made}) > 1:
-            self._fail("robots", "the robots of a crowd are of one kind")
+            self._fail("robots", "the robots of a crowd must all be of one kind")
         self._check_names([item.name for item in made], [item.name for item in carriers])
         return Scene(scenario, self.arena, self.markers, made, carriers, scenario.obstacles, crowd)
 
@@ -186,7 +186,7 @@ class _Placer:
         raise ConfigError(message)
 
     def _check_sizes(self) -> None:
-        """Reject what would take all memory, or hours to place."""
+        """Reject scenarios that would exhaust the memory or take hours to place."""
         groups = list(zip(self.scenario.robots, self.specs, strict=True))
         count = sum(group.number for group, _ in groups)
         if count > MOST_ROBOTS:
@@ -205,10 +205,10 @@ class _Placer:
         for i, load in enumerate(self.scenario.carriers):
             carriers += load.number * len(load.joined or ((0, 0),))
             if carriers > ids:
-                self._fail(f"carriers.{i}", f"more carriers than the {ids} marker ids there are")
+                self._fail(f"carriers.{i}", f"more carriers than the {ids} marker ids available")
 
     def _check_names(self, robots: Sequence[str], carriers: Sequence[str]) -> None:
-        """Refuse two things of one name: contacts and faults are told by names."""
+        """Reject duplicate names: contacts and faults are reported by name."""
         taken = {"wall", *carriers, *(f"obstacle{i + 1}" for i in range(len(self.scenario.obstacles)))}
         for name in robots:
             if name in taken:
@@ -216,7 +216,7 @@ class _Placer:
             taken.add(name)
 
     def _robots(self, poses: Mapping[tuple[int, int], Pose]) -> tuple[RobotPlacement, ...]:
-        """Return all robots; numbers go on where groups share a name."""
+        """Return all robots; groups that share a name are numbered consecutively."""
         made: list[RobotPlacement] = []
         numbers: dict[str, int] = {}
         for i, (group, spec) in enumerate(zip(self.scenario.robots, self.specs, strict=True)):
@@ -225,11 +225,11 @@ class _Placer:
                 number = numbers[stem] = numbers.get(stem, 0) + 1
                 made.append(RobotPlacement(f"{stem}{number}", spec, poses[i, k], group.localised))
         if not made:
-            self._fail("robots", "a scenario without robots; count at least one")
+            self._fail("robots", "the scenario has no robots; expected at least one")
         return tuple(made)
 
     def _carriers(self, poses: Mapping[tuple[int, int], Pose]) -> tuple[CarrierPlacement, ...]:
-        """Return all carriers, those that are joined with the number of their body."""
+        """Return all carriers; joined ones share the number of their body."""
         made: list[CarrierPlacement] = []
         ids = self.markers.side_ids
         groups = self.scenario.carriers
@@ -238,7 +238,7 @@ class _Placer:
             tray = self._tray(f"carriers.{i}")
             if group.payload > tray.max_payload:
                 self._fail(
-                    f"carriers.{i}.payload", f"{group.payload} kg; a carrier takes {tray.max_payload} kg"
+                    f"carriers.{i}.payload", f"{group.payload} kg; at most {tray.max_payload} kg are allowed"
                 )
             for place in self._cells(group, poses[i, k], tray):
                 name = f"carrier{len(made) + 1}"
@@ -246,20 +246,20 @@ class _Placer:
         return tuple(made)
 
     def _tray(self, field: str) -> spec.Carrier:
-        """Return what all carriers are."""
+        """Return the specification that all carriers share."""
         if self.tray is None:
-            self._fail(field, "no kind of robot has a carrier in its file")
+            self._fail(field, "none of the robots' files defines a carrier")
         return self.tray
 
     def _cells(self, group: Carriers, pose: Pose, tray: spec.Carrier) -> list[Pose]:
-        """Return where each carrier of a body is, whose middle is at `pose`."""
+        """Return the pose of each carrier of a body with its centre at `pose`."""
         cells = np.array(group.joined or ((0, 0),), dtype=np.float64)
         cells = (cells - cells.mean(axis=0)) * (tray.length, tray.width)
         c, s = math.cos(pose[2]), math.sin(pose[2])
         return [(pose[0] + c * x - s * y, pose[1] + s * x + c * y, pose[2]) for x, y in cells.tolist()]
 
     def _place_carriers(self, group: Carriers, i: int, k: int) -> Pose:
-        """Place a carrier, or a body of joined ones."""
+        """Place a carrier or a body of joined carriers, and return its pose."""
         field = f"carriers.{i}"
         tray = self._tray(field)
         corner = math.hypot(tray.length, tray.width) / 2
@@ -280,7 +280,7 @@ class _Placer:
         return pose
 
     def _place_robot(self, group: Robots, i: int, k: int) -> Pose:
-        """Place a robot."""
+        """Place a robot, and return its pose."""
         radius = self.specs[i].body.bounding_radius
         given = group.place.pose(k)
         if given is None:
@@ -303,7 +303,7 @@ class _Placer:
         return pose
 
     def _draw(self, group: Several, radius: float, gap: float, field: str) -> Pose:
-        """Return a place at random for a disc, clear of everything by the gap."""
+        """Draw a random pose for a disc, clear of everything by the gap."""
         place = group.place
         area = self._area(group, field)
         gap = gap if place.gap is None else place.gap
@@ -316,13 +316,11 @@ class _Placer:
             yaw = self.rng.uniform(-math.pi, math.pi) if place.yaw is None else place.yaw
             if not self._fixed(x, y, radius, gap) and not self._discs.near(x, y, radius, gap):
                 return (float(x), float(y), float(yaw))
-        tries = (
-            f"{TRIES:,} tries" if self._tries <= ALL_TRIES else f"{ALL_TRIES:,} tries for all things together"
-        )
+        tries = f"{TRIES:,} tries" if self._tries <= ALL_TRIES else f"{ALL_TRIES:,} tries for all objects"
         return self._fail(f"{field}.count", f"{group.number:,} do not fit: no room found in {tries}")
 
     def _area(self, group: Several, field: str) -> Area:
-        """Return the part of the arena's inside that a group is placed in."""
+        """Return the area inside the arena in which a group is placed."""
         place = group.place
         area = place.area
         if area is None and place.zone in {"search", "drop"}:
@@ -342,9 +340,9 @@ class _Placer:
         return Area(**bounds)
 
     def _fixed(self, x: float, y: float, radius: float, gap: float) -> str | None:
-        """Return what that stands fast a disc would touch, if anything."""
+        """Return the wall or obstacle that a disc would come within the gap of, if any."""
         room, size = radius + gap, self.arena.size
-        # Past the walls is no place either, though no wall is near there.
+        # Reject places outside the walls too, where no wall may be near.
         if size is not None and (abs(x) + room > size[0] / 2 or abs(y) + room > size[1] / 2):
             return "a wall, or is outside them"
         if len(self.segments) and _distance(self.segments, x, y) < room:
@@ -380,21 +378,21 @@ class _Placer:
 
 
 class _Discs:
-    """Circles around what stands already, found by place."""
+    """Bounding circles of the objects placed so far, in a grid of 1 m cells."""
 
     def __init__(self) -> None:
         self._cells: dict[tuple[int, int], list[tuple[float, float, float, str, str]]] = {}
         self._largest = 0.0
 
     def add(self, disc: tuple[float, float, float, str], kind: str) -> None:
-        """Remember x, y, radius and name."""
+        """Add a circle of x, y, radius and name."""
         self._largest = max(self._largest, disc[2])
         self._cells.setdefault((math.floor(disc[0]), math.floor(disc[1])), []).append((*disc, kind))
 
     def near(
         self, x: float, y: float, radius: float, gap: float, kinds: Container[str] = ("robot", "carrier")
     ) -> str | None:
-        """Return what a disc would come nearer to than the gap, if anything."""
+        """Return the name of an object that a disc would come within the gap of, if any."""
         reach = math.ceil(max(radius + gap + self._largest, 0.0))
         column, row = math.floor(x), math.floor(y)
         if (2 * reach + 1) ** 2 > len(self._cells):
@@ -411,25 +409,25 @@ class _Discs:
 
 
 def _place_of(group: Several, field: str, k: int) -> str:
-    """Return the field that says where a thing stands."""
+    """Return the path of the scenario field that holds an object's pose."""
     return f"{field}.place.line" if group.place.line is not None else f"{field}.place.poses.{k}"
 
 
 def _turned(points: FloatArray, pose: Pose) -> FloatArray:
-    """Return points about a pose in the frame that the pose is in."""
+    """Transform points from the frame at a pose into the pose's own frame."""
     c, s = math.cos(pose[2]), math.sin(pose[2])
     moved: FloatArray = points @ np.array([[c, s], [-s, c]]) + pose[:2]
     return moved
 
 
 def _overlap(one: FloatArray, other: FloatArray) -> bool:
-    """Return whether two convex figures overlap: no edge of either separates them."""
+    """Return whether two convex shapes overlap: no edge of either separates them."""
     for figure in (one, other):
         for edge in np.roll(figure, -1, 0) - figure:
             along_one, along_other = (one @ (-edge[1], edge[0])), (other @ (-edge[1], edge[0]))
             if along_one.max() <= along_other.min() or along_other.max() <= along_one.min():
                 return False
-    # A segment's ends tell apart what lies beyond them.
+    # A segment has no edge across its ends, so check separation along it too.
     for figure in (one, other):
         if len(figure) == 2:
             along = figure[1] - figure[0]
@@ -440,7 +438,7 @@ def _overlap(one: FloatArray, other: FloatArray) -> bool:
 
 
 def _distance(segments: FloatArray, x: float, y: float) -> float:
-    """Return how far a point is from the nearest of some segments."""
+    """Return the distance from a point to the nearest of some segments."""
     start, along = segments[:, :2], segments[:, 2:] - segments[:, :2]
     to = np.array((x, y)) - start
     share = np.clip((to * along).sum(axis=1) / (along * along).sum(axis=1), 0.0, 1.0)

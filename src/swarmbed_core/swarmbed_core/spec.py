@@ -1,8 +1,8 @@
-"""What kind of robot this is: the numbers of config/robots/*.yaml, checked.
+"""Robot specifications: the validated contents of config/robots/*.yaml.
 
-A `RobotSpec` says drive, body, sensors and radios of one kind of robot. Everything that has to know
-a dimension takes it from here, and URDF, MJCF and SDF are generated from the same file, so that no
-number is written twice. Angles are radians, lengths metres, counter-clockwise from the robot's +x.
+A `RobotSpec` describes drive, body, sensors and radios of one kind of robot. All code takes the robot's
+dimensions from here, and URDF, MJCF and SDF are generated from the same file, so that no number is written
+twice. Lengths are in metres; angles are in radians, counter-clockwise from the robot's +x.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from swarmbed_core.config import ConfigFile, Part
 
 P = TypeVar("P", "RangeRing", "Camera", "Radio")
-# Beyond these a number is a slip of the decimal point, and would take the memory or the time of a machine.
+# Larger numbers are typing errors, and would exhaust the machine's memory or time.
 LARGEST = 1e6
 MOST = 10_000
 
@@ -26,7 +26,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class DiscBody(Part):
-    """A body that is round from above."""
+    """A body with a circular outline seen from above."""
 
     shape: Literal["disc"]
     radius: Positive
@@ -40,7 +40,7 @@ class DiscBody(Part):
 
 
 class BoxBody(Part):
-    """A body that is a rectangle from above, its centre the robot's."""
+    """A body with a rectangular outline seen from above, centred on the robot."""
 
     shape: Literal["box"]
     length: Positive
@@ -58,7 +58,7 @@ Body = Annotated[DiscBody | BoxBody, Field(discriminator="shape")]
 
 
 class Limits(Part):
-    """How fast the body may go; speeds and accelerations are magnitudes in the plane."""
+    """Motion limits of the body; speed, acceleration and jerk are magnitudes in the plane."""
 
     speed: Positive
     acceleration: Positive
@@ -77,10 +77,10 @@ class Limits(Part):
 
 
 class Wheels(Part):
-    """What the drives have in common: the wheels, their motors and encoders.
+    """Wheels, motors and encoders, common to all drives.
 
-    `slip_sigma` is the share of a wheel's way that slips away or in, `slip_time` the seconds over which it
-    stays alike; 0 is slip that is new in every cycle.
+    `slip_sigma` is the standard deviation of the share of a wheel's travel that slips, in either direction.
+    `slip_time` is its correlation time in seconds; with 0 the slip is independent in every cycle.
     """
 
     radius: Positive
@@ -124,7 +124,7 @@ Drive = Annotated[OmniDrive | DifferentialDrive, Field(discriminator="kind")]
 
 
 class Pid(Part):
-    """Gains of one PID controller and the bound of its integral's share of the output."""
+    """Gains of one PID controller, and the limit of the integral term."""
 
     p: NotNegative
     i: NotNegative
@@ -133,7 +133,7 @@ class Pid(Part):
 
 
 class Control(Part):
-    """Motion control: its rate, its PIDs along x, y and yaw of the body, its patience."""
+    """Motion control: its rate in Hz, its timeouts in seconds, its PIDs along x, y and yaw of the body."""
 
     rate: Rate
     command_timeout: Positive
@@ -143,10 +143,10 @@ class Control(Part):
 
 
 class RangeError(Part):
-    """What a time-of-flight range gets wrong (DOTS paper, Figure 7).
+    """Error model of a time-of-flight distance sensor (DOTS paper, Figure 7).
 
-    `bias_at` and `bias` are the mean error at distances; below `multipath_below` a share of the returns
-    lies on lines of slope 2 and 3; beyond `range_max` of the sensor, returns drop out.
+    `bias_at` and `bias` tabulate the mean error over the distance. Below `multipath_below` a share of the
+    returns lies on lines of slope 2 and 3. Beyond the sensor's `range_max` all returns drop out.
     """
 
     sigma: NotNegative
@@ -162,7 +162,7 @@ class RangeError(Part):
     @model_validator(mode="after")
     def _tables_match(self) -> RangeError:
         if len(self.bias) != len(self.bias_at) or list(self.bias_at) != sorted(set(self.bias_at)):
-            message = "bias_at must rise and have one bias for each distance"
+            message = "bias_at must be strictly increasing, with one bias for each distance"
             raise ValueError(message)
         if self.multipath_slope2 + self.multipath_slope3 > 1:
             message = "multipath_slope2 and multipath_slope3 together exceed 1"
@@ -173,9 +173,9 @@ class RangeError(Part):
 class RangeRing(Part):
     """Distance sensors around the body, all of one kind.
 
-    `reflection_cone` is the whole angle about a surface's normal within which it sends a ray back: a sonar's
-    pulse that comes in more slanting goes elsewhere, and nothing is seen. Without it all come back. Crowds
-    heed it; the sonars of whole robots hear all.
+    `reflection_cone` is the full angle about a surface's normal within which it reflects a ray back. A sonar
+    pulse that arrives at a flatter angle is reflected away and gives no return. Without the field all rays
+    return. Only crowds use it; the sonars of other robots get all returns.
     """
 
     name: str
@@ -216,20 +216,20 @@ class Imu(Part):
 
 
 class Compass(Part):
-    """The sense of absolute heading."""
+    """A compass that measures the absolute heading."""
 
     rate: Rate
     sigma: NotNegative
 
 
 class Positioning(Part):
-    """The sense of position: where the robot is in `map`, as a satellite receiver tells."""
+    """A position sensor: measures the robot's position in `map`, like a satellite receiver."""
 
     sigma: NotNegative
 
 
 class CameraLatency(Part):
-    """Glass-to-algorithm time for a refresh rate and a number of cameras in use."""
+    """Latency from lens to algorithm at a refresh rate and with a number of cameras in use."""
 
     refresh_hz: Rate
     cameras: Annotated[int, Field(ge=1)]
@@ -238,10 +238,10 @@ class CameraLatency(Part):
 
 
 class Camera(Part):
-    """One camera: where it sits, which way it looks, what it sees.
+    """One camera: its pose on the robot, its resolution and its field of view.
 
-    Yaw 0 and pitch 0 look along the robot's +x; pitch pi/2 looks straight up. `range_max` is how far it makes
-    out lights, where that is known.
+    Yaw 0 and pitch 0 look along the robot's +x; pitch pi/2 looks straight up. `range_max` is the distance up
+    to which it detects lights, where that is known.
     """
 
     name: str
@@ -260,7 +260,7 @@ class Camera(Part):
 
 
 class Lifter(Part):
-    """The lifting platform: heights of the robot's top, time of a full travel, load."""
+    """The lifting platform: heights of the platform's top, time of a full travel, maximum load."""
 
     lowered: Positive
     raised: Positive
@@ -276,10 +276,10 @@ class Lifter(Part):
 
 
 class Radio(Part):
-    """One radio: whom it reaches, how many bytes, how often, how reliably.
+    """One radio: reach, payload, rate and loss.
 
-    `rssi_at_1m`, `path_loss_exponent` and `rssi_sigma` are of a radio that measures the received power,
-    `range_sigma` of one that measures distances.
+    `rssi_at_1m`, `path_loss_exponent` and `rssi_sigma` apply to radios that measure the received power,
+    `range_sigma` to those that measure distances.
     """
 
     name: str
@@ -303,12 +303,12 @@ class Radio(Part):
 
 
 class Leds(Part):
-    """Programmable lights, in the order their values are sent.
+    """Programmable lights, in the order in which their values are sent.
 
     Attributes:
-        count: how many there are.
-        places: x, y, z of each, where it matters.
-        colours: what each can shine in.
+        count: number of lights.
+        places: x, y, z of each; empty if not needed.
+        colours: colours that each can show; empty if not needed.
     """
 
     count: Annotated[int, Field(ge=1, le=MOST)]
@@ -318,17 +318,17 @@ class Leds(Part):
     @model_validator(mode="after")
     def _one_for_each(self) -> Leds:
         if self.places and not len(self.places) == len(self.colours) == self.count:
-            message = f"places and colours: one for each of the {self.count} lights"
+            message = f"places and colours: expected one for each of the {self.count} lights"
             raise ValueError(message)
         return self
 
 
 class GroundSensors(Part):
-    """Sensors that look at the floor.
+    """Reflectance sensors that face the floor.
 
     Attributes:
         places: x, y of each.
-        noise: share of the full scale by which they err, evenly up to it.
+        noise: bound of their uniformly distributed error, as a share of the full scale.
     """
 
     places: Annotated[tuple[tuple[float, float], ...], Field(min_length=1)]
@@ -336,11 +336,11 @@ class GroundSensors(Part):
 
 
 class LightSensors(Part):
-    """Sensors of light, on a ring of distance sensors with which they share their places.
+    """Light sensors at the positions of a ring of distance sensors.
 
     Attributes:
-        ring: its name.
-        noise: share of the full scale by which they err, evenly up to it.
+        ring: name of the ring.
+        noise: bound of their uniformly distributed error, as a share of the full scale.
     """
 
     ring: str
@@ -359,9 +359,9 @@ class Carrier(Part):
 
 
 class OperatingPoint(Part):
-    """One of the paper's totals: what runs, and how long a charge lasts then.
+    """One of the paper's totals: what is switched on, and how long a charge then lasts.
 
-    `random_walk` and `full_torque` are the shares of the time that the motors work like that.
+    `random_walk` and `full_torque` are the shares of the time that the motors run in these modes.
     """
 
     name: str
@@ -400,10 +400,10 @@ class Battery(Part):
             message = "state_of_charge and open_circuit must have the same length"
             raise ValueError(message)
         if list(self.state_of_charge) != sorted(set(self.state_of_charge)):
-            message = "state_of_charge must rise"
+            message = "state_of_charge must be strictly increasing"
             raise ValueError(message)
         if list(self.open_circuit) != sorted(set(self.open_circuit)):
-            message = "open_circuit must rise"
+            message = "open_circuit must be strictly increasing"
             raise ValueError(message)
         if self.cell_empty >= self.cell_full:
             message = f"cell_empty ({self.cell_empty}) must be below cell_full ({self.cell_full})"
@@ -415,10 +415,10 @@ class Battery(Part):
 
 
 class Consumption(Part):
-    """Power in watts of each subsystem, and the totals the paper gives for checking.
+    """Power in watts of each subsystem, and the paper's totals as a check.
 
-    The computer draws between `computer_idle` and `computer_busy`, whatever it is busy with;
-    `cameras` is for all of them together.
+    The computer draws between `computer_idle` and `computer_busy`, in proportion to its load. `cameras` is
+    the power of all cameras together.
     """
 
     mainboard: NotNegative
@@ -442,7 +442,7 @@ class RobotSpec(ConfigFile):
     """One kind of robot.
 
     Attributes:
-        readings: whose units the programs of a crowd of them can read senses in: `swarmbed_core.epuck2`'s.
+        readings: the robot whose raw units crowd programs can read senses in: that of `swarmbed_core.epuck2`.
     """
 
     FOLDER: ClassVar[str] = "config/robots"
@@ -490,7 +490,7 @@ class RobotSpec(ConfigFile):
             message = f"light: ring: there is no '{self.light.ring}' among ranges"
             raise ValueError(message)
         if self.carrier is not None and self.carrier.length != self.carrier.width:
-            message = "carrier: length and width must be the same, for its sides share one marker id"
+            message = "carrier: length and width must be the same, because its sides share one marker id"
             raise ValueError(message)
         return self
 

@@ -1,6 +1,6 @@
-"""Where one marker is for a camera, by its four corners alone (SQPNP).
+"""Pose of one marker in a camera's frame, from its four corners alone (SQPNP).
 
-Robots fuse markers with what else they know (`markers`); this is for who knows nothing but an image.
+Robots use `markers`, which combines detections with what else they know. This module needs only one image.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
 AROUND = np.array([[-1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [-1.0, -1.0, 0.0]]) / 2
-"""Corners of a marker of 1 m: x right, y up, z out of it."""
+"""Corners of a marker of 1 m: x right, y up, z out of its face."""
 ALONG = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
-"""From the optical frame to one whose x is along the view and whose z is up."""
+"""Rotation from the optical frame to one with x along the view and z up."""
 
 
 class TagPose(NamedTuple):
-    """A marker's place and axes (columns: right, up, out) for a camera that looks along its x."""
+    """A marker's position and axes (columns: right, up, out) in a camera frame with x along the view."""
 
     position: FloatArray
     axes: FloatArray
 
 
 def tag_pose(camera: CameraModel, corners: FloatArray, size: float) -> TagPose | None:
-    """Return where a marker of a size is whose corners (4, 2) an image has; None if it cannot be there."""
+    """Return the pose of a marker from its corners (4, 2) in an image; None if there is no valid one.
+
+    `size` is the side of the marker in metres.
+    """
     rays, found = camera.undistort(corners)
     if not found.all():
         return None
@@ -43,7 +46,7 @@ def tag_pose(camera: CameraModel, corners: FloatArray, size: float) -> TagPose |
         return None
     axes, _ = cv2.Rodrigues(turn)
     place = np.asarray(shift, dtype=np.float64).ravel()
-    # In front of the lens, and seen from its own front.
+    # Reject a marker behind the lens, or seen from its back.
     if not place[2] > 0 or not place @ axes[:, 2] < 0:
         return None
     return TagPose(ALONG @ place, ALONG @ np.asarray(axes, dtype=np.float64))

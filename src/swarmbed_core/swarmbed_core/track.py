@@ -1,4 +1,4 @@
-"""Where the robot was lately, for what comes late: an image is some hundredths of a second old (Table II)."""
+"""Recent odometry poses, for delayed readings: an image is some hundredths of a second old (Table II)."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     Pose = tuple[float, float, float]
 
 TRACK_SECONDS = 0.5
-"""How long ago an image may be for the robot to know where it was then."""
+"""Length of the pose history; older images cannot be placed."""
 
 
 class Track:
-    """Where the robot was lately, by its odometry."""
+    """History of the robot's poses in `odom`."""
 
     __slots__ = ("_poses",)
 
     def __init__(self, rate: float) -> None:
-        """Remember the latest half second of poses that come at `rate`, in Hz."""
+        """Keep the latest `TRACK_SECONDS` of poses that arrive at `rate`, in Hz."""
         self._poses: deque[tuple[float, Pose]] = deque(maxlen=math.ceil(TRACK_SECONDS * rate) + 1)
 
     def add(self, stamp: float, pose: Pose) -> None:
-        """Remember a pose."""
+        """Append a pose."""
         self._poses.append((stamp, pose))
 
     def forget(self) -> None:
-        """Know of no time before now."""
+        """Clear the history."""
         self._poses.clear()
 
     def at(self, stamp: float) -> FloatArray | None:
-        """Return the pose at a time, None if that is longer ago than the track remembers."""
+        """Return the interpolated pose at a time, at most the newest one; None before the oldest one."""
         after: tuple[float, Pose] | None = None
         for before in reversed(self._poses):
             if before[0] <= stamp:

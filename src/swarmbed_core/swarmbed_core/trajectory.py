@@ -1,21 +1,21 @@
-"""Paths played out as set-points that never break a limit (DOTS paper, III-A7, Figure 9).
+"""Path playback: set-points that never exceed a limit (DOTS paper, III-A7, Figure 9).
 
 A path is a list of waypoints with positions and velocities. `PathPlayer` plans from one waypoint to the
-next with Ruckig (jerk-limited, time-optimal, the axes arriving together) and hands out the set-point of
-every cycle. Paths are replaced and cancelled on the fly, from the set-point's own state, so that neither
-velocity nor acceleration jumps.
+next with Ruckig (jerk-limited, time-optimal, synchronised axes) and returns the set-point of every cycle.
+Paths can be replaced and cancelled in motion. Planning then starts from the state of the set-point, so that
+neither velocity nor acceleration jumps.
 
-Ruckig limits each axis by itself, but a robot's speed, acceleration and jerk are magnitudes in the plane.
-So each segment is planned in a `Box`: a rectangle of velocities inscribed in the circle of the limit, turned
-as suits the motion, with like rectangles for acceleration and jerk. What stays in the rectangle stays in
-the circle. The rectangle whose corners lie on two given directions allows full speed along both, and any two
-velocities within the circle fit in some rectangle; so a segment's box is chosen among those that hold the
-present state, its headroom (the velocity at which the acceleration can be zero again) and the velocity at the
-waypoint, by the time the segment takes. The state is always inside the present box. If no new box holds it,
-the robot first goes on within the present one to a velocity without acceleration that some new box holds.
+Ruckig limits each axis separately, but a robot's speed, acceleration and jerk are magnitudes in the plane.
+So each segment is planned in a `Box`: a rectangle of velocities inscribed in the circle of the limit and
+rotated to suit the motion, with similar rectangles for acceleration and jerk. Whatever stays in the rectangle
+stays in the circle. A rectangle whose corners lie on two given directions allows full speed along both, and
+any two velocities within the circle fit in some rectangle. The boxes considered hold the current state, its
+headroom (the velocity at which the acceleration can be zero again) and the velocity at the waypoint; the one
+with the shortest segment is chosen. The state is always inside the current box. If no new box holds it, the
+robot first moves on within the current one to a velocity without acceleration that some new box holds.
 
-A differential robot cannot go sideways: it turns to face the waypoint, drives straight, and turns to the
-waypoint's yaw if it is the last; it rests in between. The yaw of other waypoints is not used then.
+A differential robot cannot move sideways. It turns to face the waypoint, drives straight, and, at the last
+waypoint, turns to its yaw; it stops in between. The yaw of the other waypoints is ignored.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ FRAMES = ("odom", "base_link", "map")
 
 MAX_WAYPOINTS = 1000
 MAX_LEG = 1e4
-"""The longest way between two waypoints that is not taken for a mistake, in metres."""
+"""Longest distance between two waypoints, in metres; a larger one is taken for a mistake."""
 
 SOLVED = (Result.Working, Result.Finished)
-# Rounding, not motion: metres, metres a second and so on below this are zero.
+# Smaller values (in m, m/s and so on) are rounding errors and count as zero.
 TINY = 1e-10
-# By how much a state may stand out of a box, as a share of the limit: rounding again.
+# Share of the limit by which a state may exceed its box: rounding errors.
 SLACK = 1e-9
-# The share of the limit across a line, along which all motion is.
+# Width of the box for motion along a line, as a share of the limit.
 THIN = 1e-5
-# The least share of the limit that a box leaves across: beyond that, turning takes for ever.
+# Least half side of a box, as a share of the limit: in a narrower box, turning takes too long.
 NARROW = 0.02
-# The step in which an arc is integrated, in seconds.
+# Step for integrating an arc, in seconds.
 ARC_STEP = 0.01
-# Nodes and weights of Gauss and Legendre's rule of three points on [0, 1].
+# Nodes and weights of the three-point Gauss-Legendre rule on [0, 1].
 GAUSS = ((0.5 - math.sqrt(0.15), 5 / 18), (0.5, 8 / 18), (0.5 + math.sqrt(0.15), 5 / 18))
 
 
 @dataclass(frozen=True, slots=True)
 class Waypoint:
-    """A pose to pass, and the velocity to pass it with, both in the frame of the path.
+    """A pose to pass and the velocity there, both in the frame of the path.
 
     Attributes:
         pose: [(3,); m, m, rad; the path's] position x, y and yaw.
@@ -77,10 +77,10 @@ class Waypoint:
     velocity: Vector = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
-        """Refuse what is no pose or no velocity.
+        """Validate pose and velocity.
 
         Raises:
-            PathError: something is not three finite numbers.
+            PathError: one of them is not three finite numbers.
         """
         object.__setattr__(self, "pose", _three(self.pose, "pose of a waypoint"))
         object.__setattr__(self, "velocity", _three(self.velocity, "velocity of a waypoint"))
@@ -88,7 +88,7 @@ class Waypoint:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Up to 1000 waypoints, in the order they are to be passed.
+    """Up to 1000 waypoints, in the order in which to pass them.
 
     Attributes:
         waypoints: at least one.
@@ -105,10 +105,10 @@ class Path:
     """The waypoints as rows of pose and velocity."""
 
     def __post_init__(self) -> None:
-        """Refuse what no robot could follow.
+        """Validate the path.
 
         Raises:
-            PathError: there is nothing to follow, too much, or a number that makes no sense.
+            PathError: there are no waypoints or too many, or a value is invalid.
         """
         waypoints = tuple(self.waypoints)
         object.__setattr__(self, "waypoints", waypoints)
@@ -135,7 +135,7 @@ class Path:
         """Return the same path in odom.
 
         Args:
-            pose_odom_frame: where this path's frame is in odom: the pose of base_link, or that of map.
+            pose_odom_frame: pose of this path's frame (base_link or map) in odom.
 
         Raises:
             PathError: that pose is not three finite numbers.
@@ -151,9 +151,9 @@ class Path:
 
 
 class Setpoint(NamedTuple):
-    """Where the robot should be and how it should move, in odom.
+    """Desired pose, velocity and acceleration of the robot, in odom.
 
-    The yaw is continuous: it passes pi without a jump, and grows with every turn.
+    The yaw is unwrapped: it passes pi without a jump, and grows with every turn.
     """
 
     pose: Vector
@@ -162,7 +162,7 @@ class Setpoint(NamedTuple):
 
 
 class PlayerState(Enum):
-    """What a path player is doing."""
+    """State of a path player."""
 
     IDLE = "idle"
     FOLLOWING = "following"
@@ -170,9 +170,10 @@ class PlayerState(Enum):
 
 
 class Box(NamedTuple):
-    """A rectangle in the plane of velocities, and like ones for acceleration and jerk.
+    """A rectangle in the velocity plane, and parallel ones for acceleration and jerk.
 
-    `c` and `s` are cosine and sine of the angle of its first side in odom; the rest are half sides.
+    `c` and `s` are the cosine and sine of the angle of its first side in odom; the other fields are half
+    the lengths of the sides.
     """
 
     c: float
@@ -183,14 +184,14 @@ class Box(NamedTuple):
 
 
 class _Top(NamedTuple):
-    """The limits in force: magnitudes in the plane."""
+    """The active limits: magnitudes in the plane."""
 
     speed: float
     acceleration: float
 
 
 class _Segment(NamedTuple):
-    """One stretch of motion, and the state in which it ends."""
+    """One planned stretch of motion, and its final state."""
 
     trajectory: Trajectory
     duration: float
@@ -199,16 +200,15 @@ class _Segment(NamedTuple):
     top: _Top
     end: Setpoint
     arrives: bool = True
-    """Whether the waypoint is passed at the end."""
+    """Whether it ends at the waypoint."""
     arc: bool = False
-    """Whether the first axis runs along the heading, which turns, and not along the box's side."""
+    """Whether the first axis follows the turning heading instead of the box's first side."""
 
 
 class PathPlayer:
     """Turns paths into set-points, one for every cycle.
 
-    Robots that are holonomic keep `limits` as magnitudes in the plane. Those that are not keep them along
-    their heading.
+    For holonomic robots, `limits` are magnitudes in the plane. For others, they apply along the heading.
     """
 
     __slots__ = (
@@ -220,9 +220,9 @@ class PathPlayer:
         """Start idle at the origin.
 
         Args:
-            limits: of the robot.
+            limits: limits of the robot.
             holonomic: whether the robot can move sideways.
-            health: where to count what is refused while a path is played.
+            health: counters for faults while a path is played; a new one if None.
         """
         self._limits = limits
         self._holonomic = holonomic
@@ -231,7 +231,7 @@ class PathPlayer:
         self._position = InputParameter(3)
         self._velocity = InputParameter(3)
         self._velocity.control_interface = ControlInterface.Velocity
-        # Each axis for itself: nothing is gained by keeping one from coming to rest.
+        # No synchronisation: each axis may come to rest as early as it can.
         self._velocity.synchronization = Synchronization.No
         self._waypoint = self._count = 0
         self._path: Path | None = None
@@ -244,7 +244,7 @@ class PathPlayer:
 
     @property
     def limits(self) -> Limits:
-        """Return the limits of the robot whose paths these are."""
+        """Return the limits of the robot."""
         return self._limits
 
     @property
@@ -254,7 +254,7 @@ class PathPlayer:
 
     @property
     def state(self) -> PlayerState:
-        """Return what the player is doing."""
+        """Return the state of the player."""
         return self._state
 
     @property
@@ -269,27 +269,27 @@ class PathPlayer:
 
     @property
     def path(self) -> Path | None:
-        """Return the path that is being followed."""
+        """Return the path that is being followed, None if there is none."""
         return self._path
 
     @property
     def waypoint(self) -> int:
-        """Return the index of the waypoint that is next; after the last one, how many there were."""
+        """Return the index of the next waypoint; after the last one, the number of waypoints."""
         return self._waypoint
 
     @property
     def speed_limit(self) -> float:
-        """Return the limit in force now, in m/s: the last path's, until the new one's is reached."""
+        """Return the active speed limit, in m/s: that of the previous path until the new one takes effect."""
         return self._top.speed if self._segment is None else self._segment.top.speed
 
     @property
     def acceleration_limit(self) -> float:
-        """Return the limit in force now, in m/s2."""
+        """Return the active limit of acceleration, in m/s²."""
         return self._top.acceleration if self._segment is None else self._segment.top.acceleration
 
     @property
     def progress(self) -> float:
-        """Return how much of the latest path is or was done, from 0 to 1, counted in waypoints."""
+        """Return the completed share of the latest path, from 0 to 1, counted in waypoints."""
         part = 0.0
         if self._path is not None and self._segment is not None and self._segment.arrives:
             part = self._t / max(self._segment.duration, TINY)
@@ -297,7 +297,7 @@ class PathPlayer:
 
     @property
     def time_remaining(self) -> float:
-        """Return the seconds to the end: exact for the present segment, estimated for later ones."""
+        """Return the seconds to the end: exact for the current segment, estimated for later ones."""
         if self._segment is None:
             return 0.0
         left = max(self._segment.duration - self._t, 0.0)
@@ -310,7 +310,7 @@ class PathPlayer:
         return left + float(self._later[min(self._waypoint, len(self._later) - 1)])
 
     def reset(self, pose_odom: ArrayLike) -> None:
-        """Forget everything and stand at a pose.
+        """Drop the path and rest at a pose.
 
         Raises:
             PathError: it is not three finite numbers.
@@ -319,10 +319,10 @@ class PathPlayer:
         self.stop_hard(pose_odom)
 
     def stop_hard(self, pose_odom: ArrayLike | None = None) -> None:
-        """Stand still from one cycle to the next: for robots whose motors are off, or that were moved.
+        """Rest at once, without braking: for robots whose motors are off, or that were moved.
 
         Args:
-            pose_odom: where to stand; where the set-point is now if not given.
+            pose_odom: pose to rest at; that of the current set-point if None.
 
         Raises:
             PathError: it is not three finite numbers.
@@ -330,10 +330,10 @@ class PathPlayer:
         self._rest(self._setpoint.pose if pose_odom is None else _three(pose_odom, "pose to stand at"))
 
     def start_moving(self, pose_odom: ArrayLike, velocity_odom: ArrayLike) -> None:
-        """Take over a robot that moves: brake from there, until `follow` or the next call says otherwise.
+        """Take over a moving robot: brake from its state, until the next call such as `follow`.
 
-        Velocities above the robot's limits are cut to them, and the part that a differential robot cannot
-        have is left out.
+        Velocities above the robot's limits are clipped, and sideways velocity of a differential robot is
+        dropped.
 
         Raises:
             PathError: pose or velocity is not three finite numbers.
@@ -352,13 +352,13 @@ class PathPlayer:
         self._brake(state, None)
 
     def follow(self, path_odom: Path, start_pose: ArrayLike) -> None:
-        """Follow a path from now on, instead of whatever was going on.
+        """Follow a path from now on; it replaces the current motion.
 
-        If the player is idle, the path starts at rest from `start_pose`; else from the set-point as it moves.
+        If the player is idle, the path starts at rest from `start_pose`; else from the moving set-point.
         If the path is refused, nothing changes.
 
         Raises:
-            PathError: the robot cannot follow this path, or cannot from here.
+            PathError: the robot cannot follow this path, at all or from its current state.
         """
         start = (
             Setpoint(_three(start_pose, "pose to start from")) if self._segment is None else self._setpoint
@@ -371,7 +371,7 @@ class PathPlayer:
             segment = self._segment if self._segment.arc else self._to_rest(start, self._segment, self._top)
             segment = None if segment is None else segment._replace(arrives=False)
         if segment is None:
-            message = f"no way was found from {start} to {path_odom.waypoints[0]} within the limits"
+            message = f"no trajectory found from {start} to {path_odom.waypoints[0]} within the limits"
             raise PathError(message)
         self._path, self._top, self._later = path_odom, top, None
         self._waypoint, self._count = 0, len(path_odom.waypoints)
@@ -382,7 +382,7 @@ class PathPlayer:
             self._begin(segment, start)
 
     def cancel(self) -> None:
-        """Brake to rest at the robot's maximum deceleration, or that of the path if it is higher."""
+        """Brake to rest at the robot's limit of deceleration, or the path's if that is higher."""
         if self._state is PlayerState.FOLLOWING:
             self._brake(self._setpoint, self._segment)
 
@@ -392,7 +392,7 @@ class PathPlayer:
         A `dt` that is negative or not finite is refused, counted as `trajectory.bad_step` and taken as 0.
         """
         if not 0.0 <= dt < math.inf:
-            self._health.refuse("trajectory.bad_step", f"a step of {dt} s: expected a finite one from 0 on")
+            self._health.refuse("trajectory.bad_step", f"a step of {dt} s: expected a finite number >= 0")
             return self._setpoint
         segment = self._segment
         if segment is None:
@@ -409,7 +409,7 @@ class PathPlayer:
         return self._setpoint
 
     def _next(self, segment: _Segment) -> None:
-        """Go from the end of a segment to the start of what comes after it."""
+        """Switch from the end of a segment to the next one, or to rest."""
         end = segment.end
         if segment.arc:
             self._at_arc(segment, segment.duration)
@@ -426,7 +426,7 @@ class PathPlayer:
         if self._waypoint < self._count:
             following = self._plan(end, path, self._waypoint, self._top, segment)
             if following is None:
-                reason = f"no way was found from {end} to waypoint {self._waypoint}: braking"
+                reason = f"no trajectory found from {end} to waypoint {self._waypoint}: braking"
                 self._health.refuse("trajectory.no_way", reason)
                 self._brake(end, segment)
             else:
@@ -451,14 +451,14 @@ class PathPlayer:
         self._t = 0.0
 
     def _brake(self, start: Setpoint, old: _Segment | None) -> None:
-        """Brake from a state."""
-        # A gentle path's limits must not keep the robot from braking as well as it may.
+        """Brake from a state to rest."""
+        # The limits of a gentle path must not weaken the braking.
         top = _Top(self._limits.speed, max(self._top.acceleration, self._limits.acceleration))
         segment = old if old is not None and old.arc else self._to_rest(start, old, top)
         self._path = self._later = None
         self._state = PlayerState.BRAKING
         if segment is None:
-            self._health.refuse("trajectory.no_way", f"no way was found from {start} to rest: stopped hard")
+            self._health.refuse("trajectory.no_way", f"no trajectory from {start} to rest: stopped hard")
             self._rest(start.pose)
         elif segment is not old:
             self._begin(segment, start)
@@ -480,7 +480,7 @@ class PathPlayer:
         if acceleration > limits.acceleration_available:
             message = (
                 f"max_acceleration {acceleration} m/s2 of a path: "
-                f"this robot has {limits.acceleration_available} m/s2 at most"
+                f"at most {limits.acceleration_available} m/s2 for this robot"
             )
             raise PathError(message)
         table = path.table
@@ -488,7 +488,7 @@ class PathPlayer:
         turning: FloatArray = np.abs(table[:, 5])
         for values, limit, unit in ((fastest, speed, "m/s"), (turning, limits.yaw_rate, "rad/s")):
             index = int(np.argmax(values))
-            # Turning a velocity from another frame may have made it longer, by a rounding.
+            # Rotating a velocity from another frame may have lengthened it by a rounding error.
             if values[index] > limit * (1 + SLACK):
                 message = f"waypoint {index} asks for {values[index]:.6g} {unit}: the limit is {limit} {unit}"
                 raise PathError(message)
@@ -499,13 +499,13 @@ class PathPlayer:
         index = int(np.argmax(legs))
         if not legs[index] <= MAX_LEG:
             message = (
-                f"waypoint {index} is {legs[index]:.6g} m from what is before it: {MAX_LEG:g} m are allowed"
+                f"waypoint {index} is {legs[index]:.6g} m from the point before it: at most {MAX_LEG:g} m"
             )
             raise PathError(message)
         return _Top(speed, acceleration)
 
     def _estimate(self, path: Path) -> FloatArray:
-        """Return for each waypoint about how long the path takes from there on."""
+        """Return the approximate time from each waypoint to the end of the path."""
         table = path.table
         turns = np.abs((np.diff(table[:, 2]) + math.pi) % (2 * math.pi) - math.pi)
         resting = np.where(np.hypot(table[:, 3], table[:, 4]) > 0, 0.0, 1.0)
@@ -522,7 +522,7 @@ class PathPlayer:
     def _plan(
         self, start: Setpoint, path: Path, index: int, top: _Top, old: _Segment | None
     ) -> _Segment | None:
-        """Return the next segment on the way to a waypoint, or None if Ruckig finds none."""
+        """Return the next segment towards a waypoint, or None if Ruckig finds none."""
         x, y, yaw, vx, vy, omega = path.table[index].tolist()
         heading = start.pose[2]
         if self._holonomic:
@@ -542,11 +542,11 @@ class PathPlayer:
         return self._to_goal(start, Setpoint((x, y, heading + turn)), top, None)
 
     def _to_goal(self, start: Setpoint, goal: Setpoint, top: _Top, old: _Segment | None) -> _Segment | None:
-        """Return the fastest segment to a goal, or to a velocity from which it can be reached."""
+        """Return the fastest segment to a goal, or to a velocity from which the goal can be reached."""
         best = self._direct(start, goal, top, old)
         if best is not None and not self._slow(best, start, goal, top):
             return best
-        # Slow down, or get rid of the acceleration, within the old box first.
+        # Try slowing down, or removing the acceleration, within the old box first.
         bridge = None
         shortest = math.inf if best is None else best.duration
         for share in (1.0, 0.75, 0.5, 0.25, 0.0):
@@ -559,7 +559,7 @@ class PathPlayer:
         return best if bridge is None else bridge
 
     def _slow(self, segment: _Segment, start: Setpoint, goal: Setpoint, top: _Top) -> bool:
-        """Return whether braking first might be faster than a segment."""
+        """Return whether a segment is so slow that braking first might be faster."""
         speed = math.hypot(*start.velocity[:2])
         ramp = top.speed / top.acceleration + top.acceleration / self._limits.jerk
         way = math.dist(start.pose[:2], goal.pose[:2]) + speed * ramp
@@ -567,7 +567,7 @@ class PathPlayer:
         return speed > TINY and segment.duration > max(1.01 * yaw, way / top.speed + 2 * ramp)
 
     def _direct(self, start: Setpoint, goal: Setpoint, top: _Top, old: _Segment | None) -> _Segment | None:
-        """Return the fastest segment that goes to a goal within one box."""
+        """Return the fastest segment to a goal within one box."""
         way = (goal.pose[0] - start.pose[0], goal.pose[1] - start.pose[1])
         jerk = self._limits.jerk
         line = _line(way, start.velocity, start.acceleration, goal.velocity)
@@ -586,7 +586,7 @@ class PathPlayer:
         return best
 
     def _to_rest(self, start: Setpoint, old: _Segment | None, top: _Top) -> _Segment | None:
-        """Return the fastest segment that ends at rest, wherever that is."""
+        """Return the fastest segment that ends at rest, at any position."""
         rest = (0.0, 0.0, 0.0)
         if not self._holonomic and abs(start.velocity[2]) + abs(start.acceleration[2]) > TINY:
             return self._arc_to_rest(start, top)
@@ -607,7 +607,7 @@ class PathPlayer:
         return best
 
     def _bridge(self, start: Setpoint, share: float, top: _Top, old: _Segment | None) -> _Segment | None:
-        """Return the way to a share of the present velocity, without acceleration, within the old box."""
+        """Return a segment in the old box to a share of the current velocity, without acceleration."""
         if old is None or old.arc:
             return None
         box, limits = old.box, self._limits
@@ -625,7 +625,7 @@ class PathPlayer:
         return None if segment is None else segment._replace(arrives=False)
 
     def _arc_to_rest(self, start: Setpoint, top: _Top) -> _Segment | None:
-        """Return the way to rest of a differential robot that drives and turns at once."""
+        """Return the segment to rest of a differential robot that drives and turns at once."""
         c, s = math.cos(start.pose[2]), math.sin(start.pose[2])
         along = c * start.velocity[0] + s * start.velocity[1]
         box = Box(1.0, 0.0, (top.speed, top.speed), (top.acceleration,) * 2, (self._limits.jerk,) * 2)
@@ -636,14 +636,14 @@ class PathPlayer:
     def _solve(
         self, start: Setpoint, goal: Setpoint | Vector, box: Box, top: _Top, *, line: bool = False
     ) -> _Segment | None:
-        """Let Ruckig plan within a box.
+        """Plan within a box with Ruckig; return None if it finds no trajectory.
 
         Args:
-            start: the state to start from.
-            goal: the state to reach, at rest or not, or a velocity to reach anywhere.
+            start: the initial state.
+            goal: the state to reach, at rest or not, or a velocity to reach at any position.
             box: the limits in the plane.
             top: the limits that the box was made for.
-            line: whether the motion is along the box's first side, but for rounding.
+            line: whether the motion is along the box's first side, except for rounding errors.
         """
         limits = self._limits
         v1, v2 = _into(box, start.velocity)
@@ -670,7 +670,7 @@ class PathPlayer:
         try:
             result = self._ruckig.calculate(problem, trajectory)
         except (RuckigError, ValueError):
-            # ValueError: a result that the Python binding has no name for, such as too long a duration.
+            # ValueError: a result unknown to the Python binding, such as too long a duration.
             return None
         duration = trajectory.duration
         if result not in SOLVED or not duration < math.inf:
@@ -679,12 +679,12 @@ class PathPlayer:
         if isinstance(goal, Setpoint):
             end = Setpoint(goal.pose, goal.velocity)
         else:
-            # The end is known better than the trajectory says it, but for the place.
+            # The final velocity is known exactly; only the position is taken from the trajectory.
             end = Setpoint(_at(segment, duration).pose, goal)
         return segment._replace(end=end)
 
     def _at_arc(self, segment: _Segment, t: float) -> Setpoint:
-        """Return the set-point of a robot that drives along its turning heading."""
+        """Return the set-point at a time of an arc: the robot drives along its turning heading."""
         at_time = segment.trajectory.at_time
         x, y, _ = self._arc_pose
         time = self._arc_time
@@ -708,10 +708,10 @@ class PathPlayer:
 
 
 def _three(values: ArrayLike, what: str) -> Vector:
-    """Return three finite floats.
+    """Convert to three finite floats.
 
     Raises:
-        PathError: they are not.
+        PathError: the values are not three finite numbers.
     """
     try:
         x, y, z = np.asarray(values, dtype=np.float64).tolist()
@@ -725,14 +725,14 @@ def _three(values: ArrayLike, what: str) -> Vector:
 
 
 def _same(state: Setpoint, row: Sequence[float]) -> bool:
-    """Return whether a waypoint is where the robot is, with the velocity that it has."""
+    """Return whether a waypoint (a row of pose and velocity) equals a state."""
     x, y, yaw = state.pose
     there = abs(row[0] - x) < TINY and abs(row[1] - y) < TINY and abs(wrap(row[2] - yaw)) < TINY
     return there and state.velocity == tuple(row[3:])
 
 
 def _legs(table: FloatArray, start: Vector) -> FloatArray:
-    """Return the distance of each waypoint from the one before, of the first from the start."""
+    """Return the distance of each waypoint from the previous one, and of the first from the start."""
     with np.errstate(over="ignore"):
         dx = np.diff(table[:, 0], prepend=start[0])
         dy = np.diff(table[:, 1], prepend=start[1])
@@ -742,7 +742,7 @@ def _legs(table: FloatArray, start: Vector) -> FloatArray:
 def _ways(
     way: FloatArray, ends: FloatArray | float, speed: float, acceleration: float, jerk: float
 ) -> FloatArray:
-    """Return about how long ways take, of which `ends` (0 to 1) of both ends are at rest."""
+    """Return the approximate duration of moves; `ends` (0 to 1) is the share of their ends at rest."""
     ramp = acceleration / jerk
     far = way / speed + ends * (speed / acceleration + ramp)
     near = 2 * np.sqrt(way / acceleration) + ramp
@@ -781,7 +781,7 @@ def _headroom(state: Setpoint, jerk: float) -> tuple[float, float]:
 
 
 def _line(*vectors: Sequence[float]) -> float | None:
-    """Return the angle of the line that all vectors are on, or None if there is no such line."""
+    """Return the angle of the line through the origin that holds all vectors, or None if there is none."""
     x, y = max(((vector[0], vector[1]) for vector in vectors), key=lambda v: math.hypot(*v))
     length = math.hypot(x, y)
     if length < TINY:
@@ -793,9 +793,9 @@ def _line(*vectors: Sequence[float]) -> float | None:
 
 
 def _frames(*vectors: Sequence[float]) -> Iterable[tuple[float, float]]:
-    """Return boxes worth trying: angle of the first side, and half the angle between the diagonals.
+    """Return candidate boxes: angle of the first side, and half the angle between the diagonals.
 
-    Their corners are on two of the vectors' directions, or on one and across it.
+    Their corners lie on two of the vectors' directions, or on one of them and perpendicular to it.
     """
     angles = [
         math.atan2(vector[1], vector[0]) for vector in vectors if math.hypot(vector[0], vector[1]) > TINY
@@ -812,15 +812,15 @@ def _frames(*vectors: Sequence[float]) -> Iterable[tuple[float, float]]:
 def _box(
     theta: float, half: float, top: _Top, jerk: float, state: Setpoint, velocity: Sequence[float]
 ) -> Box | None:
-    """Return the box nearest to the wanted one that holds a state and another velocity, if there is one.
+    """Return the box closest to the wanted one that holds a state and another velocity, if there is one.
 
     Args:
         theta: the angle of the first side.
         half: the wanted angle between the first side and a diagonal.
         top: the limits of speed and acceleration.
-        jerk: the limit of the jerk.
-        state: the state to start from; its headroom must fit in too.
-        velocity: the velocity to end with.
+        jerk: the limit of jerk.
+        state: the initial state; its headroom must fit in too.
+        velocity: the final velocity.
     """
     c, s = math.cos(theta), math.sin(theta)
     turned = Box(c, s, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0))
@@ -839,7 +839,7 @@ def _box(
 
 
 def _rail(theta: float, top: _Top, jerk: float, state: Setpoint, velocity: Sequence[float]) -> Box | None:
-    """Return a box that is all but a line, for motion along that line, if the limits have room for it."""
+    """Return a very narrow box for motion along a line, if the limits allow that motion."""
     c, s = math.cos(theta), math.sin(theta)
     v = c * state.velocity[0] + s * state.velocity[1]
     a = c * state.acceleration[0] + s * state.acceleration[1]
@@ -851,7 +851,7 @@ def _rail(theta: float, top: _Top, jerk: float, state: Setpoint, velocity: Seque
 
 
 def _rectangle(radius: float, half: float, need1: float, need2: float) -> tuple[float, float] | None:
-    """Return the half sides of a rectangle in a circle that has room for what is needed, if there is one."""
+    """Return the half sides of a rectangle in a circle that holds the needed point, if there is one."""
     if math.hypot(need1, need2) > radius * (1 + SLACK):
         return None
     one, two = radius * math.cos(half), radius * math.sin(half)

@@ -1,11 +1,11 @@
-"""Random lives of a path player, and how near they come to breaking a limit.
+"""Randomised tests of the path player: how close its trajectories come to the limits.
 
-No trajectory may ever break a limit, whatever the waypoints and whenever it is replaced.
-`random_case` plays one life: paths with random waypoints, velocities and limits, replaced and cancelled at
-random times. The tests play hundreds, `scripts/bench` plays ten thousand.
+No trajectory may ever exceed a limit, for any waypoints and at any time of replacement. `random_case` runs
+one test case: paths with random waypoints, velocities and limits, replaced and cancelled at random times.
+The tests run hundreds of them, `scripts/bench` runs ten thousand.
 
-Everything is measured on the set-points from outside. While a path with lower limits is taken over, those of
-the path before it still hold, for as long as it may take to slow down.
+Everything is measured on the set-points from outside. When a path with lower limits takes over, the limits of
+the previous path still hold for as long as slowing down may take.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import Limits
 
-# A life is cut short after so many set-points; most end before.
+# Most set-points of one case; most cases end earlier.
 MAX_TICKS = 600
 
 
 class Worst(NamedTuple):
-    """The largest values of one life or of many, as shares of the limits: at most 1, but for rounding."""
+    """The largest values of one case or of many, as shares of the limits: at most 1, except for rounding."""
 
     speed: float = 0.0
     acceleration: float = 0.0
@@ -37,19 +37,19 @@ class Worst(NamedTuple):
     yaw_acceleration: float = 0.0
     yaw_jerk: float = 0.0
     jump: float = 0.0
-    """Of pose or velocity, from one set-point to the next, against what the limits allow in that time."""
+    """Change of pose or velocity between two set-points, relative to what the limits allow in that time."""
     unfinished: float = 0.0
     """2 if the robot was not at rest in time after the last cancel."""
     refused: float = 0.0
-    """2 if a path was refused although it asks for nothing above a limit: Ruckig found no way."""
+    """2 if a path within all limits was refused because Ruckig found no trajectory."""
 
     def merge(self, other: Worst) -> Worst:
-        """Return the worse of two in each respect; NaN is worse than anything."""
+        """Return the larger of each pair of values; NaN counts as largest."""
         return Worst(*(float(np.maximum(one, two)) for one, two in zip(self, other, strict=True)))
 
     @property
     def worst(self) -> float:
-        """Return the worst of all; infinity if anything was not a number."""
+        """Return the largest of all values; infinity if any is NaN."""
         worst = float(np.max(self))
         return math.inf if math.isnan(worst) else worst
 
@@ -64,7 +64,7 @@ def random_path(rng: np.random.Generator, limits: Limits, *, holonomic: bool = T
         pose = (*rng.normal(0.0, spread, 2), rng.uniform(-4.0, 4.0))
         velocity = (0.0, 0.0, 0.0)
         if holonomic and rng.random() < 0.6:
-            # Exactly the limit is allowed, and the hardest.
+            # Exactly the limit is allowed, and is the hardest case.
             size = max_speed * (1.0 if rng.random() < 0.2 else rng.random())
             angle = rng.uniform(-math.pi, math.pi)
             omega = limits.yaw_rate * rng.uniform(-1.0, 1.0) if rng.random() < 0.3 else 0.0
@@ -76,18 +76,18 @@ def random_path(rng: np.random.Generator, limits: Limits, *, holonomic: bool = T
 
 
 def random_case(rng: np.random.Generator, limits: Limits, *, holonomic: bool = True) -> Worst:
-    """Play one random life of a player and return how near it came to the limits.
+    """Run one random case and return its largest values, as shares of the limits.
 
     Args:
-        rng: decides everything.
-        limits: the robot's.
-        holonomic: whether it can move sideways.
+        rng: source of all random choices.
+        limits: limits of the robot.
+        holonomic: whether the robot can move sideways.
     """
     player = PathPlayer(limits, holonomic=holonomic)
     dt = 0.01 if rng.random() < 0.7 else float(rng.uniform(0.0005, 0.03))
     usual = (limits.speed, limits.acceleration)
     now = usual
-    # Limits of earlier paths that may still be in force, and until when.
+    # Limits of earlier paths that may still apply, and until when.
     earlier: list[tuple[float, float, float]] = []
     rows: list[tuple[float, ...]] = []
     tick = 0
@@ -101,7 +101,7 @@ def random_case(rng: np.random.Generator, limits: Limits, *, holonomic: bool = T
     for action in range(actions):
         if action and rng.random() < 0.15:
             if player.state is PlayerState.FOLLOWING:
-                # From here on it may brake as hard as the robot can, whatever the path asked.
+                # From here on it may brake at the robot's own limit, even if the path's was lower.
                 now = (limits.speed, max(now[1], limits.acceleration))
             player.cancel()
         else:
@@ -142,7 +142,7 @@ def random_case(rng: np.random.Generator, limits: Limits, *, holonomic: bool = T
 def _measure(
     rows: FloatArray, dt: float, jerk: float, yaw_rate: float, yaw_acceleration: float, yaw_jerk: float
 ) -> tuple[float, float, float, float, float, float, float]:
-    """Return the largest shares of the limits among set-points `dt` apart."""
+    """Return the largest values, as shares of the limits, of set-points `dt` apart."""
     worst = np.zeros(7)
     for i in range(rows.shape[0]):
         row = rows[i]
@@ -156,12 +156,12 @@ def _measure(
         old = rows[i - 1]
         worst[2] = np.maximum(worst[2], np.hypot(row[6] - old[6], row[7] - old[7]) / (jerk * dt))
         worst[5] = np.maximum(worst[5], abs(row[8] - old[8]) / (yaw_jerk * dt))
-        # A limit is in force from the tick after its path came, and motion before that counts too.
+        # A limit applies from the tick after its path arrived, so the motion before that counts too.
         speed, acceleration = max(speed, old[9]), max(acceleration, old[10])
         moved = np.hypot(row[0] - old[0], row[1] - old[1]) / (speed * dt)
         changed = np.hypot(row[3] - old[3], row[4] - old[4]) / (acceleration * dt)
         turned = abs(row[2] - old[2]) / (yaw_rate * dt)
         spun = abs(row[5] - old[5]) / (yaw_acceleration * dt)
-        # np.maximum, and not max, hands NaN on.
+        # np.maximum propagates NaN; max does not.
         worst[6] = np.maximum(worst[6], np.maximum(np.maximum(moved, changed), np.maximum(turned, spun)))
     return worst[0], worst[1], worst[2], worst[3], worst[4], worst[5], worst[6]

@@ -1,7 +1,7 @@
-"""Deadlines on a clock that somebody hands in: watchdogs that stop things, paces that let things happen.
+"""Timers without a clock of their own: watchdogs that expire, and paces for periodic work.
 
-`power_en` has to be repeated, which a `Watchdog` watches; the time-out of velocity commands is motion
-control's. None of this reads a clock of its own; `now` is the world's time in seconds.
+The caller passes `now`, the world's time in seconds. A `Watchdog` monitors the heartbeat `power_en`; motion
+control has its own timeout for velocity commands.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ import math
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.health import Health
 
-# Sums of decimal fractions miss the limit by a rounding error; a nanosecond forgives it.
+# Sums of decimal fractions miss the limit by rounding errors; a nanosecond of tolerance absorbs them.
 TOLERANCE = 1e-9
 
 
 class Watchdog:
     """Expired until fed, and again when the last feed is older than the timeout.
 
-    At the timeout exactly it has not expired. A clock that steps backwards cannot tell the age of
-    anything, so the watchdog counts it and stays expired until it is fed again.
+    At exactly the timeout it has not expired. After a backwards step of the clock the age of the last feed
+    is unknown, so the watchdog counts the step and stays expired until it is fed again.
     """
 
     __slots__ = ("_fed_at", "_latest", "health", "name", "timeout")
 
     def __init__(self, timeout: float, name: str = "watchdog", health: Health | None = None) -> None:
-        """Make one that was never fed.
+        """Create an expired watchdog.
 
         Args:
             timeout: seconds that a feed lasts.
-            name: what it guards, for the counters.
-            health: where to count; its own if none is given.
+            name: what it guards, for messages.
+            health: counters of refused inputs; a new one if None.
 
         Raises:
             ConfigError: the timeout is not a positive number.
@@ -45,20 +45,20 @@ class Watchdog:
         self._latest = -math.inf
 
     def fed(self, now: float) -> bool:
-        """Feed it; return whether the time was one that counts."""
+        """Feed the watchdog; return False if the time is not finite."""
         if not self._clock_is_sane(now):
             return False
         self._fed_at = now
         return True
 
     def expired(self, now: float) -> bool:
-        """Return whether what it guards has to stop."""
+        """Return whether the guarded activity must stop."""
         if not self._clock_is_sane(now):
             self._fed_at = None
         return self._fed_at is None or now - self._fed_at > self.timeout + TOLERANCE
 
     def _clock_is_sane(self, now: float) -> bool:
-        """Follow the clock; on a step backwards forget the feed, for its age is unknown."""
+        """Track the clock; after a backwards step drop the last feed, because its age is unknown."""
         if not math.isfinite(now):
             self.health.refuse("watchdog.clock_not_finite", f"{self.name}: time {now} must be finite")
             return False
@@ -71,12 +71,12 @@ class Watchdog:
 
 
 class Pace:
-    """Says when something periodic is due, at a mean rate that does not drift with the caller's steps."""
+    """Tells when periodic work is due, at a mean rate that does not drift with the caller's steps."""
 
     __slots__ = ("_from", "_next", "_until", "period")
 
     def __init__(self, rate: float) -> None:
-        """Make one that is due at once; `rate` is per second."""
+        """Create a pace that is due at once; `rate` is per second."""
         if not (rate > 0 and math.isfinite(rate)):
             message = f"rate {rate} must be a positive number per second"
             raise ConfigError(message)
@@ -84,8 +84,8 @@ class Pace:
         self._next = self._from = self._until = -math.inf
 
     def due(self, now: float) -> bool:
-        """Return whether it is time, and if so wait for the next."""
-        # After a step of the clock back the plan is void: nothing may wait for a time that was.
+        """Return whether the work is due, and if so schedule the next time."""
+        # After a backwards step of the clock the schedule is void: the old next time may be far ahead.
         if self._from <= now < self._until or not math.isfinite(now):
             return False
         late = now < self._from or now - self._next >= self.period - TOLERANCE

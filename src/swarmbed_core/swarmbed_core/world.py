@@ -1,7 +1,7 @@
-"""What every world gives: time, truth, and the raw parts of its robots.
+"""Interface of worlds: time, ground truth, and the raw parts of the robots.
 
-A world advances in steps of its own; whoever holds it steps the robots' Onboards in between. Nothing
-that decides looks at `truth()`: it is for transducers, plots and tests.
+A world advances in its own time steps; its owner steps the robots' Onboards in between. No decision may use
+`truth()`: it is for transducers, plots and tests.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Two things that have begun to touch: names of robots or carriers, `wall` or `obstacle<n>`.
+    """The start of a contact between two bodies: names of robots or carriers, `wall` or `obstacle<n>`.
 
-    `speed` is how fast they closed in, in m/s; a carrier's part is one of its legs or its tray.
+    `speed` is the closing speed in m/s. For a carrier, the part that touches is a leg or the tray.
     """
 
     time: float
@@ -39,14 +39,14 @@ class Contact:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CarrierTruth:
-    """Where the carriers are, one row each.
+    """True state of the carriers, one row each.
 
     Attributes:
-        names: of the carriers.
-        markers: the ids on their sides.
+        names: names of the carriers.
+        markers: ids of the markers on their sides.
         poses: x, y, yaw in `map`.
-        lifts: metres of their feet above the floor.
-        carried_by: the row of the robot that has lifted each, -1 for those that stand on the floor.
+        lifts: height of their feet above the floor, in metres.
+        carried_by: row of the robot that has lifted each, -1 for those that stand on the floor.
     """
 
     names: Sequence[str]
@@ -66,7 +66,7 @@ class World(Protocol):
 
     @property
     def timestep(self) -> float:
-        """Return the seconds that one `step()` takes of the world's time."""
+        """Return the length of a time step, in seconds of the world's time."""
         ...
 
     @property
@@ -75,7 +75,7 @@ class World(Protocol):
         ...
 
     def step(self) -> None:
-        """Let one time step pass."""
+        """Advance by one time step."""
         ...
 
     def truth(self) -> FloatArray:
@@ -88,18 +88,18 @@ class World(Protocol):
 
 
 class TaskWorld(World, Protocol):
-    """A world with carriers and contacts, that experiments can disturb."""
+    """A world with carriers and contacts, in which experiments can inject disturbances."""
 
     def carriers(self) -> CarrierTruth:
-        """Return where the carriers are."""
+        """Return the true state of the carriers."""
         ...
 
     def watch_contacts(self) -> Reader[Contact]:
-        """Return a reader of the contacts that begin from now on; there may be any number of readers."""
+        """Return a reader of the contacts that start from now on; there may be any number of readers."""
         ...
 
     def energy_wh(self) -> FloatArray:
-        """Return what each robot has drawn from its battery, in Wh."""
+        """Return the energy that each robot has drawn from its battery, in Wh."""
         ...
 
     def messages(self) -> Mapping[str, int]:
@@ -107,52 +107,52 @@ class TaskWorld(World, Protocol):
         ...
 
     def teleport(self, name: str, pose: tuple[float, float, float]) -> None:
-        """Put a robot or a carrier somewhere else, as a hand would: not onto something else."""
+        """Move a robot or a carrier to a free place, as if picked up by hand."""
         ...
 
     def kill(self, name: str) -> None:
-        """Let a robot die: no drive, no lifter, no sensor, no radio from now on. Its body stays."""
+        """Disable a robot's drive, lifter, sensors and radios from now on. Its body stays."""
         ...
 
     def kill_sensor(self, name: str, ring: str, sensor: int) -> None:
-        """Let one distance sensor return nothing from now on."""
+        """Disable one distance sensor: it gives no returns from now on."""
         ...
 
     def set_slip(self, name: str, share: float) -> None:
-        """Let a share of a robot's wheels' way slip away from now on, over what its spec says."""
+        """Add slip from now on: this share of the wheels' travel is lost, on top of the spec's slip."""
         ...
 
     def set_drift(self, name: str, stretch: float, veer: float) -> None:
-        """Let a robot go `stretch` times as far as its wheels say and turn `veer` rad a metre from now on."""
+        """Scale a robot's true travel by `stretch` from now on, and turn it by `veer` rad per metre."""
         ...
 
     def set_radio_loss(self, share: float) -> None:
-        """Lose this share of all receptions from now on."""
+        """Drop this share of all receptions from now on."""
         ...
 
     def add_robot(self, placement: RobotPlacement) -> None:
-        """Put one more robot on the floor, where there is room; it is the last of `names`."""
+        """Add a robot where the floor is free; it becomes the last of `names`."""
         ...
 
     def remove_robot(self, name: str) -> None:
-        """Take a robot out of the world, body and all; its parts return nothing new from now on."""
+        """Remove a robot and its body; its parts return nothing new from now on."""
         ...
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """Return what stands fast on the floor now: the scene's obstacles and boxes that were added."""
+        """Return the current obstacles: those of the scene and the boxes that were added."""
         ...
 
     def add_obstacle(self, name: str, pose: tuple[float, float, float], size: tuple[float, float]) -> None:
-        """Put a box on the floor; `pose` is of its middle."""
+        """Put a box on the floor; `pose` is that of its centre."""
         ...
 
     def remove_obstacle(self, name: str) -> None:
-        """Take a box away again."""
+        """Remove a box that was added."""
         ...
 
     def close(self) -> None:
-        """Give back what the world holds."""
+        """Release the world's resources."""
         ...
 
 
@@ -170,8 +170,8 @@ class Crowd(Protocol):
     spec: RobotSpec
     count: int
     v_body: FloatArray
-    """What each robot shall do: rows of vx, vy, omega. Write into it; motion limits are the world's."""
+    """Commanded velocities: rows of vx, vy, omega. Write into it; the world applies the motion limits."""
 
     def senses(self) -> CrowdSenses:
-        """Return what all robots sense now."""
+        """Return the current senses of all robots."""
         ...

@@ -114,7 +114,7 @@ def test_where_all_is_blocked_it_brakes_waits_and_recovers_and_gives_up(navigati
     assert not any(order.path for order in orders[1:])
     assert navigation.recoveries == PARAMS.recoveries
     assert (navigation.status, navigation.fault) == (Status.FAILED, Fault.NO_VALID_PATH)
-    assert "(2.00, 0.00) in map is blocked, also after 5 recoveries" in navigation.message
+    assert "(2.00, 0.00) in map is blocked, even after 5 recoveries" in navigation.message
     assert now == pytest.approx((PARAMS.recoveries + 1) * PARAMS.patience, rel=0.2)
 
 
@@ -157,7 +157,7 @@ def test_paths_that_end_elsewhere_are_not_followed_for_ever(navigation):
         ((2.9, 0.0, 0.0), (), STILL, Fault.GOAL_OCCUPIED, "needs 0.17 m"),
         ((7.0, 0.0, 0.0), (), STILL, Fault.GOAL_OUTSIDE_MAP, r"\(7.00, 0.00\) in map is outside of /map"),
         ((1.0, 0.0, 0.0), (), (9.0, 0.0, 0.0), Fault.START_OUTSIDE_MAP, "the robot is outside"),
-        ((2.0, 0.0, 0.0), ((1.0, -2.0, 1.1, 2.0),), STILL, Fault.NO_VALID_PATH, "no way leads to"),
+        ((2.0, 0.0, 0.0), ((1.0, -2.0, 1.1, 2.0),), STILL, Fault.NO_VALID_PATH, "no route to"),
     ],
 )
 def test_what_cannot_be_reached_is_told_at_once(goal, walls, pose, fault, said):

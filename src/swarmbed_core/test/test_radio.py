@@ -429,7 +429,7 @@ def test_robots_come_to_the_air_and_leave_it() -> None:
     assert not medium.send(1, b"x", 0.01)
     medium.add("r1")
     assert medium.send(3, b"x", 0.01)
-    with pytest.raises(ConfigError, match="a robot 'r0' already"):
+    with pytest.raises(ConfigError, match="already a robot 'r0'"):
         medium.add("r0")
 
 

@@ -52,7 +52,7 @@ def test_poses_say_how_many():
         ({"time_limit": "long"}, "time_limit: .*valid number.*found 'long'"),
         ({"robots": []}, "robots: .*at least 1"),
         ({"robots": [{"count": -1, "place": {"zone": "drop"}}]}, r"robots.0.count: .*found -1"),
-        ({"robots": [{"place": {"zone": "drop"}}]}, r"robots.0: .*how many"),
+        ({"robots": [{"place": {"zone": "drop"}}]}, r"robots.0: .*count: missing"),
         ({"robots": [{"count": 1, "place": {"zone": "nowhere"}}]}, r"robots.0.place.zone: .*'search'"),
         ({"robots": [{"count": 1, "place": {}}]}, r"robots.0.place: .*zone, area, line and poses"),
         ({"robots": [{"count": 3, "place": {"poses": [[0, 0, 0]]}}]}, "count is 3, but place.poses has 1"),
@@ -69,7 +69,7 @@ def test_poses_say_how_many():
         ),
         (
             {"carriers": [{"count": 1, "place": {"zone": "drop"}, "joined": [[0, 0], [1, 1]]}]},
-            r"joined: \[\(1, 1\)\] touch none",
+            r"joined: \[\(1, 1\)\] share no edge",
         ),
         ({"carriers": [{"count": 1, "place": {"zone": "drop"}, "joined": [[0, 0], [10**400, 0]]}]}, "joined"),
         ({"version": 2}, "version: "),

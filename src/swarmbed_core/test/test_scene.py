@@ -155,7 +155,7 @@ def test_nothing_is_placed_in_an_obstacle():
         ({"robots": [{"place": {"poses": [[2.45, 0, 0]]}}]}, r"poses.0: .*a wall"),
         ({"robots": [{"place": {"poses": [[9.0, 0, 0]]}}]}, r"poses.0: .*outside"),
         ({"robots": [{"count": 500, "place": {"zone": "drop"}}]}, r"robots.0.count: 500 do not fit"),
-        ({"robots": [{"count": 0, "place": {"zone": "drop"}}]}, "robots: a scenario without robots"),
+        ({"robots": [{"count": 0, "place": {"zone": "drop"}}]}, "robots: the scenario has no robots"),
         ({"robots": [{"count": 1, "kind": "tank", "place": {"zone": "drop"}}]}, "'tank' is not in"),
         (
             {
@@ -266,5 +266,5 @@ def test_sensors_of_all_robots_are_bounded(tmp_path):
 
 def test_all_tries_together_are_bounded(monkeypatch):
     monkeypatch.setattr("swarmbed_core.scene.ALL_TRIES", 20)
-    with pytest.raises(ConfigError, match="no room found in 20 tries for all things together"):
+    with pytest.raises(ConfigError, match="no room found in 20 tries for all objects"):
         scene(robots=[{"count": 40, "place": {"zone": "anywhere"}}], carriers=[])

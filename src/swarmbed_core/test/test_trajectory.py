@@ -605,13 +605,13 @@ def test_no_way_to_start_with() -> None:
     robot = player()
     fast(robot)
     robot._ruckig = Stuck(everything=False)  # type: ignore[assignment]
-    with pytest.raises(PathError, match="no way was found"):
+    with pytest.raises(PathError, match="no trajectory found"):
         robot.follow(to((1, 1, 0)), ORIGIN)
     assert robot.state is PlayerState.FOLLOWING
     resting = player(holonomic=False)
     resting._ruckig = Stuck(everything=False)  # type: ignore[assignment]
     for pose in ((1, 0, 0), (1, 1, 0), (0, 0, 1)):
-        with pytest.raises(PathError, match="no way was found"):
+        with pytest.raises(PathError, match="no trajectory found"):
             resting.follow(to(pose), ORIGIN)
 
 

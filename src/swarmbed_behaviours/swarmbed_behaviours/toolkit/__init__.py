@@ -1,6 +1,6 @@
-"""What controllers are built from: conditions, actions and decorators for py_trees 2.
+"""Building blocks of controllers: conditions, actions and decorators for py_trees 2.
 
-A tree's nodes share one robot's `Board`; `TreeController` ticks them. docs/toolkit.md shows how.
+A tree's nodes share one robot's `Board`; `TreeController` ticks them. See docs/toolkit.md.
 """
 
 from swarmbed_behaviours.toolkit.actions import (

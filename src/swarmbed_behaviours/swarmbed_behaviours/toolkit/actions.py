@@ -1,4 +1,4 @@
-"""Actions: leaves that make the robot do something and last until it is done."""
+"""Actions: leaves that make the robot do something and run until it is done."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ class Do(Leaf):
     """Call a function of the blackboard once, and succeed."""
 
     def __init__(self, name: str, board: Board, deed: Callable[[Board], None]) -> None:
-        """Do `deed`."""
+        """Call `deed`."""
         super().__init__(name, board)
         self._deed = deed
 
     def update(self) -> Status:
-        """Do it."""
+        """Call the function."""
         self._deed(self.board)
         return Status.SUCCESS
 
 
 class Stop(Leaf):
-    """Stand still; it succeeds at once."""
+    """Stand still; succeeds at once."""
 
     def __init__(self, board: Board, name: str = "stop") -> None:
         """Stop the wheels."""
         super().__init__(name, board)
 
     def update(self) -> Status:
-        """Wish to stand."""
+        """Request a stop."""
         self.board.stop()
         return Status.SUCCESS
 
@@ -49,13 +49,13 @@ class Wait(Leaf):
     """Stand still for some seconds of the robot's clock."""
 
     def __init__(self, board: Board, seconds: float, name: str | None = None) -> None:
-        """Wait so long."""
+        """Wait for `seconds`."""
         super().__init__(name or f"wait {seconds:g} s", board)
         self._seconds = seconds
         self._until = 0.0
 
     def initialise(self) -> None:
-        """Look at the clock."""
+        """Start the timer."""
         self._until = self.board.time + self._seconds
 
     def update(self) -> Status:
@@ -65,10 +65,10 @@ class Wait(Leaf):
 
 
 class Wander(Leaf):
-    """Drive straight in a direction drawn at random until a collision is predicted, then draw anew.
+    """Drive straight in a random direction until a collision is predicted, then draw a new one.
 
-    It is the ballistic random walk of the paper's IV-B1, equation (1). It fails where none of several
-    directions drawn is free.
+    This is the ballistic random walk of the paper's IV-B1, equation (1). It fails if none of several random
+    directions is free.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class Wander(Leaf):
         Args:
             name: of the node.
             board: the robot's.
-            draw: returns a direction of the arena.
+            draw: draws a direction of the arena.
             speed: in m/s.
             lookahead: seconds for which collisions are predicted.
-            threshold: the likelihood of one above which the direction is not free.
-            margin: metres that are kept free beside the robot too, on the half towards which it drives:
-                robots on converging ways meet where neither looks.
+            threshold: likelihood of a collision above which a direction is blocked.
+            margin: metres that are also kept free beside the robot, on the side towards which it drives:
+                robots on converging courses meet where neither looks.
             tries: directions drawn in one tick before it fails.
         """
         super().__init__(name, board)
@@ -104,11 +104,11 @@ class Wander(Leaf):
         self._direction: float | None = None
 
     def initialise(self) -> None:
-        """Forget the direction."""
+        """Clear the direction."""
         self._direction = None
 
     def update(self) -> Status:
-        """Drive on, or in a new direction."""
+        """Keep the direction or draw a new one, and drive."""
         board = self.board
         if self._direction is None or not self._free(self._direction):
             self._direction = next(
@@ -126,7 +126,7 @@ class Wander(Leaf):
         grid = board.senses.collision_map
         if self._margin == 0.0 or grid is None:
             return True
-        # The same thing weighs less in a larger disc.
+        # The same obstacle weighs less in a larger disc.
         radius = grid.footprint + self._margin
         share = (grid.footprint / radius) ** 2
         angle, ahead = board.to_body(direction), 1.2 * self._margin
@@ -135,7 +135,7 @@ class Wander(Leaf):
 
 
 class Escape(Leaf):
-    """Creep a short way in the direction in which the collision map is emptiest (DOTS paper, IV-B4)."""
+    """Creep a short distance in the direction in which the collision map is emptiest (DOTS paper, IV-B4)."""
 
     def __init__(
         self,
@@ -152,9 +152,9 @@ class Escape(Leaf):
         Args:
             board: the robot's.
             speed: in m/s.
-            distance: of the way, in metres.
-            directions: that are compared.
-            look: how far they are looked along, in metres.
+            distance: in metres.
+            directions: number of directions compared.
+            look: distance in metres over which they are checked.
             name: of the node.
         """
         super().__init__(name, board)
@@ -172,7 +172,7 @@ class Escape(Leaf):
         self._until = board.time + self._distance / self._speed
 
     def update(self) -> Status:
-        """Creep until the way is done."""
+        """Creep until the distance is covered."""
         if self.board.time >= self._until:
             return Status.SUCCESS
         self.board.drive_towards(self._direction, self._speed)
@@ -180,10 +180,10 @@ class Escape(Leaf):
 
 
 class GoTo(Leaf):
-    """Go to a pose in odom that a function of the blackboard gives; it may move meanwhile.
+    """Go to a pose in odom that a function of the blackboard returns; the pose may change on the way.
 
-    It fails where there is no such pose, where the path fails, and, if `threshold` is given, where
-    something is in the way.
+    It fails if the function returns None, if the path fails and, with `threshold`, if an obstacle is in the
+    way.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class GoTo(Leaf):
         self._speed, self._lookahead, self._threshold = speed, lookahead, threshold
 
     def update(self) -> Status:
-        """Go on."""
+        """Go to the current goal."""
         goal = self._goal(self.board)
         if goal is None:
             return Status.FAILURE
@@ -215,14 +215,14 @@ class GoTo(Leaf):
 
 
 class Lift(Leaf):
-    """Raise the platform under a carrier; from then on its legs are no obstacles."""
+    """Raise the platform under a carrier; from then on the collision map ignores its legs."""
 
     def __init__(self, board: Board, name: str = "lift") -> None:
         """Lift."""
         super().__init__(name, board)
 
     def initialise(self) -> None:
-        """Tell the collision map while the carrier's underside is still in sight."""
+        """Mark the carrier in the collision map while its underside is still in sight."""
         self.board.carry(True)
 
     def update(self) -> Status:

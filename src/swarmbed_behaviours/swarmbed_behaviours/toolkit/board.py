@@ -1,11 +1,11 @@
 """The blackboard of one robot, and the controller that ticks a tree with it (DOTS paper, IV-B1).
 
-A `Board` is a plain object that every node of a robot's tree is given: the senses, conditioned where that
-helps, and the wishes of this tick, of which one `Command` is made when the tree has been ticked. It is not
+A `Board` is a plain object shared by all nodes of a robot's tree. It holds the senses, filtered where useful,
+and the requests of this tick, which are sent as one `Command` after the tree has been ticked. It is not
 py_trees' own blackboard, which all trees of a process share.
 
-Motion must be wished again in every tick: where no node asks for any, the robot stops. So whatever node is
-cut off by another cannot leave the robot driving.
+Motion must be requested in every tick: if no node requests any, the robot stops. So a node that another one
+interrupts cannot leave the robot driving.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ Pose = tuple[float, float, float]
 
 GOAL_SHIFT = 0.003
 GOAL_TURN = 0.01
-"""Metres and radians by which a goal has to move for a new path to it."""
+"""Metres and radians by which a goal must move before a new path to it is sent."""
 PATH_PATIENCE = 0.5
-"""A path that the robot has not begun after this many seconds was refused."""
+"""Seconds after which a path that the robot has not started counts as refused."""
 FORGET = 30.0
-"""Seconds after which what was seen of a carrier is forgotten."""
+"""Seconds after which the estimate of an unseen carrier is dropped."""
 TURN_SHARE = 0.1
-"""How much the compass's newest word counts for where the arena's axes lie in odom: it errs, they stay."""
+"""Weight of a new compass reading in the filtered rotation between odom and the arena's axes."""
 TURN_GAIN = 3.0
-"""Radians a second for each radian that a robot does not look where it should."""
+"""Gain from heading error to rate of turn, 1/s."""
 
 
 class _Going:
-    """The way to a goal that the robot is on."""
+    """The path that the robot is following, and its goals."""
 
     __slots__ = ("goals", "number", "path", "since")
 
@@ -62,22 +62,22 @@ class _Going:
 
 
 class Board:
-    """What the nodes of one robot's tree share: senses, wishes and memory.
+    """State shared by the nodes of one robot's tree: senses, requests and memory.
 
     Attributes:
-        robot: that is sensed and commanded.
-        spec: what kind it is.
-        rng: the tree's only source of chance.
-        senses: of this tick.
+        robot: the robot.
+        spec: its specification.
+        rng: the tree's only random generator.
+        senses: senses of this tick.
         heading: absolute heading; that of the odometry for robots without a compass.
-        carriers: what was seen of carriers lately, by their ids.
-        carrying: whether the robot has a carrier on its platform, as far as it knows.
+        carriers: estimates of the carriers seen lately, by id.
+        carrying: whether the robot has lifted a carrier and not put it down.
         drop_border: where in odom the robot last crossed the border of the drop zone.
-        memory: for whatever nodes want to tell each other.
+        memory: free storage for nodes.
     """
 
     def __init__(self, robot: Robot, rng: np.random.Generator) -> None:
-        """Begin with the robot's senses of now."""
+        """Start with the robot's current senses."""
         self.robot = robot
         self.spec = robot.spec
         self.rng = rng
@@ -106,7 +106,7 @@ class Board:
 
     @property
     def time(self) -> float:
-        """Return the robot's clock."""
+        """Return the time on the robot's clock, in seconds."""
         return self.senses.time
 
     @property
@@ -116,7 +116,7 @@ class Board:
 
     @property
     def carrier(self) -> CarrierEstimate | None:
-        """Return the carrier whose side the robot sees now, if it sees one and is sure where it stands."""
+        """Return the carrier whose side is in sight; None if there is none or its estimate is doubtful."""
         sight = self.senses.carrier
         known = None if sight is None else self.carriers.get(sight.id)
         return None if known is None or known.doubtful else known
@@ -140,7 +140,7 @@ class Board:
 
     @property
     def platform_down(self) -> bool:
-        """Return whether the lifting platform is lowered; a robot without one has nothing raised."""
+        """Return whether the lifting platform is lowered; always True for a robot without one."""
         lifter, height = self.spec.lifter, self.senses.lifter_height
         return lifter is None or height is None or height < lifter.lowered + self._travel / 50
 
@@ -150,20 +150,20 @@ class Board:
         return 0.0 if lifter is None else lifter.raised - lifter.lowered
 
     def to_body(self, direction: float) -> float:
-        """Return a direction of the arena, seen from the robot."""
+        """Convert a direction of the arena to the robot's frame."""
         return float(wrap(direction - self.heading))
 
     def from_odom(self, direction: float) -> float:
-        """Return a direction of odom as one of the arena."""
+        """Convert a direction in odom to one of the arena."""
         return float(wrap(direction - self.senses.pose_odom[2] + self.heading))
 
     def along_arena(self, x_odom: float, y_odom: float) -> tuple[float, float]:
-        """Return a vector of odom along the arena's axes."""
+        """Rotate a vector from odom to the arena's axes."""
         c, s = math.cos(self._turn), math.sin(self._turn)
         return c * x_odom - s * y_odom, s * x_odom + c * y_odom
 
     def distance_to(self, pose_odom: Sequence[float] | FloatArray) -> float:
-        """Return how far a place in odom is from the robot's centre."""
+        """Return the distance from the robot's centre to a place in odom, in metres."""
         pose = self.senses.pose_odom
         return math.hypot(pose_odom[0] - pose[0], pose_odom[1] - pose[1])
 
@@ -178,14 +178,14 @@ class Board:
         return self.along_arena(float(place_odom[0]) - x, float(place_odom[1]) - y)[0]
 
     def likelihood_at(self, x_body: float, y_body: float, radius: float | None = None) -> float:
-        """Return how likely something is at a place: the mean of the collision map in a disc there."""
+        """Return the likelihood of an obstacle at a place: the mean of the collision map in a disc there."""
         grid = self.senses.collision_map
         return 0.0 if grid is None else grid.likelihood((x_body, y_body), 1.0, radius)
 
     def likelihood(self, direction: float, speed: float, lookahead: float) -> float:
-        """Return how likely a collision is where a direction of the arena leads (DOTS paper, IV-B3).
+        """Return the likelihood of a collision in a direction of the arena (DOTS paper, IV-B3).
 
-        It looks at the place where the robot would be, as the paper does, and half way there.
+        It checks the place where the robot would be, as the paper does, and the place half-way there.
         """
         grid = self.senses.collision_map
         if grid is None:
@@ -195,25 +195,25 @@ class Board:
         return max(grid.likelihood(v_body, lookahead), grid.likelihood(v_body, lookahead / 2))
 
     def give_up(self, carrier_id: int, seconds: float) -> None:
-        """Take no interest in a carrier for a while."""
+        """Ignore a carrier for some seconds."""
         self._given_up[carrier_id] = self.time + seconds
 
     def is_given_up(self, carrier_id: int) -> bool:
-        """Return whether the robot takes no interest in a carrier now."""
+        """Return whether a carrier is being ignored."""
         return self.time < self._given_up.get(carrier_id, -math.inf)
 
-    # Wishes
+    # Requests
 
     def drive(self, v_body: tuple[float, float, float]) -> None:
-        """Wish for a body velocity in this tick."""
+        """Request a body velocity for this tick."""
         self._v_body = v_body
         self._want_path = False
 
     def drive_towards(self, direction: float, speed: float, face: float | None = None) -> None:
-        """Wish to drive in a direction of the arena; `face` is the heading to turn to meanwhile.
+        """Request to drive in a direction of the arena; `face` is the heading to turn to meanwhile.
 
-        A holonomic robot sets off at once; another one turns first, and goes faster the better it looks
-        where it shall go.
+        A holonomic robot moves at once; a differential one turns first, and goes faster the better it is
+        aligned.
         """
         angle = self.to_body(direction)
         rate = self.spec.limits.yaw_rate / 2
@@ -225,19 +225,19 @@ class Board:
             self.drive((speed * ahead, 0.0, min(max(TURN_GAIN * angle, -rate), rate)))
 
     def stop(self) -> None:
-        """Wish to stand still."""
+        """Request to stand still."""
         self._v_body = None
         self._want_path = False
 
     def go_to(self, pose_odom: Sequence[float] | FloatArray, speed: float) -> Status:
-        """Wish to go to a pose in odom by a path; return how that goes.
+        """Request to go to a pose in odom by a path; return the status.
 
-        A new path is only sent when the goal has moved, so that it may be wished again in every tick.
+        A new path is only sent when the goal has moved, so this may be called in every tick.
         """
         return self.go_along([pose_odom], speed)
 
     def go_along(self, poses_odom: Sequence[Sequence[float] | FloatArray], speed: float) -> Status:
-        """Wish to go through some poses in odom, resting at each; return how that goes."""
+        """Request to go through some poses in odom, stopping at each; return the status."""
         goals = tuple((float(pose[0]), float(pose[1]), float(pose[2])) for pose in poses_odom)
         going = self._going
         if going is not None and going.path.max_speed == speed and _close(going.goals, goals):
@@ -245,7 +245,7 @@ class Board:
         return self.follow(Path(tuple(Waypoint(goal) for goal in goals), "odom", max_speed=speed), goals)
 
     def follow(self, path: Path, goals: tuple[Pose, ...] = ()) -> Status:
-        """Wish to follow a path, the same object in every tick; return how that goes."""
+        """Request to follow a path, the same object in every tick; return the status."""
         self._want_path = True
         self._v_body = None
         going = self._going
@@ -256,37 +256,37 @@ class Board:
         return Status.RUNNING
 
     def lift(self, up: bool) -> None:
-        """Wish for the platform up or down."""
+        """Request the platform up or down."""
         self._lift = up
 
     def carry(self, carrying: bool) -> None:
-        """Say that a carrier is on the platform from now on, or none: its legs are no obstacles then."""
+        """Set whether a carrier is on the platform; if so, the collision map ignores its legs."""
         self._carry = carrying
         self.carrying = carrying
 
     def show(self, colours: Sequence[int]) -> None:
-        """Wish for colours of the lights."""
+        """Request colours of the lights."""
         self._leds = colours
 
     def say(self, radio: str, payload: bytes) -> None:
-        """Broadcast something."""
+        """Request to broadcast a payload; the last one of a tick per radio is sent."""
         self._send = {**self._send, radio: payload}
 
     # One tick
 
     def begin(self) -> None:
-        """Sense, and wish for nothing yet."""
+        """Sense, and clear the requests."""
         self.senses = self.robot.sense()
         self._condition()
         self._wish()
 
     def end(self) -> None:
-        """Send what was wished for as one command."""
+        """Send the requests as one command."""
         stop = False
         if self._v_body is not None:
             self._driven = True
         elif not self._want_path:
-            # One brake is enough, and an older velocity must not go on.
+            # One cancel is enough; without it an older velocity would continue.
             stop = self._driven or self._going is not None
             self._driven = False
         else:
@@ -306,7 +306,7 @@ class Board:
         )
 
     def _wish(self) -> None:
-        """Forget the wishes of the tick before."""
+        """Clear the requests of the previous tick."""
         self._v_body = self._path = None
         self._want_path = False
         self._lift = self._carry = None
@@ -314,7 +314,7 @@ class Board:
         self._send = {}
 
     def _condition(self) -> None:
-        """Make of the senses what the nodes need."""
+        """Update the filtered state that the nodes use from the senses."""
         senses = self.senses
         self.heading = float(senses.pose_odom[2]) if senses.heading is None else senses.heading
         turn = self.heading - float(senses.pose_odom[2])
@@ -335,25 +335,25 @@ class Board:
         self._zone = zone
 
     def _progress(self, going: _Going) -> Status:
-        """Return what has become of the path that was sent."""
+        """Return the status of the path that was sent."""
         motion = self.senses.motion
         if motion.path < going.number:
             if self.time - going.since <= PATH_PATIENCE:
                 return Status.RUNNING
-            # It was refused: the robot must not go on with the one before, and the next wish asks anew.
+            # It was refused: stop following the previous path; the next request sends a new one.
             self.stop()
             self._going = None
             self._driven = True
             return Status.FAILURE
         if motion.path > going.number or motion.outcome in {Outcome.FAILED, Outcome.CANCELLED}:
-            # Somebody else's wish, or no way: the next one asks anew.
+            # Another path took over, or this one failed: the next request sends a new one.
             self._going = None
             return Status.FAILURE
         return Status.SUCCESS if motion.outcome is Outcome.SUCCEEDED else Status.RUNNING
 
 
 def _close(ones: tuple[Pose, ...], others: tuple[Pose, ...]) -> bool:
-    """Return whether two ways are the same but for what is not worth a new path."""
+    """Return whether two lists of goals are the same within `GOAL_SHIFT` and `GOAL_TURN`."""
     if len(ones) != len(others):
         return False
     return all(
@@ -367,32 +367,32 @@ def _close(ones: tuple[Pose, ...], others: tuple[Pose, ...]) -> bool:
 class TreeController(ABC):
     """A `Controller` that ticks a behaviour tree.
 
-    A subclass says what its tree is in `make_tree`, and in `Parameters` what a scenario may set.
+    A subclass builds its tree in `make_tree`, and declares in `Parameters` what a scenario may set.
 
     Attributes:
         board: the robot's blackboard.
-        root: of the tree.
-        doing: the name of the top-level behaviour that is active.
-        tick_root: ticks the tree in place of `root.tick()`, if set: a tree manager's `tick`, which shows
-            the tree to others.
+        root: root of the tree.
+        doing: name of the active top-level behaviour.
+        tick_root: if set, called in place of `root.tick()`, such as the `tick` of a tree manager that
+            publishes the tree.
     """
 
     Parameters: ClassVar[type[Part]] = NoParameters
     tick_root: Callable[[], object] | None = None
 
     def __init__(self, robot: Robot, parameters: Any, rng: np.random.Generator) -> None:
-        """Grow the tree of one robot."""
+        """Build the tree of one robot."""
         self.parameters = parameters
         self.board = Board(robot, rng)
         self.root = self.make_tree()
         if not isinstance(self.root, Behaviour):
-            message = f"{type(self).__name__}.make_tree returned {self.root!r}: the root of a tree is right"
+            message = f"{type(self).__name__}.make_tree returned {self.root!r}: expected the root of a tree"
             raise TypeError(message)
         self.doing = self.root.name
 
     @abstractmethod
     def make_tree(self) -> Behaviour:
-        """Return the root of a new tree, its nodes given `self.board`."""
+        """Return the root of a new tree whose nodes use `self.board`."""
 
     def tick(self) -> None:
         """Sense once, tick the tree, command once."""
@@ -408,13 +408,13 @@ class TreeController(ABC):
         self.doing = self.activity()
 
     def before_tree(self) -> None:  # noqa: B027 - a subclass may leave it out
-        """Do what a program does between sensing and ticking its tree: nothing, but subclasses may."""
+        """Run between sensing and ticking the tree; a hook for subclasses."""
 
     def after_tree(self) -> None:  # noqa: B027 - a subclass may leave it out
-        """Do what a program does between ticking its tree and commanding: nothing, but subclasses may."""
+        """Run between ticking the tree and sending the command; a hook for subclasses."""
 
     def activity(self) -> str:
-        """Return the name of the child of the root that is active, or the root's own if it has none."""
+        """Return the name of the root's active child, or the root's own if there is none."""
         node = self.root
         while len(node.children) == 1:
             node = node.children[0]

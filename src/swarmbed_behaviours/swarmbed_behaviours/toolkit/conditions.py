@@ -1,4 +1,4 @@
-"""Conditions: leaves that look and never last; they succeed or fail within the tick."""
+"""Conditions: leaves that check something; they succeed or fail within the tick and never run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from swarmbed_behaviours.toolkit.board import Board
 
 PAUSE = 0.5
-"""Seconds after which a question that was not asked meanwhile begins anew."""
+"""Seconds without a tick after which a condition over time starts over."""
 
 
 class Leaf(Behaviour):
-    """A node without children that knows the robot's blackboard."""
+    """A node without children, with access to the robot's blackboard."""
 
     def __init__(self, name: str, board: Board) -> None:
         """Name the node and give it the blackboard."""
@@ -29,7 +29,7 @@ class Leaf(Behaviour):
         self.board = board
 
     def tick(self) -> Iterator[Behaviour]:
-        """Do what py_trees' own tick does, without the texts that it formats for its log."""
+        """Tick as py_trees does, without formatting log messages."""
         if self.status is not Status.RUNNING:
             self.initialise()
         status = self.update()
@@ -40,22 +40,22 @@ class Leaf(Behaviour):
 
 
 class Condition(Leaf):
-    """A question that is asked anew in every tick."""
+    """A condition that is checked in every tick."""
 
     @abstractmethod
     def holds(self) -> bool:
-        """Return the answer."""
+        """Return whether the condition holds."""
 
     def update(self) -> Status:
-        """Succeed where the answer is yes."""
+        """Succeed if the condition holds, else fail."""
         return Status.SUCCESS if self.holds() else Status.FAILURE
 
 
 class Check(Condition):
-    """Whatever a function of the blackboard says."""
+    """A condition given as a function of the blackboard."""
 
     def __init__(self, name: str, board: Board, test: Callable[[Board], bool]) -> None:
-        """Ask `test`."""
+        """Check `test`."""
         super().__init__(name, board)
         self._test = test
 
@@ -65,14 +65,14 @@ class Check(Condition):
 
 
 class SeesCarrier(Condition):
-    """A side of a carrier is in sight that the robot has not given up."""
+    """A side of a carrier is in sight, and the carrier is not being ignored."""
 
     def __init__(self, board: Board, name: str = "sees carrier") -> None:
         """Look with the perimeter cameras."""
         super().__init__(name, board)
 
     def holds(self) -> bool:
-        """Return whether there is a carrier to go for."""
+        """Return whether there is such a carrier."""
         carrier = self.board.carrier
         return carrier is not None and not self.board.is_given_up(carrier.id)
 
@@ -93,7 +93,7 @@ class InZone(Condition):
     """The robot is in a zone of the task."""
 
     def __init__(self, board: Board, zone: Zone, name: str | None = None) -> None:
-        """Ask for one zone."""
+        """Check one zone."""
         super().__init__(name or f"in {zone.name.lower()} zone", board)
         self._zone = zone
 
@@ -114,13 +114,13 @@ class CollisionAhead(Condition):
         threshold: float,
         name: str = "collision ahead",
     ) -> None:
-        """Ask for the direction that a function of the blackboard gives."""
+        """Check the direction that a function of the blackboard returns."""
         super().__init__(name, board)
         self._direction = direction
         self._speed, self._lookahead, self._threshold = speed, lookahead, threshold
 
     def holds(self) -> bool:
-        """Return whether the collision map has something there."""
+        """Return whether the likelihood of a collision there exceeds the threshold."""
         likelihood = self.board.likelihood(self._direction(self.board), self._speed, self._lookahead)
         return likelihood > self._threshold
 
@@ -150,10 +150,10 @@ class PlatformDown(Condition):
 
 
 class Carrying(Condition):
-    """A carrier is on the platform, as far as the robot knows."""
+    """A carrier is on the platform: it was lifted and not put down."""
 
     def __init__(self, board: Board, name: str = "carrying") -> None:
-        """Ask the robot's memory."""
+        """Check the blackboard."""
         super().__init__(name, board)
 
     def holds(self) -> bool:
@@ -162,17 +162,17 @@ class Carrying(Condition):
 
 
 class GetsOn(Condition):
-    """The robot has come a certain way within the last seconds; it counts from when it is first asked."""
+    """The robot makes progress: it has moved a distance within a time, counted from the first check."""
 
     def __init__(self, board: Board, distance: float, seconds: float, name: str = "gets on") -> None:
-        """Ask for so many metres in so many seconds."""
+        """Require `distance` metres within `seconds`."""
         super().__init__(name, board)
         self._distance, self._seconds = distance, seconds
         self._place: tuple[float, float] = (0.0, 0.0)
         self._since = self._asked = -math.inf
 
     def holds(self) -> bool:
-        """Return whether it has, or may yet."""
+        """Return whether it has moved that far, or still has time."""
         board = self.board
         paused = board.time - self._asked > PAUSE
         if paused or board.distance_to(self._place) >= self._distance:
@@ -183,7 +183,7 @@ class GetsOn(Condition):
 
 
 class Heard(Condition):
-    """A radio has received something that fits since the tick before."""
+    """A radio has received a matching packet since the previous tick."""
 
     def __init__(
         self,
@@ -192,10 +192,10 @@ class Heard(Condition):
         test: Callable[[RadioPacket], bool] = lambda _: True,
         name: str | None = None,
     ) -> None:
-        """Listen to a radio for packets that `test` takes."""
+        """Listen to a radio for packets for which `test` is true."""
         super().__init__(name or f"heard by {radio}", board)
         self._radio, self._test = radio, test
 
     def holds(self) -> bool:
-        """Return whether there was one."""
+        """Return whether there was a matching packet."""
         return any(self._test(packet) for packet in self.board.senses.heard.get(self._radio, ()))

@@ -1,4 +1,4 @@
-"""Decorators that py_trees lacks, or has only by the wall's clock: these go by the robot's."""
+"""Decorators that py_trees lacks, or has only with the wall clock: these use the robot's clock."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class TimeLimit(Decorator):
         self._until = math.inf
 
     def initialise(self) -> None:
-        """Look at the clock."""
+        """Start the timer."""
         self._until = self._board.time + self._seconds
 
     def update(self) -> Status:
-        """Return what the child says, in time."""
+        """Return the child's status; fail when the time is over."""
         if self.decorated.status is Status.RUNNING and self._board.time >= self._until:
             return Status.FAILURE
         return self.decorated.status
@@ -41,14 +41,14 @@ class Cooldown(Decorator):
     """After the child has ended, fail for some seconds without ticking it."""
 
     def __init__(self, board: Board, child: Behaviour, seconds: float, name: str | None = None) -> None:
-        """Let `child` rest."""
+        """Pause `child` after each end."""
         super().__init__(name or f"rest {seconds:g} s", child)
         self._board = board
         self._seconds = seconds
         self._from = -math.inf
 
     def tick(self) -> Iterator[Behaviour]:
-        """Tick the child unless it rests."""
+        """Tick the child unless it is paused."""
         if self.status is not Status.RUNNING and self._board.time < self._from:
             self.stop(Status.FAILURE)
             yield self
@@ -56,14 +56,14 @@ class Cooldown(Decorator):
         yield from super().tick()
 
     def update(self) -> Status:
-        """Return what the child says, and look at the clock when it has ended."""
+        """Return the child's status; start the pause when it has ended."""
         if self.decorated.status is not Status.RUNNING:
             self._from = self._board.time + self._seconds
         return self.decorated.status
 
 
 class OnFailure(Decorator):
-    """Do something in the tick in which the child fails."""
+    """Call a function in the tick in which the child fails."""
 
     def __init__(
         self, board: Board, child: Behaviour, deed: Callable[[Board], None], name: str = "on failure"
@@ -74,7 +74,7 @@ class OnFailure(Decorator):
         self._deed = deed
 
     def update(self) -> Status:
-        """Return what the child says."""
+        """Return the child's status."""
         if self.decorated.status is Status.FAILURE:
             self._deed(self._board)
         return self.decorated.status

@@ -1,17 +1,17 @@
 """Picking carriers up and coming out from under them (DOTS paper, IV-B1b, IV-B2, Figure 13).
 
-`pick_up` is the paper's behaviour, in its order of priority: centre under the markermap if it is seen, else
-drive in to `dock` if the robot stands right before a side, else go to `predock` if a side is seen. What the
-paper leaves open is decided here:
+`pick_up` is the paper's behaviour, in its order of priority: centre under the markermap if it is in sight,
+else drive in to `dock` if the robot stands in front of a side, else go to `predock` if a side is in sight.
+Where the paper leaves details open, this module decides as follows:
 
-- A robot that drives in sees neither the side (its camera is too close) nor the markermap (it is not yet
-  below it) for about 0.2 m. It goes on by odometry; the carrier is lost only if the markermap does not
+- While driving in, for about 0.2 m, a robot sees neither the side (its camera is too close) nor the markermap
+  (it is not yet below it). It continues by odometry; the carrier is lost only if the markermap does not
   appear at the end.
-- There is a centimetre to spare on either side between the legs. So the sights are fused
-  (`CarrierEstimate`), and the robot drives in only when place and direction are sure enough.
-- Far sides may tell no direction: then the robot first goes nearer, where they do.
-- A carrier with something between its legs is taken: another robot is below it. Where two got under it at
-  once, neither reaches the centre: both give up for a while, of random length, and come out.
+- The clearance to the legs is one centimetre on either side. So sightings are fused (`CarrierEstimate`), and
+  the robot drives in only when position and direction are accurate enough.
+- The direction of a distant side may be ambiguous. Then the robot first goes closer.
+- A carrier with something between its legs is taken: another robot is below it. If two robots got under it at
+  the same time, neither reaches the centre. Both give up for a random time and come out.
 - Where a wall leaves no room for `predock`, the robot stands closer to the side.
 """
 
@@ -48,46 +48,46 @@ if TYPE_CHECKING:
     Accept = Callable[[Board, FloatArray], bool]
 
 STICK = math.radians(55.0)
-"""A robot keeps to the side it has chosen until it is this far round the carrier from it."""
+"""Bearing difference, around the carrier, up to which a robot keeps the side it has chosen."""
 LOST_SECONDS = 2.0
 BLIND_SECONDS = 4.0
-"""A carrier is lost when no side was seen for so long; the second while driving in."""
+"""Seconds without a sighting after which a carrier is lost; `BLIND_SECONDS` applies while driving in."""
 BEAM_OFF = math.sin(math.radians(5.0))
 BEAM_ASIDE = 0.15
 BEAM_REACH = 0.05
-"""A distance sensor looks between the legs if the centre is this near to its axis, and the robot this near to
-the side's normal (as a share of its distance) and to predock."""
+"""When a distance sensor looks between the legs: sine of the largest angle between its axis and the centre,
+largest offset of the robot from the side's normal (as a share of its distance), and margin beyond predock."""
 OFF_CENTRE = 0.03
-"""A robot that is further off the centre than this, in metres, comes out by the nearest side."""
+"""Distance from the centre, in metres, beyond which a robot comes out by the nearest side."""
 CENTRED = 0.002
-"""Metres off the line out below which it need not go there first."""
+"""Metres off the centre line of the exit below which the robot need not go there first."""
 PATIENCE = 2.0
-"""Seconds to wait for somebody to get out of the way."""
+"""Seconds to wait for an obstacle to get out of the way."""
 LIFT_SECONDS = 5.0
-"""Seconds within which a carrier must have come up: full travel takes one."""
+"""Time limit for lifting a carrier, in seconds: full travel takes one."""
 APPEAR_SECONDS = 0.7
-"""Seconds after which the markermap must have been seen, from where it can be."""
+"""Seconds after which the markermap must be in sight, from where it can be seen."""
 
 
 class DockingParameters(Part):
     """How carriers are picked up.
 
     Attributes:
-        markers: what carriers look like, a name from config/markermaps: it holds predock and dock.
+        markers: marker set of the carriers, a name from config/markermaps; it defines predock and dock.
         approach_speed: on the way to predock, in m/s.
-        dock_speed: on the way in.
-        centre_speed: under the carrier.
+        dock_speed: on the way in, in m/s.
+        centre_speed: under the carrier, in m/s.
         near: distance from a side at which its direction should be known, in metres.
-        close: distance from a side that is tried where there is no room for predock.
-        line: how far off the normal of a side a robot may be that drives in, in metres.
-        line_yaw: how far off its direction, in radians.
-        sure: how sure the carrier's centre must be by then, one sigma in metres.
-        sure_yaw: and its direction, in radians.
-        centred: how far off the carrier's centre it is lifted, in metres.
-        centred_yaw: how askew, in radians.
-        blocked: likelihood of a collision above which a way is not free.
+        close: distance from a side that is tried where there is no room for predock, in metres.
+        line: largest offset from the normal of a side when driving in, in metres.
+        line_yaw: largest heading error when driving in, in radians.
+        sure: largest standard deviation of the carrier's centre when driving in, in metres.
+        sure_yaw: largest standard deviation of its direction, in radians.
+        centred: largest offset from the carrier's centre when lifting, in metres.
+        centred_yaw: largest heading error when lifting, in radians.
+        blocked: likelihood of a collision above which a way is blocked.
         time_limit: seconds for the way to the centre.
-        give_up: seconds, about, for which a carrier is left alone that could not be picked up.
+        give_up: mean time in seconds for which a carrier that could not be picked up is ignored.
     """
 
     markers: str = CARRIER_MARKERS
@@ -108,10 +108,10 @@ class DockingParameters(Part):
 
 
 def tray_of(spec: RobotSpec) -> Carrier:
-    """Return the carriers that a kind of robot picks up.
+    """Return the specification of the carriers that a kind of robot picks up.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: it lacks a part for that.
     """
     needed = {"cameras": spec.cameras, "lifter": spec.lifter, "carrier": spec.carrier}
     missing = [what for what, part in needed.items() if not part]
@@ -124,21 +124,21 @@ def tray_of(spec: RobotSpec) -> Carrier:
 
 
 class Docking:
-    """What the nodes of `pick_up` share: the carrier the robot is after, and which side of it.
+    """State shared by the nodes of `pick_up`: the target carrier, and the chosen side.
 
     Attributes:
-        target: the id of the carrier the robot is after.
-        why: what went wrong last, in a word or two.
-        over: whether this attempt cannot succeed any more.
+        target: id of the target carrier.
+        why: reason of the latest failure, in a word or two.
+        over: whether the current attempt has failed.
     """
 
     def __init__(self, board: Board, parameters: DockingParameters, accept: Accept) -> None:
-        """Prepare.
+        """Start without a target.
 
         Args:
             board: the robot's.
             parameters: how carriers are picked up.
-            accept: whether a carrier that stands at a place in odom is to be picked up.
+            accept: returns whether a carrier at a place in odom is to be picked up.
 
         Raises:
             ConfigError: there are no such markers, or this kind of robot cannot pick up carriers.
@@ -156,7 +156,7 @@ class Docking:
 
     @property
     def estimate(self) -> CarrierEstimate | None:
-        """Return where the carrier is that the robot is after."""
+        """Return the estimate of the target carrier, None without one."""
         return None if self.target is None else self.board.carriers.get(self.target)
 
     def wants_overhead(self) -> bool:
@@ -167,7 +167,7 @@ class Docking:
         return self._accept(self.board, above.pose_odom)
 
     def wants_side(self) -> bool:
-        """Return whether a carrier is in sight that is to be picked up; if so, the robot is after it now."""
+        """Return whether a carrier that is to be picked up is in sight; if so, make it the target."""
         board = self.board
         seen = board.carrier
         if seen is None or board.is_given_up(seen.id) or not self._accept(board, seen.pose_odom):
@@ -182,7 +182,7 @@ class Docking:
         return True
 
     def in_sight(self) -> bool:
-        """Return whether the robot knows where its carrier is."""
+        """Return whether the target carrier was seen recently enough."""
         known = self.estimate
         if known is None:
             return False
@@ -190,10 +190,10 @@ class Docking:
         return self.board.time - known.stamp < (BLIND_SECONDS if blind else LOST_SECONDS)
 
     def taken(self, known: CarrierEstimate) -> bool:
-        """Return whether something is between the legs of a carrier, as far as the robot can tell.
+        """Return whether something is seen between the legs of a carrier.
 
-        It can from before a side, if a distance sensor looks at the centre: the cone of that one passes
-        between the legs. From elsewhere the legs are in the way, and the map smears them over the gap.
+        This is only visible from in front of a side, if a distance sensor points at the centre and its cone
+        passes between the legs. From elsewhere the legs are in the way, and the map blurs them over the gap.
         """
         board = self.board
         points = board.senses.points_body
@@ -213,7 +213,7 @@ class Docking:
         return False
 
     def side(self, known: CarrierEstimate) -> FloatArray:
-        """Return the side of the carrier that the robot goes for."""
+        """Return the pose of the side that the robot approaches, and remember the choice."""
         pose, centre = self.board.pose, known.pose_odom
         bearing = math.atan2(pose[1] - centre[1], pose[0] - centre[0])
         chosen = self._outwards
@@ -225,24 +225,24 @@ class Docking:
         return known.sides_at(self._outwards)
 
     def fail(self, why: str) -> Status:
-        """Remember why this attempt has failed."""
+        """Record why this attempt has failed, and return failure."""
         self.why = why
         self.over = True
         return Status.FAILURE
 
     def begin(self, _: Board) -> None:
-        """Start an attempt, of which nothing has gone wrong yet."""
+        """Start an attempt."""
         self.why = ""
 
     def leave(self, _: Board) -> None:
-        """Take no interest in the carrier for a while, unless it was only lost from sight."""
+        """End an attempt: ignore the carrier for a while, unless it was only lost from sight."""
         board = self.board
         if board.carrying:
-            # It could not be lifted: whatever is on the platform stands on its legs again.
+            # Lifting failed: put down whatever is on the platform.
             board.carry(False)
             board.lift(False)
         if self.why != "lost":
-            # At random, or two robots that are in each other's way would be so again.
+            # A random time, so that two robots that block each other do not retry at the same moment.
             seconds = self.parameters.give_up * float(board.rng.uniform(0.5, 1.5))
             if self.target is not None:
                 board.give_up(self.target, seconds)
@@ -261,7 +261,7 @@ class NoticesCarrier(Condition):
         self._docking = docking
 
     def holds(self) -> bool:
-        """Return whether there is one."""
+        """Return whether there is such a carrier."""
         return self._docking.wants_overhead() or self._docking.wants_side()
 
 
@@ -274,12 +274,12 @@ class BelowCarrier(Condition):
         self._docking = docking
 
     def holds(self) -> bool:
-        """Return whether it is."""
+        """Return whether it is in sight."""
         return self._docking.wants_overhead()
 
 
 class CarrierInSight(Condition):
-    """The robot knows where its carrier is, and that nothing else is below it."""
+    """The target carrier was seen recently, and nothing is seen below it."""
 
     def __init__(self, docking: Docking, name: str = "sees id") -> None:
         """Look with the perimeter cameras."""
@@ -287,7 +287,7 @@ class CarrierInSight(Condition):
         self._docking = docking
 
     def holds(self) -> bool:
-        """Return whether it does."""
+        """Return whether the target is still valid; if not, record the reason."""
         docking = self._docking
         if docking.over:
             return False
@@ -302,13 +302,13 @@ class CarrierInSight(Condition):
 
 
 class NearPredock(Condition):
-    """The robot stands on the normal of a side, looks along it, and knows well enough where it is.
+    """The robot is on the normal of a side, faces it, and the estimate is accurate enough.
 
-    It holds all the way in.
+    This holds all the way in.
     """
 
     def __init__(self, docking: Docking, name: str = "near predock") -> None:
-        """Compare place and direction."""
+        """Compare position and heading."""
         super().__init__(name, docking.board)
         self._docking = docking
 
@@ -329,7 +329,7 @@ class NearPredock(Condition):
 
 
 class _Step(Leaf):
-    """A step on the way below a carrier, that notices when it has lasted too long."""
+    """A step on the way below a carrier, with a timer for conditions."""
 
     def __init__(self, docking: Docking, name: str) -> None:
         """Take the step for `docking`."""
@@ -338,11 +338,11 @@ class _Step(Leaf):
         self._since: float | None = None
 
     def initialise(self) -> None:
-        """Begin anew."""
+        """Reset the timer."""
         self._since = None
 
     def _lasts(self, holds: bool, seconds: float) -> bool:
-        """Return whether something holds for longer than so many seconds."""
+        """Return whether a condition has held for longer than `seconds`."""
         if not holds:
             self._since = None
         elif self._since is None:
@@ -351,14 +351,14 @@ class _Step(Leaf):
 
 
 class GoToPredock(_Step):
-    """Go before the side of the carrier, at first nearer if its direction is not known from here."""
+    """Go in front of the side of the carrier; first closer, if its direction is not known from here."""
 
     def __init__(self, docking: Docking, name: str = "to predock") -> None:
         """Go."""
         super().__init__(docking, name)
 
     def update(self) -> Status:
-        """Go on; stand there until the robot knows well enough where it is."""
+        """Go there, and stand until the estimate is accurate enough."""
         board, docking = self.board, self._docking
         known = docking.estimate
         if known is None:
@@ -378,7 +378,7 @@ class GoToPredock(_Step):
         return Status.RUNNING
 
     def _before(self, side: FloatArray) -> FloatArray:
-        """Return predock, or a place closer to the side where something is in the way."""
+        """Return predock, or a place closer to the side if predock is blocked."""
         docking = self._docking
         goal = docking.docking.predock_pose(side)
         x, y, _ = between(self.board.pose, goal)
@@ -400,7 +400,7 @@ class Dock(_Step):
         super().__init__(docking, name)
 
     def update(self) -> Status:
-        """Drive on; where dock is reached, wait a moment for the sight of the markermap."""
+        """Drive in; at dock, wait a moment for the markermap to come into sight."""
         board, docking = self.board, self._docking
         known = docking.estimate
         if known is None:
@@ -421,7 +421,7 @@ class CentreUnder(_Step):
         super().__init__(docking, name)
 
     def update(self) -> Status:
-        """Go on; succeed when the robot stands there."""
+        """Go to the centre; succeed when the robot stands there."""
         board, asked = self.board, self._docking.parameters
         above = board.overhead
         if above is None or above.pose_odom is None:
@@ -440,13 +440,13 @@ class CentreUnder(_Step):
             board.stop()
             return Status.SUCCESS
         status = board.go_to(goal, asked.centre_speed)
-        # A path is over near its end already, and something may be in the way.
+        # The path may succeed short of the centre, for example if something is in the way.
         held = self._lasts(status is Status.SUCCESS, APPEAR_SECONDS)
         return self._docking.fail("stuck") if held or status is Status.FAILURE else Status.RUNNING
 
 
 class ComeOut(Leaf):
-    """Come out from under a carrier, where a side is free and lies best; done where there is none."""
+    """Come out from under a carrier by the best free side; succeed at once if there is no carrier above."""
 
     def __init__(
         self,
@@ -460,8 +460,8 @@ class ComeOut(Leaf):
         """Come out.
 
         Args:
-            docking: for what the robot knows of carriers.
-            prefer: returns the direction of the arena to come out in, where sides are free alike.
+            docking: the robot's docking state.
+            prefer: returns the preferred direction of the arena if several sides are free.
             speed: in m/s.
             margin: metres between the robot and the side at the end.
             name: of the node.
@@ -474,7 +474,7 @@ class ComeOut(Leaf):
         self._way: list[FloatArray] | None = None
 
     def initialise(self) -> None:
-        """Choose a side when the markermap is seen."""
+        """Clear the way; a side is chosen when the markermap is in sight."""
         self._since = self.board.time
         self._way = None
 
@@ -486,7 +486,7 @@ class ComeOut(Leaf):
             waited = board.time - self._since
             board.stop()
             if above is None or above.pose_odom is None:
-                # The camera is late, and must be down first.
+                # The camera has latency, and must be lowered first.
                 return Status.RUNNING if waited < APPEAR_SECONDS else Status.SUCCESS
             self._way = self._choose(above.pose_odom, last=waited > 5 * PATIENCE)
             if self._way is None:
@@ -497,7 +497,7 @@ class ComeOut(Leaf):
         return status
 
     def _choose(self, centre: FloatArray, *, last: bool) -> list[FloatArray] | None:
-        """Return the way out, None if something is in all ways and there is time to wait."""
+        """Return the way out, None if all sides are blocked and there is time to wait."""
         board, docking = self.board, self._docking
         yaw = float(board.pose[2])
         prefer = self._prefer(board)
@@ -508,7 +508,7 @@ class ComeOut(Leaf):
         for k in range(4):
             out = float(wrap(centre[2] + k * QUARTER))
             if off > OFF_CENTRE and abs(wrap(out - bearing)) > QUARTER / 2:
-                # What is half way out, or could not get in, goes back to where it came from.
+                # A robot that is off centre leaves by the side it came from.
                 continue
             goal = compose((centre[0], centre[1], out), (reach, 0.0, yaw - out))
             x, y, _ = between(board.pose, goal)
@@ -519,7 +519,7 @@ class ComeOut(Leaf):
         blocked, _, k, goal = min(ways, key=lambda way: way[:3])
         if blocked and not last:
             return None
-        # Between the legs first: there is no room to come out askew.
+        # First move to the centre line between the legs: there is no room to come out at an angle.
         out = float(centre[2]) + k * QUARTER
         depth, aside, _ = between((centre[0], centre[1], out), board.pose).tolist()
         line = compose((centre[0], centre[1], out), (max(depth, 0.0), 0.0, yaw - out))
@@ -529,7 +529,7 @@ class ComeOut(Leaf):
 def pick_up(docking: Docking, name: str = "pick up") -> Behaviour:
     """Return the behaviour that gets the robot under a carrier in sight and lifts it.
 
-    It fails when the carrier is lost from sight, taken by another, or cannot be reached.
+    It fails if the carrier is lost from sight, taken by another robot, or cannot be reached.
     """
     asked = docking.parameters
     centre = Sequence("centre", memory=False, children=[BelowCarrier(docking), CentreUnder(docking)])
@@ -539,7 +539,7 @@ def pick_up(docking: Docking, name: str = "pick up") -> Behaviour:
     predock = Sequence("predock", memory=False, children=[CarrierInSight(docking), GoToPredock(docking)])
     under = Selector("get under", memory=False, children=[centre, dock, predock])
     limited = TimeLimit(docking.board, under, asked.time_limit)
-    # A load that is too heavy, or held by others, never comes up.
+    # A load that is too heavy, or held by other robots, cannot be lifted.
     lift = TimeLimit(docking.board, Lift(docking.board), LIFT_SECONDS)
     begin = Do("begin", docking.board, docking.begin)
     both = Sequence(name, memory=True, children=[begin, limited, lift])

@@ -1,8 +1,8 @@
-"""Where a carrier is, by all that was seen of it lately (DOTS paper, IV-B2, Figure 13).
+"""Estimate of a carrier's pose from its recent sightings (DOTS paper, IV-B2, Figure 13).
 
-A single sight of a side is good to a few millimetres and a few degrees; between the legs there is a
-centimetre to spare. So the sights of one carrier are fused: the carrier's centre and its direction, modulo
-a quarter turn since its four sides look the same, in the odometry's frame, where it stands still while the
+A single sighting of a side is accurate to a few millimetres and a few degrees; the clearance between the legs
+is one centimetre. So the sightings of a carrier are fused into its centre and its direction, modulo a quarter
+turn because its four sides look the same. The estimate is in `odom`, where the carrier stands still while the
 robot moves.
 """
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 QUARTER = math.pi / 2
 
 UNKNOWN_YAW = 0.25
-"""Variance that the yaw of a sight gets which fits two directions."""
+"""Variance added to the yaw of a sighting that fits two directions, in rad²."""
 DRIFT = 1e-5
 TURN_DRIFT = 1e-5
-"""By how much the variances grow in a second: odometry drifts."""
+"""Growth of the variances per second, in m²/s and rad²/s: odometry drifts."""
 FLOOR = 1e-6
 TURN_FLOOR = 2.5e-5
-"""No fused sight is better than this: sights share errors that do not average out."""
+"""Least variances of the estimate: sightings share errors that do not average out."""
 GATE = 25.0
-"""A sight whose squared distance from the estimate is above this, in units of its noise, does not fit."""
+"""Squared Mahalanobis distance from the estimate above which a sighting does not fit."""
 STRANGERS = 3
-"""After as many sights in a row that do not fit, the carrier has been moved."""
+"""Sightings in a row that do not fit, after which the carrier counts as moved."""
 STALE = 1.0
-"""After so many seconds without a sight, one that does not fit is enough for that."""
+"""Seconds without a sighting after which a single one that does not fit is enough for that."""
 
 
 @kernel
 def fuse_k(state: FloatArray, cov: FloatArray, seen: FloatArray, noise: FloatArray, gate: float) -> float:
-    """Fuse a pose (x, y, yaw modulo a quarter turn) into `state` and `cov` unless it does not fit.
+    """Fuse a pose (x, y, yaw modulo a quarter turn) into `state` and `cov` if it fits.
 
     Returns:
-        The squared distance of the two in units of their noise; nothing is fused if it is above `gate`.
+        The squared Mahalanobis distance of the two; nothing is fused if it is above `gate`.
     """
     dx = seen[0] - state[0]
     dy = seen[1] - state[1]
@@ -70,13 +70,13 @@ def fuse_k(state: FloatArray, cov: FloatArray, seen: FloatArray, noise: FloatArr
 
 @kernel
 def centre_k(side: FloatArray, cov: FloatArray, turn: float, half: float, noise: FloatArray) -> None:
-    """Turn a side's pose into the centre's, in place, and write its covariance into `noise`.
+    """Convert a side's pose to the centre's, in place, and write its covariance into `noise`.
 
     Args:
         side: the pose of a side in odom; becomes that of the centre.
         cov: its covariance in the robot's frame.
         turn: the robot's yaw in odom.
-        half: from the side to the centre.
+        half: distance from the side to the centre.
         noise: 3 x 3, written.
     """
     c, s = math.cos(turn), math.sin(turn)
@@ -88,20 +88,20 @@ def centre_k(side: FloatArray, cov: FloatArray, turn: float, half: float, noise:
 
 
 class CarrierEstimate:
-    """One carrier's place in odom.
+    """Estimate of one carrier's pose in odom.
 
     Attributes:
-        id: on its sides.
-        stamp: of the newest sight of it.
-        pose_odom: of its centre; one of its four sides looks along the yaw.
-        yaw_known: whether any sight has told the direction of its sides.
-        sights: how many were fused.
+        id: id of the markers on its sides.
+        stamp: time of its newest sighting.
+        pose_odom: pose of its centre; one of its four sides faces along the yaw.
+        yaw_known: whether any sighting has shown the direction of its sides.
+        sights: number of fused sightings.
     """
 
     __slots__ = ("_cov", "_half", "_noise", "_strangers", "id", "pose_odom", "sights", "stamp", "yaw_known")
 
     def __init__(self, sight: SideSight, length: float) -> None:
-        """Begin with a sight; `length` is that of the carrier's sides."""
+        """Start from a sighting; `length` is that of the carrier's sides."""
         self.id = sight.id
         self._half = length / 2
         self._noise = np.empty((3, 3))
@@ -113,23 +113,23 @@ class CarrierEstimate:
 
     @property
     def doubtful(self) -> bool:
-        """Return whether the newest sight does not fit: then it may no longer be where it was."""
+        """Return whether the newest sighting does not fit: the carrier may have moved."""
         return self._strangers > 0
 
     @property
     def yaw_sigma(self) -> float:
-        """Return how sure the direction of the sides is, in radians."""
+        """Return the standard deviation of the sides' direction, in radians."""
         return math.sqrt(self._cov[2, 2])
 
     @property
     def place_sigma(self) -> float:
-        """Return how sure the centre is, in metres, along the direction in which it is least sure."""
+        """Return the standard deviation of the centre, in metres, along its least certain direction."""
         xx, yy, xy = self._cov[0, 0], self._cov[1, 1], self._cov[0, 1]
         mean, spread = (xx + yy) / 2, (xx - yy) / 2
         return math.sqrt(mean + math.sqrt(spread * spread + xy * xy))
 
     def add(self, sight: SideSight) -> bool:
-        """Fuse another sight of this carrier; return whether it fitted or the estimate began anew."""
+        """Fuse another sighting; return False if it does not fit and the estimate stays unchanged."""
         seen = self._seen(sight)
         if seen is None:
             return False
@@ -151,7 +151,7 @@ class CarrierEstimate:
         return True
 
     def side(self, towards: FloatArray) -> FloatArray:
-        """Return the pose of the side that faces a place most: its middle on the floor, yaw outwards."""
+        """Return the pose of the side that best faces a place: its midpoint on the floor, yaw outwards."""
         x, y, yaw = self.pose_odom.tolist()
         bearing = math.atan2(towards[1] - y, towards[0] - x)
         outwards = yaw + QUARTER * round((bearing - yaw) / QUARTER)
@@ -162,11 +162,11 @@ class CarrierEstimate:
         return [self.sides_at(float(self.pose_odom[2]) + k * QUARTER) for k in range(4)]
 
     def sides_at(self, outwards: float) -> FloatArray:
-        """Return the pose of the side that looks along `outwards`."""
+        """Return the pose of the side that faces along `outwards`."""
         return compose((self.pose_odom[0], self.pose_odom[1], outwards), (self._half, 0.0, 0.0))
 
     def _seen(self, sight: SideSight) -> FloatArray | None:
-        """Return a sight as a pose of the centre in odom, its covariance in `_noise`."""
+        """Convert a sighting to a pose of the centre in odom, with its covariance in `_noise`."""
         if sight.pose_odom is None:
             return None
         seen = sight.pose_odom.copy()
@@ -179,7 +179,7 @@ class CarrierEstimate:
         return seen
 
     def _begin(self, sight: SideSight) -> None:
-        """Know of one sight only."""
+        """Start over from one sighting."""
         seen = self._seen(sight)
         if seen is None:
             seen = sight.pose_body.copy()
