@@ -225,7 +225,7 @@ class _Placer:
                 number = numbers[stem] = numbers.get(stem, 0) + 1
                 made.append(RobotPlacement(f"{stem}{number}", spec, poses[i, k], group.localised))
         if not made:
-            self._fail("robots", "the scenario has no robots; expected at least one")
+            self._fail("robots", "the scenario has no robots; expected a count of at least 1")
         return tuple(made)
 
     def _carriers(self, poses: Mapping[tuple[int, int], Pose]) -> tuple[CarrierPlacement, ...]:
