@@ -317,7 +317,7 @@ def test_without_programs_a_robot_goes_where_it_is_told(up, domain):
         goal.header.frame_id = "map"
         goal.pose.position.x, goal.pose.position.y = 1.0, 1.0
         goals.publish(goal)
-        one.until(lambda: "at the goal" in one.logs("navigator"), "the robot at its goal")
+        one.until(lambda: "goal reached" in one.logs("navigator"), "the robot at its goal")
     finally:
         spinner.close()
     one.process.send_signal(signal.SIGINT)

@@ -173,7 +173,7 @@ def test_a_place_behind_walls_is_told_to_be_without_a_way(make_site):
     site = make_site(obstacles=pen, carriers=[])
     status, code, message = site.go(goal_at(-1.5, 0.0))
     assert (status, code) == (GoalStatus.STATUS_ABORTED, Fault.NO_VALID_PATH)
-    assert "no way" in message
+    assert "no route" in message
 
 
 def test_cancelled_the_robot_comes_to_rest(make_site):
