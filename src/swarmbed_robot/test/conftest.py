@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
 pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; run scripts/setup")
 
 from ament_index_python.packages import get_package_prefix
+from geometry_msgs.msg import PoseStamped
 from rclpy.action import ActionClient
 from swarmbed_core.arena import Arena
 from swarmbed_core.local import LocalSwarm
@@ -31,6 +33,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PATIENCE = 30.0  # s; what is waited for takes milliseconds, a busy machine some seconds
+
+
+@pytest.fixture
+def goal_at() -> Callable[..., PoseStamped]:
+    """Makes poses with stamps, such as those that rviz sends."""
+
+    def make(x: float, y: float, yaw: float = 0.0, frame: str = "map") -> PoseStamped:
+        made = PoseStamped()
+        made.header.frame_id = frame
+        made.pose.position.x, made.pose.position.y = x, y
+        made.pose.orientation.z, made.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
+        return made
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -27,14 +27,6 @@ CARRIERS = [[-0.4, 0.0, 0.0], [-1.2, 0.9, 0.4], [-1.2, -1.0, 1.0]]
 ROBOTS = [[1.6, 0.0, math.pi], [0.6, 0.1, 0.0], [0.5, -0.9, 2.0]]
 
 
-def goal_at(x, y, yaw=0.0, frame="map"):
-    made = PoseStamped()
-    made.header.frame_id = frame
-    made.pose.position.x, made.pose.position.y = x, y
-    made.pose.orientation.z, made.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
-    return made
-
-
 class Site:
     """A world with its robots' APIs, a navigator, and an outsider who sends goals; all in one process."""
 
@@ -121,7 +113,7 @@ def make_site(ros):
 
 
 @pytest.mark.parametrize("world", ["planar", "mujoco"])
-def test_a_robot_comes_to_its_goal_among_carriers_and_robots_and_touches_nothing(make_site, world):
+def test_a_robot_comes_to_its_goal_among_carriers_and_robots_and_touches_nothing(make_site, world, goal_at):
     site = make_site(world=world)
     goal = (-1.9, 0.1, 1.5)
     assert site.go(goal_at(*goal)) == (GoalStatus.STATUS_SUCCEEDED, Fault.NONE, "")
@@ -141,7 +133,7 @@ def test_a_robot_comes_to_its_goal_among_carriers_and_robots_and_touches_nothing
     assert told[0].estimated_time_remaining.sec >= 9
 
 
-def test_a_goal_that_cannot_be_is_told_why_and_changes_nothing(make_site):
+def test_a_goal_that_cannot_be_is_told_why_and_changes_nothing(make_site, goal_at):
     site = make_site()
     _, going = site.send(goal_at(1.6, 1.5))
     site.run_until(lambda: site.truth()[1] > 0.2)
@@ -166,7 +158,7 @@ def test_a_goal_that_cannot_be_is_told_why_and_changes_nothing(make_site):
         assert said in message
 
 
-def test_a_place_behind_walls_is_told_to_be_without_a_way(make_site):
+def test_a_place_behind_walls_is_told_to_be_without_a_way(make_site, goal_at):
     pen = [{"shape": "box", "size": [1.2, 0.1], "pose": [-1.5, y, 0.0]} for y in (-0.55, 0.55)] + [
         {"shape": "box", "size": [0.1, 1.2], "pose": [x, 0.0, 0.0]} for x in (-2.1, -0.9)
     ]
@@ -176,7 +168,7 @@ def test_a_place_behind_walls_is_told_to_be_without_a_way(make_site):
     assert "no route" in message
 
 
-def test_cancelled_the_robot_comes_to_rest(make_site):
+def test_cancelled_the_robot_comes_to_rest(make_site, goal_at):
     site = make_site()
     handle, result = site.send(goal_at(1.6, 2.0))
     site.run_until(lambda: site.truth()[1] > 0.3)
@@ -190,7 +182,7 @@ def test_cancelled_the_robot_comes_to_rest(make_site):
     assert before[1] < 1.0
 
 
-def test_a_newer_goal_takes_the_place_of_the_one_before(make_site):
+def test_a_newer_goal_takes_the_place_of_the_one_before(make_site, goal_at):
     site = make_site()
     _, first = site.send(goal_at(1.6, 2.0))
     site.run_until(lambda: site.truth()[1] > 0.3)
@@ -203,7 +195,7 @@ def test_a_newer_goal_takes_the_place_of_the_one_before(make_site):
     assert site.truth()[1] < 0.1
 
 
-def test_who_drives_by_hand_ends_the_goal(make_site):
+def test_who_drives_by_hand_ends_the_goal(make_site, goal_at):
     site = make_site()
     _, result = site.send(goal_at(1.6, 2.0))
     site.run_until(lambda: site.truth()[1] > 0.2)
@@ -215,7 +207,7 @@ def test_who_drives_by_hand_ends_the_goal(make_site):
     assert "another input drives" in result.result().result.error_msg
 
 
-def test_the_topic_goal_pose_does_as_the_action(make_site):
+def test_the_topic_goal_pose_does_as_the_action(make_site, goal_at):
     site = make_site()
     publisher = site.outsider.create_publisher(PoseStamped, "/dots1/goal_pose", 10)
     site.ros.spin_until(publisher.get_subscription_count, "the navigator")
@@ -227,7 +219,7 @@ def test_the_topic_goal_pose_does_as_the_action(make_site):
     assert site.truth()[:2] == pytest.approx([1.2, 0.0], abs=0.1)
 
 
-def test_nothing_is_listened_to_while_there_is_no_goal(make_site, monkeypatch):
+def test_nothing_is_listened_to_while_there_is_no_goal(make_site, monkeypatch, goal_at):
     site = make_site()
     outputs = site.apis["dots1"].outputs
 
@@ -244,7 +236,7 @@ def test_nothing_is_listened_to_while_there_is_no_goal(make_site, monkeypatch):
     site.ros.spin_until(lambda: counts() == [0, 0, 0], "an end of listening")
 
 
-def test_a_robot_that_is_not_there_is_told(ros, monkeypatch):
+def test_a_robot_that_is_not_there_is_told(ros, monkeypatch, goal_at):
     monkeypatch.setattr(module, "READY", 0.2)
     navigators = Navigators(ros.node("navigator"), DEFAULTS | {"robots": ["nobody"]})
     outsider = ros.node("outsider")

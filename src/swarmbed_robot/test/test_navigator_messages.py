@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import OccupancyGrid, Odometry
 from swarmbed_core.navigation import Fault
 from swarmbed_core.trajectory import Path, Waypoint
@@ -25,21 +24,13 @@ from swarmbed_robot.navigator_messages import (
 from swarmbed_robot.tf_relay import Transform, encode
 
 
-def goal_at(x, y, yaw=0.0, frame="map"):
-    made = PoseStamped()
-    made.header.frame_id = frame
-    made.pose.position.x, made.pose.position.y = x, y
-    made.pose.orientation.z, made.pose.orientation.w = math.sin(yaw / 2), math.cos(yaw / 2)
-    return made
-
-
 @pytest.mark.parametrize(("frame", "expected"), [("", "map"), ("/map", "map"), ("dots1_odom", "odom")])
-def test_frames_of_goals(frame, expected):
+def test_frames_of_goals(frame, expected, goal_at):
     assert request_of(goal_at(1.0, 2.0, 0.5, frame), "dots1").frame == expected
     assert request_of(goal_at(1.0, 2.0, 0.5, frame), "dots1").pose == pytest.approx((1.0, 2.0, 0.5))
 
 
-def test_a_goal_in_another_robot_s_frame_is_refused():
+def test_a_goal_in_another_robot_s_frame_is_refused(goal_at):
     with pytest.raises(GoalError, match="dots2_base_link"):
         request_of(goal_at(1.0, 2.0, 0.0, "dots2_base_link"), "dots1")
 
