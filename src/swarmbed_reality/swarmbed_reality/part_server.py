@@ -1,0 +1,340 @@
+"""Serves a robot's raw parts to a Swarmbed world. One file for the robot: it needs Python 3.9 and msgpack.
+
+    server = PartServer("dots1", key, {"motors": motors, "imu": imu, "ranges/tof": ring}, "udp://0.0.0.0:7400")
+    server.run()
+
+Parts are objects like those of `swarmbed_core.device`: `read()` returns a reading without blocking, a tuple
+that begins with its stamp by this machine's monotonic clock; motors have `enable` and `drive`, and so on.
+While no set-points come for as long as the world said, the motors stop.
+
+The protocol, version 1. Each datagram, over UDP or a Unix socket, is `SBP1`, a MessagePack array, and 16
+bytes of BLAKE2b over both with a key. The array is `[kind, number, time, content]`: numbers rise in each
+direction, time is the sender's clock in seconds.
+
+| kind | from | key | content |
+|---|---|---|---|
+| 0 hello | world | shared | `{"name", "nonce", "rate"}`: starts a session |
+| 1 welcome | robot | shared | `{"nonce", "answer", "parts"}`: the world's nonce and the robot's own |
+| 2 set | world | session | `{"hold", "set": {part: set-point}}` |
+| 3 read | robot | session | `{"read": {part: reading}, "heard": [time of the newest set, its arrival]}` |
+| 4 bye | both | session | `{}` |
+
+A session's key is the BLAKE2b, with the shared key, of both nonces. A session replaces another one with the
+first set-points that are signed with its key, so that repeating old datagrams has no effect.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import secrets
+import select
+import socket
+import time
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+MAGIC = b"SBP1"
+TAG = 16
+LARGEST = 60_000
+"""Bytes of a datagram at most."""
+HELLO, WELCOME, SET, READ, BYE = range(5)
+RATES = (1.0, 200.0)
+"""Readings per second at least and at most."""
+HOLD = 1.0
+"""Seconds that set-points hold at most."""
+SHORTEST_KEY = 16
+DRAINED = 64
+"""Datagrams that are handled between two readings."""
+
+
+class WireError(Exception):
+    """A datagram that is not valid."""
+
+
+def session_key(key: bytes, nonce: bytes, answer: bytes) -> bytes:
+    """Return the key of a session."""
+    return blake2b(nonce + answer, key=key, digest_size=32).digest()
+
+
+def pack(key: bytes, kind: int, number: int, sent: float, content: Mapping[str, Any]) -> bytes:
+    """Return a signed datagram."""
+    packed: bytes = msgpack.packb([kind, number, sent, content], default=_plain)
+    body = MAGIC + packed
+    return body + blake2b(body, key=key, digest_size=TAG).digest()
+
+
+def is_signed(data: bytes, key: bytes) -> bool:
+    """Return whether a datagram was signed with a key."""
+    body, tag = data[:-TAG], data[-TAG:]
+    return hmac.compare_digest(blake2b(body, key=key, digest_size=TAG).digest(), tag)
+
+
+def unpack(data: bytes) -> tuple[int, int, float, dict[str, Any]]:
+    """Return kind, number, time and content of a datagram whose signature was checked.
+
+    Raises:
+        WireError: it is not valid.
+    """
+    try:
+        kind, number, sent, content = msgpack.unpackb(data[len(MAGIC) : -TAG], strict_map_key=True)
+        head = int(kind), int(number), float(sent)
+    except Exception as error:  # noqa: BLE001 - anything may come from outside
+        msg = f"not a valid datagram: {error}"
+        raise WireError(msg) from None
+    if not data.startswith(MAGIC) or not isinstance(content, dict):
+        msg = "not a datagram of this protocol's version 1"
+        raise WireError(msg)
+    return *head, content
+
+
+def open_socket(address: str, *, serve: bool) -> tuple[socket.socket, Any]:
+    """Open a socket for an address such as `udp://0.0.0.0:7400` or `unix:///run/dots1.sock`.
+
+    Returns:
+        The socket, and the address to send to, None for a server.
+
+    Raises:
+        ValueError: the address is not valid.
+        OSError: the socket cannot be opened.
+    """
+    parts = urlsplit(address)
+    if parts.scheme == "unix" and parts.path:
+        opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        if serve:
+            with contextlib.suppress(FileNotFoundError):
+                Path(parts.path).unlink()
+        # A client gets a name from the system, so that it can be answered.
+        opened.bind(parts.path if serve else "")
+        target: Any = None if serve else parts.path
+    elif parts.scheme == "udp" and parts.hostname and parts.port is not None:
+        found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_DGRAM)[0]
+        opened = socket.socket(found[0], socket.SOCK_DGRAM)
+        if serve:
+            opened.bind(found[4])
+        target = None if serve else found[4]
+    else:
+        msg = f"'{address}': expected udp://HOST:PORT or unix:///PATH"
+        raise ValueError(msg)
+    opened.setblocking(False)
+    return opened, target
+
+
+class PartServer:
+    """The robot's side.
+
+    Attributes:
+        refused: number of datagrams without a valid signature, or that were old or invalid.
+        failures: the newest error of each part, by its name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        key: bytes,
+        parts: Mapping[str, Any],
+        address: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Open the socket.
+
+        Args:
+            name: of the robot, as the world knows it.
+            key: the robot's secret, shared with the world.
+            parts: by name: `motors`, `imu`, `compass`, `lifter`, `power`, `leds`, `cameras`, `ranges/<ring>`,
+                `radios/<radio>`.
+            address: such as `udp://0.0.0.0:7400`.
+            clock: of the stamps.
+
+        Raises:
+            ValueError: the key is too short, or the address is not valid.
+            OSError: the address cannot be opened.
+        """
+        if len(key) < SHORTEST_KEY:
+            msg = f"the key has {len(key)} bytes: expected at least {SHORTEST_KEY}"
+            raise ValueError(msg)
+        self.name = name
+        self.parts = dict(parts)
+        self.refused = 0
+        self.failures: dict[str, str] = {}
+        self._key = key
+        self._clock = clock
+        self._socket, _ = open_socket(address, serve=True)
+        self._pending: tuple[bytes, float] | None = None
+        self._session: bytes | None = None
+        self._peer: Any = None
+        self._period = 0.01
+        self._next = 0.0
+        self._sent = 0
+        self._got = -1
+        self._heard: tuple[float, float] | None = None
+        self._until: float | None = None
+        self._wheels = 0
+        self._stopping = False
+
+    @property
+    def port(self) -> int:
+        """Return the port of a UDP socket."""
+        return int(self._socket.getsockname()[1])
+
+    def run(self) -> None:
+        """Serve until `stop`, from a signal's handler or another thread."""
+        try:
+            while not self._stopping:
+                wait = 0.2 if self._session is None else min(max(self._next - self._clock(), 0.0), 0.2)
+                select.select([self._socket], [], [], wait)
+                self.step()
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._stopping = True
+
+    def step(self) -> None:
+        """Handle what has arrived; stop the motors if nobody drives them; send readings that are due."""
+        for _ in range(DRAINED):
+            try:
+                data, peer = self._socket.recvfrom(LARGEST)
+            except (BlockingIOError, ConnectionError):
+                break
+            self._handle(data, peer)
+        now = self._clock()
+        if self._until is not None and now > self._until:
+            self._until = None
+            self._stop_motors()
+        if self._session is not None and now >= self._next:
+            self._next = max(self._next + self._period, now)
+            self._send_readings()
+
+    def close(self) -> None:
+        """Stop the motors, and close the socket."""
+        self._stop_motors()
+        if self._session is not None:
+            self._send(self._session, BYE, {})
+        name = self._socket.getsockname()
+        self._socket.close()
+        if isinstance(name, str) and name:
+            with contextlib.suppress(OSError):
+                Path(name).unlink()
+
+    def _handle(self, data: bytes, peer: Any) -> None:
+        """Handle a datagram."""
+        try:
+            if len(data) > TAG and self._session is not None and is_signed(data, self._session):
+                self._take(data, peer)
+            elif len(data) > TAG and self._pending is not None and is_signed(data, self._pending[0]):
+                self._session, self._period = self._pending
+                self._pending, self._got, self._next = None, -1, 0.0
+                self._take(data, peer)
+            elif len(data) > TAG and is_signed(data, self._key):
+                self._welcome(data, peer)
+            else:
+                self.refused += 1
+        except WireError:
+            self.refused += 1
+
+    def _welcome(self, data: bytes, peer: Any) -> None:
+        """Answer a hello with a session that begins with its first set-points."""
+        kind, number, _, content = unpack(data)
+        nonce, rate = content.get("nonce"), content.get("rate", 100.0)
+        right = kind == HELLO and content.get("name") == self.name and isinstance(rate, (int, float))
+        if not right or not isinstance(nonce, bytes) or len(nonce) != TAG:
+            msg = "not a hello for this robot"
+            raise WireError(msg)
+        answer = secrets.token_bytes(TAG)
+        period = 1.0 / min(max(float(rate), RATES[0]), RATES[1])
+        self._pending = (session_key(self._key, nonce, answer), period)
+        welcome = {"nonce": nonce, "answer": answer, "parts": sorted(self.parts)}
+        self._deliver(pack(self._key, WELCOME, number, self._clock(), welcome), peer)
+
+    def _take(self, data: bytes, peer: Any) -> None:
+        """Apply set-points of the session."""
+        kind, number, sent, content = unpack(data)
+        if number <= self._got:
+            msg = "older than the newest"
+            raise WireError(msg)
+        self._got, self._peer = number, peer
+        if kind == BYE:
+            self._session, self._until = None, None
+            self._stop_motors()
+            return
+        hold, wanted = content.get("hold"), content.get("set")
+        if kind != SET or not isinstance(hold, (int, float)) or not isinstance(wanted, dict):
+            msg = "not set-points"
+            raise WireError(msg)
+        now = self._clock()
+        self._heard = (sent, now)
+        self._until = now + min(max(float(hold), 0.0), HOLD)
+        for part, value in wanted.items():
+            if part in self.parts:
+                self._guard(part, self._apply, part, value)
+
+    def _apply(self, part: str, value: Any) -> None:
+        """Pass a set-point to a part."""
+        target = self.parts[part]
+        if part == "motors":
+            on, speeds = value
+            self._wheels = len(speeds)
+            target.enable(bool(on))
+            target.drive([float(speed) for speed in speeds])
+        elif part == "lifter":
+            target.move(float(value))
+        elif part == "leds":
+            target.show([int(colour) for colour in value])
+        elif part == "power":
+            target.enable(bool(value))
+        elif part.startswith("radios/"):
+            for payload in value:
+                target.send(bytes(payload))
+
+    def _stop_motors(self) -> None:
+        """Drive all wheels with speed 0."""
+        if self._wheels:
+            self._guard("motors", self.parts["motors"].drive, [0.0] * self._wheels)
+
+    def _send_readings(self) -> None:
+        """Read all parts, and send what is new."""
+        read = {}
+        for name, part in self.parts.items():
+            reader = getattr(part, "read", None)
+            reading = None if reader is None else self._guard(name, reader)
+            if reading is not None and not (name.startswith(("radios/", "cameras")) and not len(reading)):
+                read[name] = reading
+        self._send(self._session or b"", READ, {"read": read, "heard": self._heard})
+
+    def _send(self, key: bytes, kind: int, content: Mapping[str, Any]) -> None:
+        """Send a datagram to the peer of the session."""
+        self._sent += 1
+        if self._peer is not None:
+            self._deliver(pack(key, kind, self._sent, self._clock(), content), self._peer)
+
+    def _deliver(self, data: bytes, peer: Any) -> None:
+        # A peer that is gone or cannot keep up loses datagrams, as on any network.
+        with contextlib.suppress(OSError):
+            self._socket.sendto(data, peer)
+
+    def _guard(self, part: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a part; note its error instead of raising it."""
+        try:
+            return call(*arguments)
+        except Exception as error:  # noqa: BLE001 - parts are drivers of others
+            self.failures[part] = f"{type(error).__name__}: {error}"
+            return None
+
+
+def _plain(value: Any) -> Any:
+    """Return arrays as lists, and other numbers as Python's."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if hasattr(value, "__float__"):
+        return float(value)
+    msg = f"a {type(value).__name__} cannot be sent"
+    raise TypeError(msg)
