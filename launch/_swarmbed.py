@@ -11,13 +11,13 @@ from launch.actions import DeclareLaunchArgument, EmitEvent, LogInfo
 from launch.events import Shutdown
 from launch_ros.actions import Node
 from swarmbed_core.errors import ConfigError
-from swarmbed_experiments.up import program_of
+from swarmbed_experiments.launching.up import program_of
 from swarmbed_robot.host import speed_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from swarmbed_experiments.processes import Process
+    from swarmbed_experiments.launching.processes import Process
 
     from launch import LaunchDescriptionEntity
 

@@ -43,7 +43,7 @@ def generate_launch_description() -> LaunchDescription:
 def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     from _swarmbed import actions_of, domain_of, file, out_directory, seconds, speed, whole
     from launch.actions import LogInfo
-    from swarmbed_experiments.processes import make_processes
+    from swarmbed_experiments.launching.processes import make_processes
     from swarmbed_robot.domains import check_free
 
     argument = context.launch_configurations

@@ -38,7 +38,7 @@ def generate_launch_description() -> LaunchDescription:
 
 def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     from _swarmbed import actions_of, file
-    from swarmbed_experiments.processes import robot_processes
+    from swarmbed_experiments.launching.processes import robot_processes
 
     argument = context.launch_configurations
     processes = robot_processes(

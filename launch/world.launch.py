@@ -37,7 +37,7 @@ def generate_launch_description() -> LaunchDescription:
 
 def _start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     from _swarmbed import actions_of, file, speed, whole
-    from swarmbed_experiments.processes import host_processes
+    from swarmbed_experiments.launching.processes import host_processes
 
     argument = context.launch_configurations
     processes = host_processes(

@@ -32,9 +32,11 @@ from pydantic_core import PydanticUndefined
 from swarmbed_core.config import check, names
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.spec import RobotSpec
+from swarmbed_experiments.runs import recording, results
+from swarmbed_experiments.runs import run as runner
 
 from swarmbed_core import plugins, scenario
-from swarmbed_experiments import cli, recording, results, runner
+from swarmbed_experiments import cli
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -128,8 +128,8 @@ def test_xdevs_is_loaded_only_for_who_names_a_devs_model():
     assert users == {"devs.py", "convoy_devs.py"}
     program = """
 import sys
-from swarmbed_experiments.runner import Run
-from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.runs.run import Run
+from swarmbed_experiments.runs.scenarios import load_scenario
 run = Run(*load_scenario("convoy", ["robots.0.count=2"]))
 run.tick()
 assert "xdevs" not in sys.modules

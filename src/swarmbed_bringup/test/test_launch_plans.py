@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from swarmbed_core.config import share_dir
-
-from swarmbed_experiments import processes
+from swarmbed_experiments.launching import processes
 
 # Not `launch` itself: where that is missing, the workspace's own directory of that name can answer for it.
 pytest.importorskip(

@@ -17,9 +17,9 @@ from swarmbed_core.errors import FOREIGN, SwarmbedError
 
 from swarmbed_experiments.errors import FailedError, RunError, cause_of
 from swarmbed_experiments.files import RUNS, make_ready
-from swarmbed_experiments.hang import TICK_LIMIT, Limits, getting_ready
-from swarmbed_experiments.new import Kind, write
+from swarmbed_experiments.runs.hang import TICK_LIMIT, Limits, getting_ready
 from swarmbed_experiments.streams import Console, guard
+from swarmbed_experiments.tools.new import Kind, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,9 +169,9 @@ def run(
     import threading
 
     from swarmbed_experiments import leaving, report
-    from swarmbed_experiments.metrics import units_of
-    from swarmbed_experiments.runner import Run, warm_up
-    from swarmbed_experiments.scenarios import load_scenario
+    from swarmbed_experiments.runs.metrics import units_of
+    from swarmbed_experiments.runs.run import Run, warm_up
+    from swarmbed_experiments.runs.scenarios import load_scenario
 
     if images and no_record:
         message = "not with --no-record: images are part of the recording"
@@ -283,9 +283,9 @@ def up(
     """
     from swarmbed_experiments import report
     from swarmbed_experiments.files import read_json
-    from swarmbed_experiments.processes import make_processes
-    from swarmbed_experiments.trial import run_directories
-    from swarmbed_experiments.up import Up
+    from swarmbed_experiments.launching.processes import make_processes
+    from swarmbed_experiments.launching.trial import run_directories
+    from swarmbed_experiments.launching.up import Up
 
     console = Console()
     if speed is not None:
@@ -405,9 +405,9 @@ def sweep(
 
       swarmbed sweep random_walk --seeds 5 --grid controller.speed=0.2,0.4 --grid robots.0.count=5,10,20
     """
-    from swarmbed_experiments import scan as scans
-    from swarmbed_experiments import sweep as sweeps
-    from swarmbed_experiments.drawing import drawn, formats_of
+    from swarmbed_experiments.pictures.drawing import drawn, formats_of
+    from swarmbed_experiments.runs import scan as scans
+    from swarmbed_experiments.runs import sweep as sweeps
 
     if workers is not None and dask is not None:
         message = "not with --dask"
@@ -484,7 +484,7 @@ def study(
     """
     from importlib import import_module
 
-    from swarmbed_experiments.drawing import drawn, formats_of
+    from swarmbed_experiments.pictures.drawing import drawn, formats_of
 
     directory = RUNS / f"study-{name.value}" if out is None else out
     console = Console()
@@ -525,8 +525,9 @@ def plot(
 
       swarmbed plot runs/scan-convoy-0a1b2c3d --metric collisions --metric accepted
     """
-    from swarmbed_experiments import results, runner, scan_results
-    from swarmbed_experiments.drawing import drawn, formats_of
+    from swarmbed_experiments.pictures.drawing import drawn, formats_of
+    from swarmbed_experiments.runs import results, scan_results
+    from swarmbed_experiments.runs import run as runner
 
     is_scan = (directory / scan_results.ABOUT).is_file()
     if metric and not is_scan:
@@ -562,7 +563,7 @@ def mend(
 
       swarmbed mend runs/recording-20260101-120000.mcap
     """
-    from swarmbed_experiments.mending import mend as mend_what_is_there
+    from swarmbed_experiments.runs.mending import mend as mend_what_is_there
 
     console = Console()
     for line in mend_what_is_there(place) or [f"{place}: nothing to repair"]:
@@ -598,8 +599,8 @@ def check(
 
       swarmbed check config/scenarios/*.yaml
     """
-    from swarmbed_experiments.runner import Run
-    from swarmbed_experiments.scenarios import load_scenario
+    from swarmbed_experiments.runs.run import Run
+    from swarmbed_experiments.runs.scenarios import load_scenario
 
     console = Console()
     faults = []
@@ -648,7 +649,7 @@ def tree(
       swarmbed tree reference --out reference.png
     """
     from swarmbed_behaviours import tree as trees
-    from swarmbed_experiments.scenarios import root_of
+    from swarmbed_experiments.runs.scenarios import root_of
 
     root = root_of(controller, sets or (), robot)
     console = Console()
@@ -701,7 +702,7 @@ def calibrate(
       swarmbed calibrate dots --seed 7 --out lenses
     """
     from swarmbed_experiments import report
-    from swarmbed_experiments.calibrate import run as run_calibration
+    from swarmbed_experiments.tools.calibrate import run as run_calibration
 
     console = Console()
     with report.share_bar(console, "taking pictures") as progress:
@@ -755,7 +756,7 @@ def markers(
 
       swarmbed markers my/walls.yaml
     """
-    from swarmbed_experiments import marker_sheets
+    from swarmbed_experiments.tools import marker_sheets
 
     for line in marker_sheets.print_markers(name, out, paper.value, ids):
         Console().print(line, markup=False, highlight=False, soft_wrap=True)
@@ -805,7 +806,7 @@ def sdf(
 
       swarmbed sdf intralogistics --picture arena.png
     """
-    from swarmbed_experiments import world_files
+    from swarmbed_experiments.tools import world_files
 
     for line in world_files.write_world(
         scenario, world_file, sets=sets or (), seed=seed, harmonic=harmonic, picture=picture
@@ -832,7 +833,7 @@ def bench(
     Exit status: 0 measured, whatever the values, 1 failed, 2 bad input,
     130 interrupted.
     """
-    from swarmbed_experiments import bench as benchmarks
+    from swarmbed_experiments.bench import benchmarks
 
     benchmarks.main(
         Console(), json_file=json, markdown_file=markdown, only=only or [], quick=quick, gazebo=gazebo
@@ -881,12 +882,12 @@ def doctor(
 
       swarmbed doctor --end-processes
     """
-    from swarmbed_experiments import doctor as checks
     from swarmbed_experiments import report
+    from swarmbed_experiments.tools import doctor as checks
 
     console = Console()
     if end_processes:
-        from swarmbed_experiments import leftovers
+        from swarmbed_experiments.tools import leftovers
 
         orphans = [one for one in leftovers.find() if one.orphaned]
         for one, ended in leftovers.end(orphans):
@@ -927,7 +928,7 @@ def arenas(
 
       swarmbed arenas --picture pictures
     """
-    from swarmbed_experiments import arenas as places
+    from swarmbed_experiments.tools import arenas as places
 
     found = places.load_arenas(names or ())
     console = Console()

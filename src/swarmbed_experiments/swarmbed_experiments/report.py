@@ -19,9 +19,9 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
-from swarmbed_experiments.drawing import FORMATS
-from swarmbed_experiments.metrics import by_rank, in_words, unit_of
-from swarmbed_experiments.results import HUGE, number, shown
+from swarmbed_experiments.pictures.drawing import FORMATS
+from swarmbed_experiments.runs.metrics import by_rank, in_words, unit_of
+from swarmbed_experiments.runs.results import HUGE, number, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from swarmbed_experiments.calibrate import Calibration
-    from swarmbed_experiments.doctor import Check
-    from swarmbed_experiments.runner import Run
+    from swarmbed_experiments.runs.run import Run
+    from swarmbed_experiments.tools.calibrate import Calibration
+    from swarmbed_experiments.tools.doctor import Check
 
 COLOURS = {"accepted": "green", "rejected": "red", "failed": "red", "interrupted": "yellow"}
 EVERY = 5

@@ -21,7 +21,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_core.world import CarrierTruth
 from swarmbed_experiments.frame import Look, Setting
-from swarmbed_experiments.identity import Inputs
+from swarmbed_experiments.runs.identity import Inputs
 
 
 class FakeWorld(MemoryWorld):
@@ -281,7 +281,7 @@ def jobs_case(tmp_path, monkeypatch):
         monkeypatch.setenv("JOB_NOTE", str(note))
         monkeypatch.syspath_prepend(tmp_path)
         # Somebody may edit the sources between two commands of a test.
-        monkeypatch.setattr("swarmbed_experiments.sweep.our_inputs", lambda: Inputs({}, {}))
+        monkeypatch.setattr("swarmbed_experiments.runs.sweep.our_inputs", lambda: Inputs({}, {}))
         return types.SimpleNamespace(
             name=str(tmp_path / f"{name}.yaml"),
             out=tmp_path / "out",
@@ -305,7 +305,7 @@ def inline(monkeypatch):
             yield task, job(task)
 
     monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
-    monkeypatch.setattr("swarmbed_experiments.sweep.work", work)
+    monkeypatch.setattr("swarmbed_experiments.runs.sweep.work", work)
     return lengths
 
 

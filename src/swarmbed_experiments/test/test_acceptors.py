@@ -8,8 +8,8 @@ import pytest
 from swarmbed_core.config import check
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.world import Contact
-from swarmbed_experiments.acceptors import Arrived, Coherent, Elapsed, Retrieved, Safe
 from swarmbed_experiments.frame import Stand
+from swarmbed_experiments.frame.acceptors import Arrived, Coherent, Elapsed, Retrieved, Safe
 
 
 def make(kind, stage, **parameters):

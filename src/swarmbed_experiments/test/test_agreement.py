@@ -1,9 +1,9 @@
 import pytest
-from swarmbed_experiments.agreement import Agreed, AgreedParameters
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Stand
-from swarmbed_experiments.runner import Run
-from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.frame.agreement import Agreed, AgreedParameters
+from swarmbed_experiments.runs.run import Run
+from swarmbed_experiments.runs.scenarios import load_scenario
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from swarmbed_core.config import names
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.tools import arenas
 from typer.testing import CliRunner
 
-from swarmbed_experiments import arenas, cli
+from swarmbed_experiments import cli
 
 runner = CliRunner()
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from swarmbed_experiments.bench import benchmarks as bench
 from swarmbed_experiments.errors import RunError
 from swarmbed_gazebo.place import missing
-
-from swarmbed_experiments import bench
 
 pytestmark = pytest.mark.slow
 

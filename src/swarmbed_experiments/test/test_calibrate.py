@@ -5,8 +5,8 @@ import ctypes.util
 import pytest
 from swarmbed_core.camera import CameraCalibration
 from swarmbed_core.errors import ConfigError
-from swarmbed_experiments.calibrate import run
 from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.tools.calibrate import run
 
 
 @pytest.mark.skipif(

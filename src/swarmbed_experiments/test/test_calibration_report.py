@@ -11,8 +11,8 @@ from swarmbed_core.calibration_target import CalibrationTarget, plan
 from swarmbed_core.camera import CameraCalibration, CameraModel
 from swarmbed_core.health import Health
 from swarmbed_core.spec import RobotSpec
-from swarmbed_experiments.calibration_report import DOUBTFUL, FAILED, GOOD, verdict, write_report
 from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.tools.calibration_report import DOUBTFUL, FAILED, GOOD, verdict, write_report
 
 DOTS = RobotSpec.load("dots")
 TARGET = CalibrationTarget.load("dots_wall")

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from swarmbed_experiments.charts import TABLE_V, Axis, Point, draw_scan, draw_sweep, headline
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.results import statistics
+from swarmbed_experiments.pictures.charts import TABLE_V, Axis, Point, draw_scan, draw_sweep, headline
+from swarmbed_experiments.runs.results import statistics
 
 
 def test_a_sweep_stands_beside_the_papers_runs(tmp_path, figures, is_drawn):

@@ -212,7 +212,7 @@ class Leaves:
 
 
 def test_what_is_lost_of_the_results_is_told_and_no_success(scenario, tmp_path, monkeypatch):
-    monkeypatch.setattr("swarmbed_experiments.plots.draw_timeline", lambda *_: 1 / 0)
+    monkeypatch.setattr("swarmbed_experiments.pictures.plots.draw_timeline", lambda *_: 1 / 0)
     result = runner.invoke(cli.app, ["run", scenario, "--out", str(tmp_path / "here")])
     assert result.exit_code == 1
     assert "accepted" in result.output

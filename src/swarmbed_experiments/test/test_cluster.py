@@ -8,12 +8,11 @@ import sys
 import pytest
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.hang import Limits
-from swarmbed_experiments.identity import Inputs
-from swarmbed_experiments.sweep import sweep
-
-from swarmbed_experiments import cluster
-from swarmbed_experiments import sweep as sweeps
+from swarmbed_experiments.runs import cluster
+from swarmbed_experiments.runs import sweep as sweeps
+from swarmbed_experiments.runs.hang import Limits
+from swarmbed_experiments.runs.identity import Inputs
+from swarmbed_experiments.runs.sweep import sweep
 
 pytestmark = pytest.mark.slow
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from swarmbed_core.config import check
 from swarmbed_core.errors import ConfigError
-from swarmbed_experiments.deliveries import Delivered, Deliveries
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Look, Stand
-from swarmbed_experiments.runner import Run
-from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.frame.deliveries import Delivered, Deliveries
+from swarmbed_experiments.runs.run import Run
+from swarmbed_experiments.runs.scenarios import load_scenario
 
 ENDS = {"source": (0.0, 0.0), "destination": (10.0, 0.0)}
 

@@ -11,12 +11,13 @@ import sys
 import pytest
 from rich.console import Console
 from swarmbed_core.kernel import cache_directory
-from swarmbed_experiments.doctor import MISSING, NOTE, OK, OPTIONAL, Check
+from swarmbed_experiments.tools import doctor, leftovers
+from swarmbed_experiments.tools.doctor import MISSING, NOTE, OK, OPTIONAL, Check
 from swarmbed_robot.domains import hold, own_domain
 from swarmbed_robot.middleware import PROFILES
 from typer.testing import CliRunner
 
-from swarmbed_experiments import cli, doctor, leftovers, report
+from swarmbed_experiments import cli, report
 
 
 def of(check):
@@ -163,7 +164,7 @@ def test_it_starts_without_ros(tmp_path):
     script = (
         "import sys\n"
         "for name in ('rclpy', 'ament_index_python', 'swarmbed_interfaces'): sys.modules[name] = None\n"
-        "from swarmbed_experiments import doctor\n"
+        "from swarmbed_experiments.tools import doctor\n"
         "told = doctor.examine()\n"
         "assert not doctor.is_ready(told)\n"
         "print([one.mend for one in told if one.name == 'ROS 2'])\n"

@@ -7,7 +7,8 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from swarmbed_core.errors import ConfigError
-from swarmbed_experiments.drawing import (
+from swarmbed_experiments.pictures import drawing
+from swarmbed_experiments.pictures.drawing import (
     bar,
     drawn,
     files_of,
@@ -18,8 +19,6 @@ from swarmbed_experiments.drawing import (
     new_figure,
     save,
 )
-
-from swarmbed_experiments import drawing
 
 
 def picture(width=8.0, height=4.5):

@@ -32,10 +32,11 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.spec import RobotSpec
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Judgement, Stand
-from swarmbed_experiments.runner import Run
-from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.pictures import plots
+from swarmbed_experiments.runs.run import Run
+from swarmbed_experiments.runs.scenarios import load_scenario
 
-from swarmbed_experiments import plots, report, streams
+from swarmbed_experiments import report, streams
 
 TIMES = float(os.environ.get("SWARMBED_FUZZ", "1"))
 SCENARIOS, FRAMES_TRIED, MISBEHAVING = round(200 * TIMES), round(60 * TIMES), round(40 * TIMES)

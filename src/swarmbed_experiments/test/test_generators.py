@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from swarmbed_core.config import check
 from swarmbed_core.errors import ConfigError
-from swarmbed_experiments.generators import (
+from swarmbed_experiments.frame.generators import (
     BlockedZone,
     DeadSensor,
     MotionNoise,

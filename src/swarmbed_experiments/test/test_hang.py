@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from swarmbed_experiments.errors import FailedError, make
-from swarmbed_experiments.hang import (
+from swarmbed_experiments.runs.hang import (
     Limits,
     Place,
     Stuck,
@@ -145,7 +145,7 @@ def python(text):
 
 def test_a_program_that_catches_everything_is_ended():
     done = python("""
-        from swarmbed_experiments import hang
+        from swarmbed_experiments.runs import hang
         hang.GRACE = 0.5
         with hang.limited(hang.Limits(tick=0.3)):
             while True:
@@ -165,7 +165,7 @@ def test_a_program_that_catches_everything_is_ended():
 def test_compiled_code_that_hangs_is_ended_with_its_line():
     done = python("""
         import re
-        from swarmbed_experiments.hang import Limits, limited
+        from swarmbed_experiments.runs.hang import Limits, limited
         def stuck_here():
             re.match(r"(a|aa)+$", "a" * 60 + "b")
         with limited(Limits(tick=0.1)):

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 from swarmbed_core.scenario import Scenario
-from swarmbed_experiments.identity import (
+from swarmbed_experiments.runs.identity import (
     Inputs,
     all_inputs,
     differences,
@@ -127,7 +127,7 @@ READS = """
     import io, json, os, sys, time
     from pathlib import Path
     from swarmbed_core.config import share_dir
-    from swarmbed_experiments.identity import Reads, all_inputs
+    from swarmbed_experiments.runs.identity import Reads, all_inputs
     since = time.time_ns()
     reads = Reads()
     Path("arena.yaml").read_text()

@@ -4,9 +4,8 @@ import signal
 import threading
 
 import pytest
-from swarmbed_experiments.interrupts import Interrupts
-
-from swarmbed_experiments import interrupts
+from swarmbed_experiments.runs import interrupts
+from swarmbed_experiments.runs.interrupts import Interrupts
 
 
 @pytest.fixture

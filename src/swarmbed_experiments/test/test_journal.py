@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.journal import Journal, parts_of
+from swarmbed_experiments.runs.journal import Journal, parts_of
 
 PARTS = [({"a": np.arange(k), "b": np.full((k, 2), 0.5, np.float32)}, {"rows": [k]}) for k in (1, 5, 3)]
 

@@ -8,8 +8,7 @@ import sys
 import time
 
 import pytest
-
-from swarmbed_experiments import leftovers
+from swarmbed_experiments.tools import leftovers
 
 SLEEPER = """
 import signal, sys, time

@@ -12,7 +12,7 @@ import yaml
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from swarmbed_core.errors import ConfigError, MarkerError
 from swarmbed_core.markers import CarrierMarkers, Marker, MarkerMap
-from swarmbed_experiments.marker_sheets import (
+from swarmbed_experiments.tools.marker_sheets import (
     TARGET,
     UNDERSIDE,
     ids_as_text,
@@ -23,7 +23,7 @@ from swarmbed_experiments.marker_sheets import (
     underside_sheet,
     wall_sheet,
 )
-from swarmbed_experiments.sheets import EDGE, figure_of
+from swarmbed_experiments.tools.sheets import EDGE, figure_of
 from typer.testing import CliRunner
 
 from swarmbed_experiments import cli

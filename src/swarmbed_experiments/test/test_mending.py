@@ -10,10 +10,9 @@ from rosbags.highlevel import AnyReader
 from swarmbed_core.config import check
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.mending import is_whole, mend
-from swarmbed_experiments.runner import Run, Track
-
-from swarmbed_experiments import runner
+from swarmbed_experiments.runs import run as runner
+from swarmbed_experiments.runs.mending import is_whole, mend
+from swarmbed_experiments.runs.run import Run, Track
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import sys
 
 from swarmbed_core.scenario import Scenario
-from swarmbed_experiments.metrics import METRICS, by_rank, in_words, label_of, rank_of, unit_of, units_of
+from swarmbed_experiments.runs.metrics import METRICS, by_rank, in_words, label_of, rank_of, unit_of, units_of
 
 OWN = """
 from swarmbed_core.controller import NoParameters

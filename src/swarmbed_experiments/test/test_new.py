@@ -6,9 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from swarmbed_experiments.tools import new
 from typer.testing import CliRunner
 
-from swarmbed_experiments import cli, new
+from swarmbed_experiments import cli
 
 runner = CliRunner()
 

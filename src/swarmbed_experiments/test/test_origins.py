@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import swarmbed_core.config
-from swarmbed_experiments.origins import is_library, is_our_name, is_ours, our_folders, plugin_names
+from swarmbed_experiments.runs.origins import is_library, is_our_name, is_ours, our_folders, plugin_names
 
 
 def test_files_belong_to_us_to_libraries_or_to_somebody_else(tmp_path):

@@ -9,8 +9,8 @@ pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; r
 
 from swarmbed_core.config import share_dir
 from swarmbed_core.errors import SwarmbedError
-from swarmbed_experiments.parameter_files import OPTIONS, check_parameters
-from swarmbed_experiments.processes import host_processes, make_processes, robot_processes
+from swarmbed_experiments.launching.parameter_files import OPTIONS, check_parameters
+from swarmbed_experiments.launching.processes import host_processes, make_processes, robot_processes
 
 ROBOTS = ("dots1", "dots2")
 BAD = [

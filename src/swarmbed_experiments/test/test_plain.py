@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from swarmbed_experiments.plain import DEEPEST, column, plain
+from swarmbed_experiments.runs.plain import DEEPEST, column, plain
 
 property_test = settings(deadline=None, max_examples=200, derandomize=True)
 

@@ -9,9 +9,8 @@ from matplotlib.collections import EllipseCollection, PolyCollection
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_experiments.frame import Event
-from swarmbed_experiments.runner import Track
-
-from swarmbed_experiments import plots
+from swarmbed_experiments.pictures import plots
+from swarmbed_experiments.runs.run import Track
 
 SUMMARY = {
     "scenario": "fetch",

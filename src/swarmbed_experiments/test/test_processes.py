@@ -15,11 +15,11 @@ from swarmbed_core.config import find
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.processes import Process, host_processes, make_processes, robot_processes
-from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.launching import trial
+from swarmbed_experiments.launching.processes import Process, host_processes, make_processes, robot_processes
+from swarmbed_experiments.runs.scenarios import load_scenario
 from swarmbed_robot.options import parse
 
-from swarmbed_experiments import trial
 from swarmbed_robot import controller, navigator, onboard, recorder, tf_relay, world
 
 TABLES = {
@@ -63,7 +63,7 @@ def test_processes_find_programs_beside_the_scenario_and_know_its_name(tmp_path,
     case = tmp_path / "beside"
     case.mkdir()
     (case / "own_acceptor.py").write_text(
-        "from swarmbed_experiments.acceptors import Elapsed\nclass Own(Elapsed): ...\n"
+        "from swarmbed_experiments.frame.acceptors import Elapsed\nclass Own(Elapsed): ...\n"
     )
     data = yaml.safe_load(find("random_walk", Scenario.FOLDER).read_text())
     data["frame"] = {"acceptors": [{"name": "own_acceptor:Own"}]}

@@ -2,8 +2,8 @@
 
 import pytest
 from swarmbed_core.errors import ConfigError
-from swarmbed_experiments.runner import Run
-from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.runs.run import Run
+from swarmbed_experiments.runs.scenarios import load_scenario
 
 
 def metrics(name, *sets):

@@ -22,7 +22,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_core.world import CarrierTruth
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.recording import MAP_CELL, Recorder, watch
+from swarmbed_experiments.runs.recording import MAP_CELL, Recorder, watch
 
 STORE = get_typestore(Stores.ROS2_JAZZY)
 

@@ -8,12 +8,12 @@ from swarmbed_core.config import share_dir
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.hang import Limits
-from swarmbed_experiments.identity import differences, identity_of
-from swarmbed_experiments.rehearsal import IDLE, Case, is_world_ours, rehearsal_by, tame
-from swarmbed_experiments.runner import Run, warm_up
-from swarmbed_experiments.sweep import sweep
-from swarmbed_experiments.workers import Workers
+from swarmbed_experiments.runs.hang import Limits
+from swarmbed_experiments.runs.identity import differences, identity_of
+from swarmbed_experiments.runs.rehearsal import IDLE, Case, is_world_ours, rehearsal_by, tame
+from swarmbed_experiments.runs.run import Run, warm_up
+from swarmbed_experiments.runs.sweep import sweep
+from swarmbed_experiments.runs.workers import Workers
 
 pytestmark = pytest.mark.slow
 
@@ -125,7 +125,7 @@ def mine(folder, monkeypatch):
 
 
 def case_of(mine, **changes):  # noqa: ARG001 - it has to be there
-    from swarmbed_experiments.scenarios import load_scenario
+    from swarmbed_experiments.runs.scenarios import load_scenario
 
     scenario, source = load_scenario("mine.yaml", [f"{field}={value}" for field, value in changes.items()])
     return scenario, Case(scenario.model_dump_json(), source)
@@ -240,7 +240,7 @@ def test_warming_up_for_a_run_executes_nobody_elses_program(mine):
 
 
 def test_a_crowd_stands_in_for_a_crowd():
-    from swarmbed_experiments.scenarios import load_scenario
+    from swarmbed_experiments.runs.scenarios import load_scenario
 
     scenario, source = load_scenario("random_walk_1000", ["robots.0.count=5", "time_limit=0.5"])
     run = Run(tame(scenario, programs=False), source)

@@ -8,7 +8,7 @@ from rich.console import Console
 from swarmbed_core.config import check
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.report import RunProgress, result_table, scenario_table, show_files
-from swarmbed_experiments.runner import Run
+from swarmbed_experiments.runs.run import Run
 
 
 def shown(what):

@@ -12,7 +12,7 @@ from rich.console import Console
 from scipy.stats import binom
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.results import (
+from swarmbed_experiments.runs.results import (
     aggregate,
     conclude,
     read_table,

@@ -19,10 +19,10 @@ import yaml
 pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
 
 from ament_index_python.packages import get_package_prefix
+from swarmbed_experiments.launching import trial
 from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
-from swarmbed_experiments import trial
 from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_robot import (
     api,

@@ -23,9 +23,9 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Event, Judgement, Look, Stand
-from swarmbed_experiments.hang import Limits
-from swarmbed_experiments.runner import Run, Track, _Tracker, redraw, warm_up
-from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.runs.hang import Limits
+from swarmbed_experiments.runs.run import Run, Track, _Tracker, redraw, warm_up
+from swarmbed_experiments.runs.scenarios import load_scenario
 
 pytestmark = pytest.mark.slow
 
@@ -518,7 +518,7 @@ def test_the_seed_is_that_of_the_controllers_too(scenario_data):
 
 @pytest.mark.parametrize("bound", ["FEW", "POSES"])
 def test_of_many_robots_or_poses_one_a_second_is_kept(scenario_data, monkeypatch, bound):
-    monkeypatch.setattr(f"swarmbed_experiments.runner.{bound}", 1)
+    monkeypatch.setattr(f"swarmbed_experiments.runs.run.{bound}", 1)
     run = run_of(scenario_data)
     run.go()
     assert run.track.times == pytest.approx([1.0, 2.0])
@@ -652,8 +652,8 @@ def test_warming_up_leaves_nothing(scenario_data):
 
 HASH = """
 import hashlib, sys
-from swarmbed_experiments.runner import Run
-from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.runs.run import Run
+from swarmbed_experiments.runs.scenarios import load_scenario
 case = load_scenario("intralogistics_cooperative", ["time_limit=4"], world=sys.argv[1], seed=77)
 run = Run(*case)
 run.go()

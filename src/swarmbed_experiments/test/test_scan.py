@@ -10,12 +10,13 @@ import pytest
 from rich.console import Console
 from swarmbed_core.errors import ConfigError
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.identity import Inputs, our_inputs
-from swarmbed_experiments.scan import Grid, scan
-from swarmbed_experiments.workers import JobError
+from swarmbed_experiments.runs import sweep
+from swarmbed_experiments.runs.identity import Inputs, our_inputs
+from swarmbed_experiments.runs.scan import Grid, scan
+from swarmbed_experiments.runs.workers import JobError
 from typer.testing import CliRunner
 
-from swarmbed_experiments import cli, sweep
+from swarmbed_experiments import cli
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 from swarmbed_core.errors import ConfigError
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.scan import scan
-from swarmbed_experiments.scan_results import redraw
+from swarmbed_experiments.runs.scan import scan
+from swarmbed_experiments.runs.scan_results import redraw
 from typer.testing import CliRunner
 
 from swarmbed_experiments import cli

@@ -9,7 +9,7 @@ from swarmbed_core.config import check, names, share_dir
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
-from swarmbed_experiments.scenarios import (
+from swarmbed_experiments.runs.scenarios import (
     apply_set,
     load_scenario,
     make_plan,

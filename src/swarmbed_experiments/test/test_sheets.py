@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.sheets import (
+from swarmbed_experiments.tools import sheets
+from swarmbed_experiments.tools.sheets import (
     EDGE,
     OVERLAP,
     PAPERS,
@@ -29,8 +30,6 @@ from swarmbed_experiments.sheets import (
     tiles_along,
     write_pdf,
 )
-
-from swarmbed_experiments import sheets
 
 property_test = settings(deadline=None, max_examples=60, derandomize=True)
 lengths = st.floats(1.0, 900.0)
@@ -202,7 +201,7 @@ def test_somebodys_settings_of_matplotlib_change_nothing(tmp_path):
 
 PROGRAM = """
 import sys, pathlib
-from swarmbed_experiments.sheets import *
+from swarmbed_experiments.tools.sheets import *
 piece = Piece("a", 400.0, 90.0, (Box(0, 0, 300, 80),), (Line(0, 0, 9, 9),),
               (Words(1, 85, "Quäntchen 100 %", 9),))
 write_pdf(furnish(lay_out([[piece]], "A4", 1), "d"), pathlib.Path(sys.argv[1]), "t")

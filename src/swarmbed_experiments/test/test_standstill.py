@@ -8,7 +8,7 @@ import time
 
 
 def test_a_process_that_was_held_up_tells_for_how_long():
-    command = [sys.executable, "-m", "swarmbed_experiments.standstill"]
+    command = [sys.executable, "-m", "swarmbed_experiments.bench.standstill"]
     watcher = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert watcher.stdout.readline() == "watching\n"
     time.sleep(0.1)

@@ -8,15 +8,14 @@ import pytest
 from rich.console import Console
 from swarmbed_experiments.cli import app
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.results import row_of
-from swarmbed_experiments.runner import Run
-from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.runs import sweep
+from swarmbed_experiments.runs.results import row_of
+from swarmbed_experiments.runs.run import Run
+from swarmbed_experiments.runs.scenarios import load_scenario
+from swarmbed_experiments.runs.sweep import run_task
 from swarmbed_experiments.studies import convoy, epuck2, transport
 from swarmbed_experiments.studies.cells import Cell, Found, work
-from swarmbed_experiments.sweep import run_task
 from typer.testing import CliRunner
-
-from swarmbed_experiments import sweep
 
 pytestmark = pytest.mark.slow
 

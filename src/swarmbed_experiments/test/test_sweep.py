@@ -14,15 +14,14 @@ from rich.console import Console
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.hang import Limits
-from swarmbed_experiments.identity import Inputs
-from swarmbed_experiments.sweep import (
+from swarmbed_experiments.runs import sweep as sweeps
+from swarmbed_experiments.runs.hang import Limits
+from swarmbed_experiments.runs.identity import Inputs
+from swarmbed_experiments.runs.sweep import (
     Task,
     run_task,
     sweep,
 )
-
-from swarmbed_experiments import sweep as sweeps
 
 pytestmark = pytest.mark.slow
 
@@ -202,7 +201,7 @@ def test_a_killed_sweep_goes_on_and_leaves_no_worker(case, tmp_path):
     script = tmp_path / "killed.py"
     script.write_text(
         "import sys\nfrom pathlib import Path\nimport swept_jobs\n"
-        "from swarmbed_experiments import sweep as sweeps\n"
+        "from swarmbed_experiments.runs import sweep as sweeps\n"
         "if __name__ == '__main__':\n"
         f"    sys.path.insert(0, {str(tmp_path)!r})\n"
         "    sweeps.our_inputs = lambda: sweeps.Inputs({}, {})\n"
@@ -226,7 +225,7 @@ def started(case, tmp_path, begin=""):
     script = tmp_path / "stopped.py"
     script.write_text(
         "from pathlib import Path\nfrom rich.console import Console\nimport swept_jobs\n"
-        "from swarmbed_experiments.sweep import sweep\n"
+        "from swarmbed_experiments.runs.sweep import sweep\n"
         "if __name__ == '__main__':\n"
         "    try:\n"
         f"        sweep({case.name!r}, seeds=6, workers=2, out=Path({str(case.out)!r}),\n"

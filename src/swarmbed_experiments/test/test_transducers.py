@@ -8,7 +8,7 @@ import pytest
 from swarmbed_core.config import check
 from swarmbed_core.controller import NoParameters
 from swarmbed_core.world import Contact
-from swarmbed_experiments.transducers import (
+from swarmbed_experiments.frame.transducers import (
     Carriers,
     Contacts,
     Convoy,

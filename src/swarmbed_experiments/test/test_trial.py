@@ -16,8 +16,8 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.robot import Command
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.runner import Run, Track
-from swarmbed_experiments.trial import OPTIONS, REJECTED, RunStage, start
+from swarmbed_experiments.launching.trial import OPTIONS, REJECTED, RunStage, start
+from swarmbed_experiments.runs.run import Run, Track
 from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
@@ -34,7 +34,7 @@ def pictures():
 @pytest.fixture(autouse=True)
 def _no_pictures(request, monkeypatch):
     if "pictures" not in request.fixturenames:
-        monkeypatch.setattr("swarmbed_experiments.runner.draw", lambda *_: [])
+        monkeypatch.setattr("swarmbed_experiments.runs.run.draw", lambda *_: [])
 
 
 @pytest.fixture
@@ -292,7 +292,7 @@ def test_a_file_in_the_way_of_the_results_is_told(node, tmp_path):
 
 def test_a_reset_is_a_run_of_its_own(node, tmp_path):
     hosts = []
-    from swarmbed_experiments import trial as module
+    from swarmbed_experiments.launching import trial as module
 
     inner = module.WorldHost
 

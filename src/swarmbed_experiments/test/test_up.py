@@ -21,9 +21,9 @@ pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
 pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; run scripts/setup")
 
 from geometry_msgs.msg import PoseStamped
-from swarmbed_experiments.processes import Plan, Process
-from swarmbed_experiments.runner import Run, Track
-from swarmbed_experiments.scenarios import load_scenario
+from swarmbed_experiments.launching.processes import Plan, Process
+from swarmbed_experiments.runs.run import Run, Track
+from swarmbed_experiments.runs.scenarios import load_scenario
 from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
@@ -356,9 +356,9 @@ def test_after_a_reset_the_last_run_is_reported_and_all_are_named(up, domain):
 
 def test_a_world_that_dies_after_a_reset_is_told_with_its_signal(tmp_path):
     """Not taken for a good end because the run before the reset has left results."""
-    from swarmbed_experiments.trial import LATER
-    from swarmbed_experiments.up import Up as Processes
-    from swarmbed_experiments.up import _Child
+    from swarmbed_experiments.launching.trial import LATER
+    from swarmbed_experiments.launching.up import Up as Processes
+    from swarmbed_experiments.launching.up import _Child
 
     first, second = tmp_path / "first", tmp_path / "second"
     for place in (first, second):

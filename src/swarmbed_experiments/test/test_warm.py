@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from swarmbed_experiments.scenarios import load_scenario, make_plan
-
-from swarmbed_experiments import warm
+from swarmbed_experiments.runs import warm
+from swarmbed_experiments.runs.scenarios import load_scenario, make_plan
 
 
 @pytest.mark.parametrize(("name", "sets"), warm.CASES)

@@ -9,8 +9,8 @@ import time
 
 import pytest
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.hang import Limits
-from swarmbed_experiments.workers import JobError, Lost, Workers
+from swarmbed_experiments.runs.hang import Limits
+from swarmbed_experiments.runs.workers import JobError, Lost, Workers
 
 JOBS = """
 import os, re, signal, sys, threading, time
@@ -116,7 +116,7 @@ def test_jobs_of_ours_share_workers(crew, jobs):
 
 
 def test_the_server_knows_our_packages_and_no_jobs(crew, jobs):
-    names = ["swarmbed_experiments.runner", "worker_jobs"]
+    names = ["swarmbed_experiments.runs.run", "worker_jobs"]
     # The job itself has imported the second.
     assert crew.submit(jobs.imported, names).result() == names
     assert crew.submit(eval, "'worker_jobs' in __import__('sys').modules").result() is False
@@ -219,7 +219,7 @@ def test_nobody_outlives_the_process_that_started_them(jobs, tmp_path):
     script.write_text(
         "import os, sys, time\n"
         f"sys.path.insert(0, {os.path.dirname(jobs.__file__)!r})\n"  # noqa: PTH120
-        "import worker_jobs\nfrom swarmbed_experiments.workers import Workers\n"
+        "import worker_jobs\nfrom swarmbed_experiments.runs.workers import Workers\n"
         "workers = Workers(1)\n"
         "print(workers.submit(worker_jobs.counted, None, fresh=False).result()[1], workers._process.pid)\n"
         "sys.stdout.flush()\n"

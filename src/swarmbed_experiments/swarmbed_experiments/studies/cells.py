@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from swarmbed_experiments import sweep
-from swarmbed_experiments.hang import Limits
-from swarmbed_experiments.scenarios import load_scenario
-from swarmbed_experiments.workers import Workers
+from swarmbed_experiments.runs import sweep
+from swarmbed_experiments.runs.hang import Limits
+from swarmbed_experiments.runs.scenarios import load_scenario
+from swarmbed_experiments.runs.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

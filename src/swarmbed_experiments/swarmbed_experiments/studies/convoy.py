@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from swarmbed_experiments.drawing import GREY, INK, bar, line
 from swarmbed_experiments.files import write_json
+from swarmbed_experiments.pictures.drawing import GREY, INK, bar, line
 from swarmbed_experiments.studies.cells import Cell, Found, work
 from swarmbed_experiments.studies.figures import bars, chart, theirs, written
 

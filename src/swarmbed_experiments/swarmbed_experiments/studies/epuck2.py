@@ -16,7 +16,8 @@ import numpy as np
 from swarmbed_core.spec import RobotSpec
 
 from swarmbed_core import discharge, epuck2
-from swarmbed_experiments.drawing import (
+from swarmbed_experiments.files import write_json
+from swarmbed_experiments.pictures.drawing import (
     ALARM,
     GREY,
     HATCHES,
@@ -32,7 +33,6 @@ from swarmbed_experiments.drawing import (
     save,
     small,
 )
-from swarmbed_experiments.files import write_json
 from swarmbed_experiments.studies.cells import Cell, Found, work
 from swarmbed_experiments.studies.figures import bars, theirs, written
 

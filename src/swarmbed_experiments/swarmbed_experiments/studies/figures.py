@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from swarmbed_experiments.drawing import INK, files_of, head, legend_below, new_figure, plain, save
+from swarmbed_experiments.pictures.drawing import INK, files_of, head, legend_below, new_figure, plain, save
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

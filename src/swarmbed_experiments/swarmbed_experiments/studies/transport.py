@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from swarmbed_experiments.drawing import (
+from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.files import write_json
+from swarmbed_experiments.pictures.drawing import (
     GREY,
     HATCHES,
     INK,
@@ -27,9 +29,7 @@ from swarmbed_experiments.drawing import (
     plain,
     save,
 )
-from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.files import write_json
-from swarmbed_experiments.scenarios import load_scenario, make_plan
+from swarmbed_experiments.runs.scenarios import load_scenario, make_plan
 from swarmbed_experiments.studies.cells import Cell, Found, work
 from swarmbed_experiments.studies.figures import chart, theirs, written
 

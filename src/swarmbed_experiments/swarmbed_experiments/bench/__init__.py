@@ -1,0 +1,1 @@
+"""Benchmarks: the rows of docs/benchmarks.md."""

@@ -1,0 +1,1 @@
+"""Tools around experiments: arenas, markers and sheets, calibration, templates, the doctor, world files."""
