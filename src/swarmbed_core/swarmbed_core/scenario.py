@@ -146,6 +146,19 @@ class CrowdOptions(Part):
         return step
 
 
+class TrackedBody(Part):
+    """Options for bodies that are led from outside the world, by a tracker or another simulator.
+
+    Attributes:
+        patience: [s] how long a robot moves on with its told velocity when nothing new is told. Then it is
+            lost: it stands until it is told again.
+        top_speed: [m/s] speed from which a telling is refused as a jump; twice the kind's, if not given.
+    """
+
+    patience: Positive = 0.5
+    top_speed: Positive | None = None
+
+
 class Robots(Several):
     """Robots of one kind.
 
@@ -157,12 +170,43 @@ class Robots(Several):
         localised: whether they find their pose in the arena by the markers on its walls, if it has any.
         crowd: whether the controller runs in its form for thousands of robots, without an Onboard each;
             `true`, or a mapping of options.
+        controller: their program: `{name: ..., parameter: ...}`; the scenario's, if not given.
+        driver: `program` runs the controller; `elsewhere` runs none: they are commanded from outside.
+        body: `simulated`, or `tracked`: led from outside, where they are told to be. `tracked` may be a
+            mapping of options: `{patience: 0.5}`.
+        device: what supplies their parts instead of the world, one after the other:
+            `[{name: remote, parts: [motors], ...}]`.
     """
 
     kind: str = "dots"
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] | None = None
     localised: bool = False
     crowd: bool | CrowdOptions = False
+    controller: Named | None = None
+    driver: Literal["program", "elsewhere"] = "program"
+    body: Literal["simulated", "tracked"] | TrackedBody = "simulated"
+    device: tuple[Named, ...] = ()
+
+    @model_validator(mode="after")
+    def _crowds_are_simulated(self) -> Robots:
+        alone = {
+            "driver: elsewhere": self.driver == "elsewhere",
+            "body: tracked": self.body != "simulated",
+            "device": bool(self.device),
+            "controller": self.controller is not None,
+        }
+        if self.crowd and any(alone.values()):
+            given = next(name for name, is_given in alone.items() if is_given)
+            message = f"{given}: not for a crowd; leave out `crowd`"
+            raise ValueError(message)
+        return self
+
+    @property
+    def tracked(self) -> TrackedBody | None:
+        """Return the options of a body that is led from outside, None if it is simulated."""
+        if isinstance(self.body, TrackedBody):
+            return self.body
+        return TrackedBody() if self.body == "tracked" else None
 
 
 class Carriers(Several):

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
     from swarmbed_core import spec
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.scenario import Carriers, Obstacle, Pose, Robots, Scenario, Several
+    from swarmbed_core.scenario import (
+        Carriers,
+        Named,
+        Obstacle,
+        Pose,
+        Robots,
+        Scenario,
+        Several,
+        TrackedBody,
+    )
 
 ROBOT_GAP = 0.05
 """Metres that robots placed at random keep from each other, from walls and obstacles."""
@@ -48,12 +57,21 @@ TOUCH = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class RobotPlacement:
-    """One robot and its start pose."""
+    """One robot and its start pose.
+
+    Attributes:
+        group: index of its group among the scenario's `robots`, -1 for one that joined later.
+        tracked: options of a body that is led from outside, None for a simulated one.
+        device: what supplies its parts instead of the world.
+    """
 
     name: str
     spec: RobotSpec
     pose: Pose
     localised: bool = False
+    group: int = -1
+    tracked: TrackedBody | None = None
+    device: tuple[Named, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +241,17 @@ class _Placer:
             stem = group.name or spec.kind
             for k in range(group.number):
                 number = numbers[stem] = numbers.get(stem, 0) + 1
-                made.append(RobotPlacement(f"{stem}{number}", spec, poses[i, k], group.localised))
+                made.append(
+                    RobotPlacement(
+                        f"{stem}{number}",
+                        spec,
+                        poses[i, k],
+                        group.localised,
+                        group=i,
+                        tracked=group.tracked,
+                        device=group.device,
+                    )
+                )
         if not made:
             self._fail("robots", "the scenario has no robots; expected a count of at least 1")
         return tuple(made)
