@@ -107,6 +107,12 @@ class Ensemble:
         return self.world.time
 
     @property
+    def awaited(self) -> AbstractSet[str]:
+        """Return the names of the robots that get a program at the start, in this process or elsewhere."""
+        groups = self.scene.scenario.robots
+        return {item.name for item in self.scene.robots if groups[item.group].driver == "program"}
+
+    @property
     def dead(self) -> AbstractSet[str]:
         """Return the names of the robots that an experiment has killed."""
         return frozenset()

@@ -114,6 +114,11 @@ class Hosted(Protocol):
         ...
 
     @property
+    def awaited(self) -> AbstractSet[str]:
+        """Return the names of the robots that get a program at the start."""
+        ...
+
+    @property
     def dead(self) -> AbstractSet[str]:
         """Return the names of dead robots, whose APIs no longer publish anything."""
         ...
@@ -362,7 +367,8 @@ class WorldHost:
     def _missing(self) -> list[str]:
         """Return what the world waits for: robots without a program or, after them, the recorder."""
         if self._options["wait"]:
-            missing = [name for name, api in self.apis.items() if not api.commands]
+            awaited = self.stage.awaited
+            missing = [name for name, api in self.apis.items() if name in awaited and not api.commands]
             if missing:
                 return missing
         return [RECORDER] if self._options["recorder"] and not self._is_recorded() else []

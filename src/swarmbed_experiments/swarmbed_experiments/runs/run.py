@@ -147,6 +147,7 @@ class Run(Ensemble):
         super().__init__(plan.scene, world)
         self._crowd: tuple[Crowd, CrowdProgram] | None = None
         self._chance = stream(scenario.seed, Stream.PROGRAMS)
+        self._remote = remote
         self._recorder: Recorder | None = None
         self._journal: Journal | None = None
         self._log: OrderLog | None = None
@@ -538,6 +539,8 @@ class Run(Ensemble):
     def met(self, name: str) -> None:
         """Tell the timeline of a robot that has joined or left."""
         here = name in self.world.names
+        if here:
+            self.setting.specs[name] = self.robot(name).spec
         kind, text = ("joined", "joins the run") if here else ("left", "leaves the run")
         self.setting.tell(self.time, kind, name, text)
 
@@ -680,6 +683,7 @@ class Run(Ensemble):
             "controller": self.scenario.controller.name,
             "robots": len(self.scene.robots),
             "seed": self.scenario.seed,
+            **({"programs": "elsewhere"} if self._remote else {}),
         }
 
     def _sum_up(self, verdict: Verdict, reason: str, wall: float) -> dict[str, Any]:
@@ -794,7 +798,8 @@ def redraw(directory: Path) -> list[Path]:
     scene, track = make_scene(scenario, source=source), Track.load(directory / "track.npz")
     robots = tuple(placement.name for placement in scene.robots)
     carriers = tuple(placement.name for placement in scene.carriers)
-    if (track.robots, track.carriers) != (robots, carriers):
+    # Robots that joined come after those of the start.
+    if (track.robots[: len(robots)], track.carriers) != (robots, carriers):
         message = (
             f"{directory}: scenario.yaml and track.npz are from different runs: robots or carriers differ"
         )
