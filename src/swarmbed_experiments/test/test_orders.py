@@ -62,8 +62,7 @@ def at_tick(each_tick):
         results = []
 
         def see(snapshot):
-            for order in plan.pop(round(snapshot.time * 10), ()):
-                results.append(run.orders.put(order))
+            results.extend(map(run.orders.put, plan.pop(round(snapshot.time * 10), ())))
 
         each_tick(run, see)
         return results
