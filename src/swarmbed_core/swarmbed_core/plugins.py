@@ -1,7 +1,8 @@
 """Plugins: worlds, controllers, devices and the parts of experimental frames, found by name.
 
 A package adds a plugin through an entry point (`swarmbed.worlds`, `swarmbed.controllers`,
-`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.observers`, `swarmbed.devices`).
+`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.observers`,
+`swarmbed.devices`).
 No change is needed here.
 """
 

@@ -10,6 +10,7 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rosgraph_msgs.msg import Clock
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.orders import Join, Leave
 from swarmbed_core.pacing import BEHIND, speed_of
 from swarmbed_core.robot import Command
 from swarmbed_core.scenario import Scenario
@@ -64,7 +65,7 @@ class Stage(PlainWorld):
         super().say(doing)
         self.said = dict(doing)
 
-    def tick(self):
+    def think(self):
         self.ticks.append((self.world.time, self.said))
         return self.world.time >= self.asked.over_at - 1e-9
 
@@ -607,6 +608,35 @@ def test_who_is_not_there_cannot_go(rig):
     here.until(0.2)
 
 
+def test_who_joins_and_leaves_by_orders_is_on_ros_too(rig):
+    here = rig(speed="max")
+    orders = here.host.stage.runner.orders
+    joined = orders.put(Join("epuck2", (1.0, -0.5, 0.0)))
+    lost = orders.put(Join("epuck2", (0.0, 0.0, 0.0)))
+    here.until(0.1)
+    assert joined.result(1) == "epuck21"
+    assert list(here.host.apis) == ["dots1", "dots2", "epuck21"]
+    with pytest.raises(Exception, match="dots1 is there"):
+        lost.result(1)
+    orders.put(Leave("dots1"))
+    here.until(0.2)
+    assert list(here.host.apis) == ["dots2", "epuck21"]
+
+
+def test_a_robot_that_cannot_be_offered_does_not_stay(rig, monkeypatch):
+    here = rig(speed="max")
+
+    def fails(_):
+        message = "no room for its topics"
+        raise RobotError(message)
+
+    monkeypatch.setattr(here.host, "_offer", fails)
+    assert call(here, Spawn, "spawn", x=1.0, y=-0.5).message == "no room for its topics"
+    here.until(0.2)
+    assert list(here.world.names) == [robot.name for robot in here.host.stage.robots] == ["dots1", "dots2"]
+    assert len(here.host.stage.controllers) == 2
+
+
 def test_a_stage_may_keep_its_robots(rig):
     here = rig(speed="max")
     here.host.stage.fixed = "these are all"
@@ -634,7 +664,7 @@ def test_a_foreign_world_in_the_domain_is_refused(rig, ros, domain):
 
 
 def test_a_speed_that_is_none_is_told_before_anything_is_made(rig):
-    with pytest.raises(RobotError, match="speed is 'fast'"):
+    with pytest.raises(ConfigError, match="speed is 'fast'"):
         rig(speed="fast")
 
 

@@ -98,7 +98,7 @@ def test_a_stage_goes_on_for_ever_and_nobody_judges_it(stage):
     assert here.world.time == pytest.approx(20 * here.world.timestep)
     assert here.swarm.robots[0].onboard._latest == pytest.approx(here.world.time)
     here.say({"dots1": "sweep"})
-    assert here.tick() is False
+    assert here.think() is False
     assert here.see_doing() == ("sweep", "")
     assert here.verdict() == ("", "")
     assert (here.fixed, set(here.dead)) == ("", set())

@@ -404,7 +404,7 @@ class Run(Ensemble):
         now = time.perf_counter()
         self._due = now + max(KEPT, (now - started) / COST)
 
-    def tick(self) -> bool:
+    def think(self) -> bool:
         """Tick the programs and the experimental frame; return whether the frame has decided."""
         if self._crowd is not None:
             crowd, program = self._crowd
@@ -417,6 +417,16 @@ class Run(Ensemble):
                 controller.tick()
         self.decided = self._judge(self._frame())
         return self.decided is not None
+
+    def tick(self) -> Look:
+        """Advance by 0.1 s, and return what the frame saw: for programs that step a run themselves.
+
+        What is decided is in `decided`; a run goes on when it is stepped further.
+        """
+        before = self._look
+        while self._look is before or self._look is None:
+            self.runner.cycle()
+        return self._look
 
     def step(self) -> None:
         """Advance the world by one time step, and run the Onboards that are due."""
@@ -537,7 +547,12 @@ class Run(Ensemble):
         self.setting.dead.discard(name)
 
     def met(self, name: str) -> None:
-        """Tell the timeline of a robot that has joined or left."""
+        """Tell the timeline of a robot that has joined or left.
+
+        Raises:
+            SwarmbedError: it cannot stay.
+        """
+        super().met(name)
         here = name in self.world.names
         if here:
             self.setting.specs[name] = self.robot(name).spec
