@@ -100,6 +100,28 @@ class Tellings:
             np.array([item.twist for item in items], dtype=np.float64).reshape(-1, 3),
         )
 
+    def packed(self) -> bytes:
+        """Return all numbers as bytes, from which `unpacked` makes the same ones again.
+
+        Raises:
+            ValueError: there is not one row of each array for each name.
+        """
+        rows = np.column_stack([self.stamps, self.poses, self.twists]).astype("<f8")
+        if rows.shape != (len(self.names), 7):
+            message = f"{len(self.names)} names with {rows.shape} numbers: expected 7 for each"
+            raise ValueError(message)
+        return rows.tobytes()
+
+    @classmethod
+    def unpacked(cls, names: Sequence[str], data: bytes) -> Self:
+        """Return the tellings of robots from the bytes of `packed`.
+
+        Raises:
+            ValueError: the bytes are not those of so many robots.
+        """
+        rows = np.frombuffer(data, dtype="<f8").reshape(len(names), 7)
+        return cls(names, rows[:, 0], rows[:, 1:4], rows[:, 4:])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LedState:

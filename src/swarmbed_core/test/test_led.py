@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -30,6 +31,7 @@ from swarmbed_core.led import (
     Tellings,
     press_k,
 )
+from swarmbed_core.orders import OrderError, Orders, Told, as_json, from_json
 from swarmbed_core.raycast import box_segments
 from swarmbed_core.scenario import TrackedBody
 from swarmbed_core.spec import RobotSpec
@@ -415,3 +417,22 @@ def test_robots_come_and_go_without_a_trace():
         told = [now + DT - stamp if count else math.inf for count, stamp in there.values()]
         assert state.ages == pytest.approx(told)
         assert not state.refused
+
+
+def test_tellings_survive_being_written_down():
+    made = Tellings.of(
+        [Telling("led1", 0.1, (1.0, math.nan, 3.0), (4.0, 5.0, -0.0)), Telling("x", 2, (1e308, 0, 1))]
+    )
+    order = json.loads(json.dumps(as_json(Told(made))))
+    again = from_json(order).tellings
+    assert list(again.names) == ["led1", "x"]
+    for name in ("stamps", "poses", "twists"):
+        assert getattr(again, name).tobytes() == getattr(made, name).tobytes()
+    Led(DT).tell(again, 0.0)
+    for wrong in ({"names": ["led1"], "numbers": order["tellings"]["numbers"]}, {"names": []}, {}, None):
+        with pytest.raises(OrderError, match="order told"):
+            from_json({"order": "told", "tellings": wrong})
+    with pytest.raises(OrderError, match="expected 7"):
+        Orders().put(
+            Told(Tellings(["led1", "led2"], made.stamps[:1], made.poses[:1], made.twists[:1]))
+        ).result()
