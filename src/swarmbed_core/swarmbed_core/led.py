@@ -3,7 +3,8 @@
 A *telling* is the pose and the velocity of one robot, and the time at which they were true. `Led` keeps the
 newest valid telling of each led robot; it rejects and counts the others. From the told pose a robot moves on
 with its told velocity until the next telling, for at most `patience` seconds. After that it is lost: it
-stands until it is told again.
+stands until it is told again. The error that a new telling reveals is not corrected at once, but within a
+tenth of a second: a tracker's noise shakes neither what a body pushes nor what it carries.
 
 Walls and obstacles hold led bodies: a body that is told to be in a wall stays in front of it, which is
 counted. Robots and carriers do not: the physics pushes them out of a led body's way. Two led bodies may
@@ -38,6 +39,8 @@ FARTHEST: Final = 1000.0
 """Largest coordinate in metres that is accepted."""
 AHEAD: Final = 0.05
 """Seconds, on top of one time step, that a stamp may be ahead of the world's time."""
+SETTLE: Final = 0.05
+"""Time constant in seconds with which a body corrects the errors of its place."""
 SLACK: Final = 0.05
 SLACK_TURN: Final = 0.2
 """Errors of a tracker, in metres and radians, that never count as a jump."""
@@ -57,6 +60,8 @@ NOT_FINITE, FAR, EARLY, OLD, REPEATED, FAST, JUMP, BLOCKED, FLOOD, SIMULATED, UN
 REASONS: Final = (NOT_FINITE, FAR, EARLY, OLD, REPEATED, FAST, JUMP, BLOCKED, FLOOD)
 """Reasons that are counted for each led robot. All but `BLOCKED` reject the telling."""
 
+TOLD: Final = 9
+"""Numbers that a physics gets about each led robot; see `follow_k`."""
 # Columns of `_limits`: seconds, m/s, rad/s, and the distance in metres that a body's centre keeps from walls.
 PATIENCE, TOP_SPEED, TOP_TURN, ROOM = 0, 1, 2, 3
 # Columns of `_marks`: whether a robot is lost; whether it has been told for the first time, or found, but is
@@ -256,9 +261,11 @@ def follow_k(
         off: output, the distances that they will be off these.
         marks: see `LOST`; updated.
         losses: how often each was lost; updated.
-        told: output, the rows of led robots: the pose at the end of the step, and the velocity.
+        told: output, the rows of led robots: the pose at the end of the step, the velocity that they have,
+            and the velocity that they are told to have, which differs if walls hold them.
     """
     look = False
+    share = 1.0 - math.exp(-dt / SETTLE)
     for k in range(rows.shape[0]):
         row, patience, top = rows[k], limits[k, PATIENCE], limits[k, TOP_SPEED]
         age = now - stamps[k]
@@ -268,15 +275,20 @@ def follow_k(
             losses[k] += 1
         aim_x, aim_y, aim_yaw = arc_k(places[k, 0], places[k, 1], places[k, 2], twists[k], min(age, patience))
         aims[k, 0], aims[k, 1], aims[k, 2] = aim_x, aim_y, aim_yaw
+        # Where it should have been at the start of the step.
+        before = min(age - dt, patience)
+        was_x, was_y, was_yaw = arc_k(places[k, 0], places[k, 1], places[k, 2], twists[k], before)
         x, y, yaw = poses[row, 0], poses[row, 1], poses[row, 2]
-        way_x, way_y, turn = aim_x - x, aim_y - y, wrap(aim_yaw - yaw)
+        way_x = aim_x - was_x + share * (was_x - x)
+        way_y = aim_y - was_y + share * (was_y - y)
+        turn = aim_yaw - was_yaw + share * wrap(was_yaw - yaw)
         way, most, most_turn = math.hypot(way_x, way_y), top * dt, limits[k, TOP_TURN] * dt
         # Far from its place, it moves at its top speed, which then is its velocity.
-        chases = way > most + SLACK
+        chases = way > most and math.hypot(aim_x - x, aim_y - y) > most + SLACK
         if way > most:
             way_x, way_y = way_x * most / way, way_y * most / way
-        off_turn = max(abs(turn) - most_turn, 0.0)
         turn = min(max(turn, -most_turn), most_turn)
+        off_turn = abs(wrap(aim_yaw - yaw - turn))
         to_x, to_y, held = press_k(x, y, x + way_x, y + way_y, limits[k, ROOM], segments, pillars)
         off[k] = math.hypot(aim_x - to_x, aim_y - to_y)
         if held and marks[k, NOTED] == 0:
@@ -298,6 +310,8 @@ def follow_k(
         else:
             for i in range(3):
                 told[row, 3 + i] = 0.0 if lost else twists[k, i]
+        for i in range(3):
+            told[row, 6 + i] = told[row, 3 + i] if chases or lost else twists[k, i]
     return look
 
 

@@ -22,9 +22,11 @@ from swarmbed_core.led import (
     OLD,
     REPEATED,
     ROUNDS,
+    SETTLE,
     SIMULATED,
     SINK,
     SLACK,
+    TOLD,
     UNKNOWN,
     Led,
     Telling,
@@ -53,7 +55,7 @@ class Bodies:
         self.pillars = np.asarray(pillars, dtype=np.float64).reshape(-1, 3)
         self.poses = np.array(poses, dtype=np.float64)
         self.rows = np.arange(len(poses))
-        self.told = np.zeros((len(poses), 6))
+        self.told = np.zeros((len(poses), TOLD))
         self.time = 0.0
         self.ticks = 0
         self.free = free
@@ -97,7 +99,8 @@ def test_a_body_moves_on_with_its_told_velocity():
         x, y = 0.5 * c - 0.2 * s, 0.5 * s + 0.2 * c
         at = math.cos(0.3) * x - math.sin(0.3) * y, math.sin(0.3) * x + math.cos(0.3) * y, 0.3 + 1.2 * t
         assert bodies.poses[0] == pytest.approx(at, abs=1e-12)
-        assert bodies.told[0, 3:] == pytest.approx((0.5, 0.2, 1.2))
+        assert bodies.told[0, 3:6] == pytest.approx((0.5, 0.2, 1.2))
+        assert bodies.told[0, 6:] == pytest.approx((0.5, 0.2, 1.2))
     assert bodies.state.off[0] == pytest.approx(0.0, abs=1e-12)
     assert bodies.state.ages[0] == pytest.approx(0.4)
     assert bodies.state.taken[0] == 1
@@ -107,13 +110,28 @@ def test_a_body_moves_on_with_its_told_velocity():
 def test_late_tellings_are_of_their_own_time():
     bodies = Bodies()
     bodies.step(30)
-    bodies.tell(Telling("dots1", 0.2, (0.0, 0.0, 0.0), (0.5, 0.0, 0.0)))
-    bodies.step(2)
-    assert bodies.poses[0, 0] == pytest.approx(0.5 * 0.12)
-    # So are those that are a little ahead.
-    bodies.tell(Telling("dots1", bodies.time + AHEAD, (0.1, 0.0, 0.0), (0.5, 0.0, 0.0)))
+    bodies.tell(Telling("dots1", 0.2, (0.3, 0.0, 0.0), (0.5, 0.0, 0.0)))
     bodies.step()
-    assert bodies.poses[0, 0] == pytest.approx(0.1 - 0.5 * (AHEAD - DT))
+    assert bodies.poses[0, 0] == pytest.approx(0.3 + 0.5 * 0.11)
+    # So are those that are a little ahead: this one says the same as the first.
+    bodies.tell(Telling("dots1", 0.31 + AHEAD, (0.3 + 0.5 * (0.11 + AHEAD), 0.0, 0.0), (0.5, 0.0, 0.0)))
+    bodies.step()
+    assert bodies.poses[0, 0] == pytest.approx(0.3 + 0.5 * 0.12)
+
+
+def test_errors_are_corrected_gently():
+    bodies = Bodies()
+    bodies.tell(Telling("dots1", 0.0, (0.0, 0.0, 0.0), (0.5, 0.0, 0.0)))
+    bodies.step(10)
+    bodies.tell(Telling("dots1", 0.1, (0.05, 0.02, 0.1), (0.5, 0.0, 0.0)))
+    for steps in range(1, 21):
+        bodies.step()
+        left = math.exp(-steps * DT / SETTLE)
+        x, y = 0.05 + 0.5 * steps * DT * math.cos(0.1), 0.02 + 0.5 * steps * DT * math.sin(0.1)
+        assert bodies.poses[0] == pytest.approx((x, y - 0.02 * left, 0.1 - 0.1 * left), abs=1e-9)
+        # Corrections are no velocity.
+        assert bodies.told[0, 3:] == pytest.approx((0.5, 0, 0, 0.5, 0, 0))
+    assert bodies.state.off[0] == pytest.approx(0.02 * math.exp(-0.2 / SETTLE))
 
 
 def test_a_robot_that_is_told_nothing_is_lost_and_stands_until_it_is_found():
@@ -162,7 +180,7 @@ def test_a_place_that_is_taken_is_reached_at_the_top_speed_and_tried_again():
     bodies.step()
     assert bodies.poses[0, 0] == pytest.approx(TOP * DT)
     # On its way, it has the velocity that it moves at.
-    assert bodies.told[0, 3:] == pytest.approx((TOP, 0, 0))
+    assert bodies.told[0, 3:6] == pytest.approx((TOP, 0, 0))
     tries = round(AGAIN / DT)
     bodies.free = True
     for _ in range(3):
@@ -286,7 +304,7 @@ def test_a_wall_holds_a_body_and_counts_each_telling_behind_it_once():
     assert bodies.poses[0, 0] == pytest.approx(2.0 - RADIUS + SINK, abs=1e-6)
     # It slides along the wall: its place there is followed.
     assert bodies.poses[0, 1] == pytest.approx(0.2 * bodies.time, abs=3e-3)
-    assert bodies.told[0, 3:] == pytest.approx((0.0, 0.2, 0.0), abs=1e-2)
+    assert bodies.told[0, 3:6] == pytest.approx((0.0, 0.2, 0.0), abs=1e-2)
     assert bodies.refused() == {BLOCKED: 20}
     assert bodies.state.taken[0] == 21
     assert not bodies.state.lost[0]
@@ -410,12 +428,13 @@ def test_robots_come_and_go_without_a_trace():
             led.tell(Tellings.of([Telling(name, now + DT, (0.0, 0.0, 0.0))]), now)
             there[name] = (there[name][0] + 1, now + DT)
         poses = np.zeros((len(there), 3))
-        led.follow(now + DT, np.arange(len(there)), poses, ARENA, np.empty((0, 3)), np.zeros((len(there), 6)))
+        told = np.zeros((len(there), TOLD))
+        led.follow(now + DT, np.arange(len(there)), poses, ARENA, np.empty((0, 3)), told)
         state = led.state(now + DT)
         assert state.names == tuple(there)
         assert state.taken.tolist() == [count for count, _ in there.values()]
-        told = [now + DT - stamp if count else math.inf for count, stamp in there.values()]
-        assert state.ages == pytest.approx(told)
+        ages = [now + DT - stamp if count else math.inf for count, stamp in there.values()]
+        assert state.ages == pytest.approx(ages)
         assert not state.refused
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from swarmbed_core.config import check
 from swarmbed_core.errors import ConfigError
-from swarmbed_core.led import Led, Telling, Tellings
+from swarmbed_core.led import TOLD, Led, Telling, Tellings
 from swarmbed_core.orders import Told
 from swarmbed_core.scenario import Scenario, TrackedBody
 from swarmbed_core.spec import RobotSpec
@@ -40,7 +40,9 @@ class World:
         count = len(self.made.names)
         self.made.tell(Tellings.of(Telling(name, self.time, (0.0, 0.0, 0.0)) for name in names), self.time)
         poses, nothing = np.zeros((count, 3)), np.empty((0, 4))
-        self.made.follow(self.time, np.arange(count), poses, nothing, np.empty((0, 3)), np.zeros((count, 6)))
+        self.made.follow(
+            self.time, np.arange(count), poses, nothing, np.empty((0, 3)), np.zeros((count, TOLD))
+        )
 
     def look(self):
         return Look(self.time, np.zeros((0, 6)), None, (), ())

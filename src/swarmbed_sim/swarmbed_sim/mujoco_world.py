@@ -161,9 +161,9 @@ def lead_k(
             qvel[at + axis] = going[k, axis]
             force[at + axis] = 0.0
         c, s = math.cos(qpos[at + 2]), math.sin(qpos[at + 2])
-        before[at] = c * told[i, 3] - s * told[i, 4]
-        before[at + 1] = s * told[i, 3] + c * told[i, 4]
-        before[at + 2] = told[i, 5]
+        before[at] = c * told[i, 6] - s * told[i, 7]
+        before[at + 1] = s * told[i, 6] + c * told[i, 7]
+        before[at + 2] = told[i, 8]
         pushes[i] = 0.0
 
 
@@ -306,7 +306,7 @@ class MujocoPhysics(Solids):
             self._lead(told, SUBSTEPS)
         self._read()
         if told is not None:
-            self.twists[self.led] = told[self.led, 3:]
+            self.twists[self.led] = told[self.led, 3:6]
 
     def _lead(self, told: FloatArray, substep: int) -> None:
         """Put led bodies where they are at the start of a substep."""

@@ -66,10 +66,10 @@ class Physics(Protocol):
             v_body: target velocities, rows vx, vy, omega, which the drives approach with limited force.
             driven: which robots' drives are on; the others brake to a stop.
             platforms: set-points of the lifting platforms in metres above the floor.
-            told: for led bodies, which must be given if there are any: rows x, y, yaw in `map` at the end of
-                the step, and vx, vy, omega in the robot's frame. These velocities become the bodies' `twists`
-                and count for the closing speed of contacts; the way to the pose may be faster, if it corrects
-                an error. The rows of other robots are not read.
+            told: for led bodies, which must be given if there are any: rows of x, y, yaw in `map` at the end
+                of the step; of vx, vy, omega in the robot's frame, which become its `twists`; and of those
+                that count for the closing speed of contacts. The way to the pose may be faster or slower, if
+                it corrects an error or walls hold the body. The rows of other robots are not read.
         """
         ...
 

@@ -495,8 +495,8 @@ def _approach_k(
     """Return the speed of a point of a body along a normal; of a led robot, that which it is told to have."""
     vx, vy, omega = state[body, VX], state[body, VY], state[body, OMEGA]
     if inverse[body, 0] == 0.0 and body < told.shape[0]:
-        vx, vy = _turned_k(told[body, 3], told[body, 4], state[body, YAW])
-        omega = told[body, 5]
+        vx, vy = _turned_k(told[body, 6], told[body, 7], state[body, YAW])
+        omega = told[body, 8]
     speed: float = vx * nx + vy * ny + omega * lever
     return speed
 

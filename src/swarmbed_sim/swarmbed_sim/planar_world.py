@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from swarmbed_core.led import TOLD
 from swarmbed_core.raycast import box_segments
 from swarmbed_core.scenario import BoxObstacle
 from swarmbed_core.scene import legs_of
@@ -179,7 +180,7 @@ class PlanarPhysics:
         self.led = led_rows(robots)
         self._inverse[self.led] = 0.0
         self._going = np.zeros((len(self.led), 4))
-        self._told = np.zeros((0, 6))
+        self._told = np.zeros((0, TOLD))
 
     def advance(
         self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray, told: FloatArray | None = None

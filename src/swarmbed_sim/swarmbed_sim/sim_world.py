@@ -25,7 +25,7 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.feed import Feed
 from swarmbed_core.geometry import between, compose
 from swarmbed_core.kinematics import Kinematics
-from swarmbed_core.led import Led
+from swarmbed_core.led import TOLD, Led
 from swarmbed_core.lifter import LifterModel
 from swarmbed_core.memory import BATTERY_PERIOD
 from swarmbed_core.power import BatteryModel
@@ -179,7 +179,7 @@ class SimWorld:
         self._contacts: Feed[Contact] = Feed()
         self._led = Led(self.timestep)
         # Where led bodies go in a step; see `Physics.advance`.
-        self._told = np.zeros((len(robots), 6))
+        self._told = np.zeros((len(robots), TOLD))
         for robot in robots:
             if robot.tracked is not None:
                 self._led.add(robot.name, robot.spec, robot.pose, robot.tracked, 0.0)
@@ -242,8 +242,9 @@ class SimWorld:
             free = self._at_robot(size, physics.heights.item(row), pose, without=row) is None
             if free:
                 physics.move_robot(row, pose)
-                told[row, :3], told[row, 3:] = pose, led.velocity(k)
-                self._forget(self._names[row], told[row, 3:])
+                told[row, :3] = pose
+                told[row, 3:6] = told[row, 6:] = led.velocity(k)
+                self._forget(self._names[row], told[row, 3:6])
             led.appeared(k, now, there=free)
         return told
 

@@ -54,7 +54,7 @@ class KinematicPhysics:
     def advance(self, v_body, driven, platforms, told=None) -> None:
         for i in range(len(self.poses)):
             if i in self.led:
-                self.poses[i], self.twists[i], self.pushes[i] = told[i, :3], told[i, 3:], 0.0
+                self.poses[i], self.twists[i], self.pushes[i] = told[i, :3], told[i, 3:6], 0.0
                 self.poses[i, 2] = wrap(told[i, 2])
                 continue
             vx0, vy0, _ = self.twists[i]

@@ -273,7 +273,7 @@ def test_a_robot_is_lost_stands_and_is_found_where_it_is(world_of):
     assert device.motors.read().travel == pytest.approx(travel, abs=1e-3)
     # Where another robot stands, it pushes itself in.
     world.tell(Tellings.of([Telling("led1", 1.01, (-1.0, -0.8, 1.0), (0.0, 0.0, 0.0))]))
-    for _ in range(60):
+    for _ in range(90):
         world.step()
     world.tell(Tellings.of([Telling("led1", world.time, (0.9, 1.0, 0.0), (0.0, 0.0, 0.0))]))
     world.step()
@@ -281,7 +281,7 @@ def test_a_robot_is_lost_stands_and_is_found_where_it_is(world_of):
     for k in range(100):
         world.tell(Tellings.of([Telling("led1", world.time + 1e-4 * k, (0.9, 1.0, 0.0), (0.0, 0.0, 0.0))]))
         world.step()
-    assert world.truth()[1, :2] == pytest.approx((0.9, 1.0), abs=1e-6)
+    assert world.truth()[1, :2] == pytest.approx((0.9, 1.0), abs=1e-3)
     assert overlap(world) < 0.003
 
 
@@ -494,7 +494,9 @@ def test_a_crowd_senses_tracked_robots_beside_it_and_gives_way_to_them():
     x, y = world.truth()[20, :2]
     angles = np.linspace(0, math.tau, 12, endpoint=False)
     for angle in angles:
-        place = (x + 0.4 * math.cos(angle), y + 0.4 * math.sin(angle), 0.0)
+        # Its first sensor looks at it.
+        yaw = math.remainder(angle + math.pi - crowd.senses().angles[0], math.tau)
+        place = (x + 0.4 * math.cos(angle), y + 0.4 * math.sin(angle), yaw)
         try:
             world.teleport(world.names[0], place)
         except SimError:
@@ -504,7 +506,7 @@ def test_a_crowd_senses_tracked_robots_beside_it_and_gives_way_to_them():
         pytest.fail("no free place beside it")
     crowd.v_body[:] = 0
     Tracker(world, {"led1": lambda _: ((x, y, 0.0), (0.0, 0.0, 0.0))}).run(0.1)
-    assert crowd.senses().ranges[0].min() == pytest.approx(0.4 - 2 * RADIUS, abs=0.03)
+    assert crowd.senses().ranges[0, 0] == pytest.approx(0.4 - 2 * RADIUS, abs=0.01)
     # Its own parts work as well, and so do interventions.
     device = world.device("led1")
     world.step()
