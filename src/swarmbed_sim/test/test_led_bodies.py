@@ -118,9 +118,9 @@ def drive(world, name, v_body):
     device.motors.drive(Kinematics.of(device.spec).wheels(v_body))
 
 
-def overlap(world):
-    """Return the deepest overlap of two round robots in metres."""
-    places = world.truth()[:, :2]
+def overlap(world, count=None):
+    """Return the deepest overlap in metres of two round robots, among the first ones."""
+    places = world.truth()[:count, :2]
     apart = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1)) + 10 * np.eye(len(places))
     return 2 * RADIUS - apart.min()
 
@@ -452,6 +452,8 @@ def test_no_telling_harms_a_world(engine):
             assert (np.abs(truth[:, 0]) < length / 2 - RADIUS + 0.03).all()
             assert (np.abs(truth[:, 1]) < width / 2 - RADIUS + 0.03).all()
             assert np.abs(truth[:, 3:5]).max() < 20
+            # Led bodies overlap what has no way out, but do not push it into others.
+            assert overlap(world, 3) < (0.001 if engine == "planar" else 0.05)
         state = world.led()
         refused = sum(sum(of.values()) for reason, of in state.refused.items() if reason != BLOCKED)
         assert refused + state.taken.sum() == sent
@@ -603,3 +605,22 @@ def test_a_crowd_of_one_kind_may_have_tracked_robots_of_another_beside_it():
     Tracker(world, {"led1": line((0.0, 0.0, 0.0), (0.2, 0.0))}).run(1.0)
     assert world.truth()[5, 0] == pytest.approx(0.2, abs=1e-9)
     assert JUMP not in world.led().refused
+
+
+def test_a_physics_gets_told_only_about_led_bodies(world, kinematic):
+    """Engines without led bodies, and worlds without them, are called as ever."""
+    calls = []
+
+    class Counting(kinematic):
+        def advance(self, *args):
+            calls.append(len(args))
+            super().advance(*args)
+
+    alone = world([group((0.0, 0.0, 0.0))], physics=Counting)
+    alone.run(0.1)
+    assert set(calls) == {3}
+    calls.clear()
+    both = world([group((0.0, 0.0, 0.0)), tracked((1.0, 0.0, 0.0))], physics=Counting)
+    Tracker(both, {"led1": line((1.0, 0.0, 0.0), (0.3, 0.0))}).run(1.0)
+    assert set(calls) == {4}
+    assert both.truth()[1] == pytest.approx((1.3, 0.0, 0.0, 0.3, 0.0, 0.0))
