@@ -3,8 +3,8 @@
 A *telling* is the pose and the velocity of one robot, and the time at which they were true. `Led` keeps the
 newest valid telling of each led robot; it rejects and counts the others. From the told pose a robot moves on
 with its told velocity until the next telling, for at most `patience` seconds. After that it is lost: it
-stands until it is told again. The error that a new telling reveals is not corrected at once, but within a
-tenth of a second: a tracker's noise shakes neither what a body pushes nor what it carries.
+stands until it is told again. The error that a new telling reveals is not corrected at once, but in one or
+two tenths of a second: a tracker's noise shakes neither what a body pushes nor what it carries.
 
 Walls and obstacles hold led bodies: a body that is told to be in a wall stays in front of it, which is
 counted. Robots and carriers do not: the physics pushes them out of a led body's way. Two led bodies may
@@ -524,7 +524,9 @@ class Led:
         )
         if not look:
             return ()
-        new = np.flatnonzero((marks[:, HELD] == 1) & (marks[:, NOTED] == 0))
+        # One that is about to appear behind the wall is not held by it.
+        held = (marks[:, HELD] == 1) & (marks[:, APPEAR] == 0)
+        new = np.flatnonzero(held & (marks[:, NOTED] == 0))
         if len(new):
             marks[new, NOTED] = 1
             self._count(BLOCKED, new)

@@ -318,6 +318,12 @@ def test_a_body_does_not_pass_a_thin_wall_nor_leave_the_arena():
     bodies.tell(Telling("dots1", 0.0, (1.0, 0.0, 0.0), (1.0, 0.0, 0.0)))
     bodies.step(200)
     assert bodies.poses[0, 0] == pytest.approx(0.5 - RADIUS + SINK, abs=1e-6)
+    # Where there is room behind the wall, it appears there, and is held by nothing.
+    behind = Bodies(segments=np.vstack([ARENA, wall]))
+    behind.tell(Telling("dots1", 0.0, (1.0, 0.0, 0.0)))
+    behind.step()
+    assert behind.poses[0, 0] == 1.0
+    assert not behind.state.refused
     outside = Bodies(free=False)
     outside.tell(Telling("dots1", 0.0, (30.0, 30.0, 0.0)))
     outside.step(200)
