@@ -114,6 +114,11 @@ def test_without_tracked_robots_there_is_nothing_to_judge():
         Tracked(check({}, Tracked.Parameters, "t"), setting_of(World(), body="simulated"))
 
 
+def test_worlds_that_cannot_lead_bodies_are_named():
+    with pytest.raises(ConfigError, match="world fake_world:make has no tracked robots"):
+        Run(scenario("fake_world:make"), "t")
+
+
 def scenario(world, acceptors=(), **more):
     fields = {
         "version": 1,

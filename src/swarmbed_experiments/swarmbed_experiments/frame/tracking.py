@@ -39,7 +39,15 @@ class Tracking:
     Parameters: ClassVar[type[Part]] = NoParameters
 
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
-        """Start with what the world has counted so far."""
+        """Start without losses.
+
+        Raises:
+            ConfigError: the world, one of another package, has no tracked robots.
+        """
+        if not hasattr(setting.world, "led"):
+            world = setting.scene.scenario.world
+            message = f"world {world} has no tracked robots: leave out `body`, or use world planar or mujoco"
+            raise ConfigError(message)
         self._setting = setting
         self._lost: dict[str, float] = {}
         self._seconds = 0.0
