@@ -281,6 +281,7 @@ def all_groups(*, gazebo: bool = False) -> list[tuple[str, Callable[[bool], Iter
         ("sweep", runs.sweeps),
         ("cost", runs.cost),
         ("observers", observers.observers),
+        ("led", runs.led),
         ("tasks", runs.tasks),
     )
     on_ros = (
