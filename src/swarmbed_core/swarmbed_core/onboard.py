@@ -217,6 +217,7 @@ class Onboard:
         self.carrier_markers = carrier_markers
         self._zones = zones
         self.imu: ImuReading | None = None
+        self._losses = [connection.losses for connection in device.outside]
         self.on_image: list[Callable[[CornerReading], object]] = []
 
         cameras = cameras_of(spec, device.calibrations)
@@ -314,6 +315,8 @@ class Onboard:
             self._ask("lifter", device.lifter.move, self.lifter.update(now, self._lifter_height()))
         if self._battery_pace.due(now):
             self._ask("power", self._read_battery)
+            if device.outside:
+                self._ask("outside", self._watch_outside)
 
     def _failed(self, part: str, error: Exception) -> None:
         """Count a part that raised; the cycle continues without it."""
@@ -330,6 +333,13 @@ class Onboard:
     def _read_battery(self) -> None:
         if self.battery is not None and self.device.power is not None:
             self.battery.update(self.device.power.read())
+
+    def _watch_outside(self) -> None:
+        """Count the losses of parts that are outside this process."""
+        for i, connection in enumerate(self.device.outside):
+            for _ in range(self._losses[i], connection.losses):
+                self.health.refuse("outside.lost", f"{connection.name}: no answer; commands had no effect")
+            self._losses[i] = connection.losses
 
     def _lifter_height(self) -> float | None:
         """Return the height of the platform; None without a lifter or while its reading fails."""

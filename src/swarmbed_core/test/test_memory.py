@@ -13,7 +13,7 @@ from swarmbed_core.spec import RobotSpec
 
 
 def run(world: MemoryWorld, name: str, speeds, seconds: float) -> None:
-    world.device(name).motors.drive(np.asarray(speeds, dtype=float))
+    world.device(name).motors.drive(np.asarray(speeds, dtype=float), math.inf)
     for _ in range(round(seconds / world.timestep)):
         world.step()
 

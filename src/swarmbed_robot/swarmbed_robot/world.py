@@ -83,13 +83,14 @@ class PlainStage:
         return "", ""
 
     def close(self) -> None:
-        """Close the world."""
+        """Close the robots' devices and the world."""
+        self.swarm.close()
         self.world.close()
 
 
 def warm_up(scenario: Scenario, source: str) -> None:
     """Run the first steps of a scenario, so that all kernels are compiled or loaded from the cache."""
-    stage = PlainStage(scenario, source, scenario.seed)
+    stage = PlainStage(scenario.all_virtual(), source, scenario.seed)
     # An error here will occur again in the hosted world, which reports it.
     with contextlib.suppress(Exception):
         for _ in range(WARM):

@@ -35,7 +35,7 @@ def test_a_body_that_is_held_turns_no_wheel(world, monkeypatch):
 
 def test_wheels_are_no_faster_than_they_can_be(world):
     w = world([(0.0, 0.0, 0.0)], noise=False)
-    w.device("dots1").motors.drive(np.array([100.0, 0.0, -100.0]))
+    w.device("dots1").motors.drive(np.array([100.0, 0.0, -100.0]), math.inf)
     w.run(0.05)
     assert np.abs(w.device("dots1").motors.read().speeds).max() == pytest.approx(2.5)
     w.device("dots1").motors.drive(np.array([math.nan, 0.0, 0.0]))
@@ -45,7 +45,7 @@ def test_wheels_are_no_faster_than_they_can_be(world):
 
 def test_slip_is_between_the_encoders_and_the_floor(world):
     w = world([(-2.0, 0.0, 0.0)], kind="pioneer3dx")
-    w.device("pioneer3dx1").motors.drive(np.array([0.2, 0.2]))
+    w.device("pioneer3dx1").motors.drive(np.array([0.2, 0.2]), math.inf)
     w.run(10.0)
     sigma = RobotSpec.load("pioneer3dx").drive.wheels.speed_sigma * w.timestep * math.sqrt(1000)
     travel = w.device("pioneer3dx1").motors.read().travel
@@ -70,7 +70,7 @@ def test_who_drifts_counts_what_its_wheels_did(world):
     w = world([(-2.0, -1.0, 0.0), (-2.0, 1.0, 0.0)], kind="pioneer3dx", noise=False)
     w.set_drift("pioneer3dx1", 1.2, 0.4)
     for name in w.names:
-        w.device(name).motors.drive(np.array([0.2, 0.2]))
+        w.device(name).motors.drive(np.array([0.2, 0.2]), math.inf)
     w.run(8.0)
     drifted, straight = w.truth()
     way = straight[0] + 2.0

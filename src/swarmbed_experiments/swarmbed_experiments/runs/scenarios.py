@@ -18,6 +18,7 @@ from swarmbed_core.imaging import Imaging
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.markers import CarrierMarkers, MarkerMap
 from swarmbed_core.memory import MemoryWorld
+from swarmbed_core.outfit import find_maker
 from swarmbed_core.plugins import ACCEPTORS, GENERATORS, TRANSDUCERS, WORLDS, find_plugin, look_in
 from swarmbed_core.safe_yaml import MOST_DEPTH, parse, read, short
 from swarmbed_core.scenario import Scenario, names_file
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from py_trees.behaviour import Behaviour
     from swarmbed_core.config import Part
+    from swarmbed_core.outfit import DeviceMaker
     from swarmbed_core.scenario import Named
 
 FILES = "files"
@@ -233,7 +235,12 @@ def _as_text(data: Any) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """A scenario with all its names resolved."""
+    """A scenario with all its names resolved.
+
+    Attributes:
+        real: which parts of robots run in real time, so that the world can neither hurry nor be reset; empty
+            if there are none.
+    """
 
     scenario: Scenario
     source: str
@@ -244,6 +251,8 @@ class Plan:
     generators: tuple[tuple[Any, Part], ...]
     transducers: tuple[tuple[Any, Part], ...]
     acceptors: tuple[tuple[Any, Part], ...]
+    devices: tuple[tuple[DeviceMaker, Part], ...]
+    real: tuple[str, ...]
 
 
 def make_plan(scenario: Scenario, source: str) -> Plan:
@@ -278,6 +287,15 @@ def make_plan(scenario: Scenario, source: str) -> Plan:
     generators = parts(GENERATORS, "frame.generators", frame.generators)
     transducers = parts(TRANSDUCERS, "frame.transducers", frame.transducers)
     acceptors = parts(ACCEPTORS, "frame.acceptors", frame.acceptors)
+    real: list[str] = []
+    devices = []
+    for i, group in enumerate(scenario.robots):
+        for k, one in enumerate(group.device):
+            field = f"robots.{i}.device.{k}"
+            made = ask(field, lambda one=one, field=field: find_maker(one, f"{source}: {field}"))  # type: ignore[misc]
+            if made is not None:
+                devices.append(made)
+                real += [f"{field} ({one.name})"] if made[0].is_real(made[1]) else []
     before = len(faults)
     ask("arena", lambda: Arena.load(scenario.arena))
     for i, group in enumerate(scenario.robots):
@@ -288,4 +306,16 @@ def make_plan(scenario: Scenario, source: str) -> Plan:
     if faults or scene is None:
         raise ConfigError("\n".join(faults))
     controller, parameters = found
-    return Plan(scenario, source, scene, world, controller, parameters, generators, transducers, acceptors)
+    return Plan(
+        scenario,
+        source,
+        scene,
+        world,
+        controller,
+        parameters,
+        generators,
+        transducers,
+        acceptors,
+        tuple(devices),
+        tuple(real),
+    )
