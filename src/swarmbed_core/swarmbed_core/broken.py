@@ -88,12 +88,13 @@ class _Layer(Generic[P]):
 class _Motors(_Layer[Motors]):
     """Motors of a robot that may be dead, or slip."""
 
-    __slots__ = ("_hidden", "_last", "_slips")
+    __slots__ = ("_hidden", "_last", "_rolled", "_slips")
 
     def __init__(self, part: Motors, faults: Faults) -> None:
         super().__init__(part, faults)
         self._last: MotorReading | None = None
-        # Metres that the readings add to the wheels' travel.
+        # The part's travel, and the metres that readings add to it.
+        self._rolled: FloatArray | None = None
         self._hidden: FloatArray | None = None
         self._slips = not isinstance(part, BothMotors)
 
@@ -115,20 +116,19 @@ class _Motors(_Layer[Motors]):
             self._part.read()
             return last
         reading = self._part.read()
+        rolled = reading.travel
         if self._slips and (faults.slip or self._hidden is not None):
             reading = self._hide(reading)
-        self._last = reading
+        self._last, self._rolled = reading, rolled
         return reading
 
     def _hide(self, reading: MotorReading) -> MotorReading:
         """Return a reading as if the wheels had turned farther than they did, since the last one."""
         if self._hidden is None:
             self._hidden = np.zeros(len(reading.travel))
-        before = self._last
         grip = 1.0 - self._faults.slip
-        if before is not None:
-            rolled = reading.travel - (before.travel - self._hidden)
-            self._hidden = self._hidden + rolled * (1.0 / grip - 1.0)
+        if self._rolled is not None:
+            self._hidden = self._hidden + (reading.travel - self._rolled) * (1.0 / grip - 1.0)
         return reading._replace(travel=reading.travel + self._hidden, speeds=reading.speeds / grip)
 
 

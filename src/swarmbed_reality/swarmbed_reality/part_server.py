@@ -133,13 +133,21 @@ def open_socket(address: str, *, serve: bool) -> tuple[socket.socket, Any]:
             with contextlib.suppress(FileNotFoundError):
                 Path(parts.path).unlink()
         # A client gets a name from the system, so that it can be answered.
-        opened.bind(parts.path if serve else "")
+        try:
+            opened.bind(parts.path if serve else "")
+        except OSError:
+            opened.close()
+            raise
         target: Any = None if serve else parts.path
     elif parts.scheme == "udp" and parts.hostname and parts.port is not None:
         found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_DGRAM)[0]
         opened = socket.socket(found[0], socket.SOCK_DGRAM)
         if serve:
-            opened.bind(found[4])
+            try:
+                opened.bind(found[4])
+            except OSError:
+                opened.close()
+                raise
         target = None if serve else found[4]
     else:
         msg = f"'{address}': expected udp://HOST:PORT or unix:///PATH"

@@ -90,7 +90,11 @@ class VirtualRobot:
         self._world: MemoryWorld | None = None
         self._base: float | None = None
         self._parts: Mapping[str, Any] = {}
-        self.begin(lockstep=False)
+        # Compile or load kernels now: a world in lockstep waits for the first answer.
+        for part in self.begin(lockstep=False).values():
+            if hasattr(part, "read"):
+                part.read()
+        self.advance(self._machine() + FINE_STEP)
 
     def begin(self, *, lockstep: bool) -> Mapping[str, Any]:
         """Return the parts for a session: new ones in lockstep, otherwise the same as before."""
