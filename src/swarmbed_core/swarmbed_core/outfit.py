@@ -41,7 +41,7 @@ class DeviceMaker(Protocol):
             name: of the robot.
             spec: its kind.
             device: the device so far; None if there are no virtual parts.
-            clock: the world's, or on a robot the machine's. All stamps of the parts are of this clock.
+            clock: the device's; without one the machine's. All stamps of the parts are of this clock.
             parameters: checked ones of the maker.
 
         What has to be closed is registered with the device's `opened`.
@@ -92,7 +92,7 @@ def outfit(placement: RobotPlacement, device: Device | None, clock: Clock, sourc
         undo.callback(opened.close)
         for named in placement.device:
             maker, parameters = find_maker(named, who)
-            made = _ask(who, named, maker, placement, made, clock, parameters)
+            made = _ask(who, named, maker, placement, made, clock if made is None else made.clock, parameters)
             if made.opened is not opened:
                 opened.callback(made.opened.close)
                 made = replace(made, opened=opened)

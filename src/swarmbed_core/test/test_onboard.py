@@ -1,6 +1,7 @@
 """One robot's senses and reflexes, with good input and with bad."""
 
 import math
+import types
 from dataclasses import replace
 
 import numpy as np
@@ -861,3 +862,18 @@ def test_who_looks_at_images_and_fails_is_counted_and_survived():
     assert len(seen) == 3
     assert "cam0" in onboard._images
     assert is_finite(onboard)
+
+
+def test_losses_of_parts_outside_are_counted_with_their_names():
+    connection = types.SimpleNamespace(
+        name="dots1: motors at udp://dots1:7400", real=True, there=True, losses=2, state={}
+    )
+    world, onboard = onboard_with(outside=(connection,))
+    steps(world, onboard, 110)
+    assert onboard.health.counts["outside.lost"] == 0
+    connection.losses = 4
+    steps(world, onboard, 110)
+    assert onboard.health.counts["outside.lost"] == 2
+    assert onboard.health.latest["outside.lost"].startswith("dots1: motors at udp://dots1:7400: no answer")
+    steps(world, onboard, 110)
+    assert onboard.health.counts["outside.lost"] == 2

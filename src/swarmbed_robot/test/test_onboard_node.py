@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
-from swarmbed_core.device import Zone
+from swarmbed_core.controller import NoParameters
+from swarmbed_core.device import HOLD, Zone
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.robot import Command
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.onboard import OPTIONS, make_robot, start
 from swarmbed_robot.ros_robot import RosRobot
-from swarmbed_robot.virtual import make as make_virtual
 
 from dots_interfaces.msg import TagArray
 from swarmbed_robot import qos
@@ -65,9 +65,9 @@ class Motors:
         self.on.append(on)
         self.inner.enable(on)
 
-    def drive(self, speeds):
+    def drive(self, speeds, hold=HOLD):
         self.speeds.append(float(abs(speeds).max()))
-        self.inner.drive(speeds)
+        self.inner.drive(speeds, hold)
 
     def read(self):
         return self.inner.read()
@@ -75,23 +75,30 @@ class Motors:
 
 @pytest.fixture
 def parts(monkeypatch):
-    """Offer parts of one's own as `my_parts:make`; return what was made."""
+    """Offer motors of one's own as `virtual+my_parts:Mine`; return what was made."""
     made = []
 
-    def make(name, spec, arena):
-        device = make_virtual(name, spec, arena)
-        made.append(replace(device, motors=Motors(device.motors)))
-        return made[-1]
+    class Mine:
+        Parameters = NoParameters
+
+        @staticmethod
+        def is_real(_parameters):
+            return True
+
+        @staticmethod
+        def make(_name, _spec, device, _clock, _parameters):
+            made.append(replace(device, motors=Motors(device.motors)))
+            return made[-1]
 
     module = types.ModuleType("my_parts")
-    module.make = make
+    module.Mine = Mine
     monkeypatch.setitem(sys.modules, "my_parts", module)
     return made
 
 
 def test_parts_may_come_from_elsewhere(parts):
-    robot = robot_of(robot="r1", device="my_parts:make")
-    assert robot.onboard.device is parts[0]
+    robot = robot_of(robot="r1", device="virtual+my_parts:Mine")
+    assert robot.onboard.device.motors is parts[0].motors
     assert parts[0].name == "r1"
 
 
@@ -99,7 +106,7 @@ def test_parts_may_come_from_elsewhere(parts):
     ("options", "error", "said"),
     [
         ({"kind": "tank"}, ConfigError, "'tank' is not in config/robots"),
-        ({"device": "lidar"}, ConfigError, "no device 'lidar': there are virtual"),
+        ({"device": "lidar"}, ConfigError, "no device 'lidar': there are remote, virtual"),
         ({"device": "nowhere:make"}, ConfigError, "cannot be imported"),
         ({"arena": "moon"}, ConfigError, "'moon' is not in worlds"),
         ({"arena": "empty", "localise": True}, RobotError, "arena empty has no markers for localisation"),
@@ -136,7 +143,7 @@ def test_a_program_senses_and_drives_it_and_it_is_left_standing(ros, parts):
             robot.act(Command(velocity_body=(0.3, 0.0, 0.0)))
         return robot.ready and robot.sense().pose_odom[0] > 0.3
 
-    run_until(ros, drives, robot="r1", device="my_parts:make")
+    run_until(ros, drives, robot="r1", device="virtual+my_parts:Mine")
     [device] = parts
     assert device.motors.on == [False]
     assert max(device.motors.speeds) > 0.1
