@@ -216,6 +216,11 @@ class Helper:
         )
 
     @property
+    def process(self) -> int:
+        """Return the process's id."""
+        return self._process.pid
+
+    @property
     def runs(self) -> bool:
         """Return whether it serves parts."""
         return self._process.poll() is None and self._process.stdin is not None

@@ -90,6 +90,8 @@ def rehearse(case: Case) -> Rehearsal:
         plan = make_plan(scenario, case.source)
     except SwarmbedError as error:
         return Rehearsal(str(error), None)
+    if plan.real:
+        return Rehearsal(plan.real_time_only, None)
     try:
         run = Run(scenario, case.source)
     except SwarmbedError as error:

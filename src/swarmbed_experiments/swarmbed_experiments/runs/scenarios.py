@@ -254,6 +254,16 @@ class Plan:
     devices: tuple[tuple[DeviceMaker, Part], ...]
     real: tuple[str, ...]
 
+    @property
+    def real_time_only(self) -> str:
+        """Return why the world must run in real time, and what to do; empty if it need not."""
+        if not self.real:
+            return ""
+        return (
+            f"{self.source}: {', '.join(self.real)}: real parts run in real time; the world cannot hurry "
+            "or be reset; use --speed 1, or `lockstep: true` if they are simulated"
+        )
+
 
 def make_plan(scenario: Scenario, source: str) -> Plan:
     """Resolve a scenario's names, and place its robots, carriers and obstacles.
