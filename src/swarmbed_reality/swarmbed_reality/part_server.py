@@ -292,7 +292,7 @@ class PartServer:
         kind, number, _, content = unpack(data)
         nonce, rate = content.get("nonce"), content.get("rate", 100.0)
         right = kind == HELLO and content.get("name") == self.name and isinstance(rate, (int, float))
-        if not right or not isinstance(nonce, bytes) or len(nonce) != TAG:
+        if not right or not rate > 0 or not isinstance(nonce, bytes) or len(nonce) != TAG:
             msg = "not a hello for this robot"
             raise WireError(msg)
         answer = secrets.token_bytes(TAG)

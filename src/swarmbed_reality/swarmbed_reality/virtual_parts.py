@@ -110,7 +110,7 @@ class VirtualRobot:
                 timestep=STEP if lockstep else FINE_STEP,
             )
             found = parts_of(self._world.device(self.name))
-            wanted = expanded(self._wanted, found, f"{self.name}, a {self._spec.kind}")
+            wanted = expanded(self._wanted, found, f"{self.name}, a {self._spec.kind},")
             self._parts = {
                 part: (_Read if hasattr(found[part], "read") else _Written)(found[part], self)
                 for part in wanted
@@ -296,9 +296,8 @@ def serve(
     spec = RobotSpec.load(kind)
     server = Server()
     for seed, name in enumerate(names, start=1):
-        key = key_of(Path(filled(key_file, name)).expanduser(), create=True)
-        where = filled(address, name)
-        server.add(VirtualRobot(name, spec, parts, seed=seed), key, where)
+        robot, where = VirtualRobot(name, spec, parts, seed=seed), filled(address, name)
+        server.add(robot, key_of(Path(filled(key_file, name)).expanduser(), create=True), where)
         say(f"{name}: {', '.join(parts)} at {where}, key in {filled(key_file, name)}")
     before = {number: signal.signal(number, server.stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -474,3 +474,15 @@ def test_a_robot_that_is_not_there_is_named():
     with pytest.raises(RealityError, match=said):
         link.connect(0.1)
     link.close()
+
+
+@pytest.mark.parametrize(
+    "change", [{"rate": float("nan")}, {"rate": "fast"}, {"rate": -1}, {"name": "dots2"}, {"nonce": b"short"}]
+)
+def test_a_hello_that_is_not_right_is_refused(change):
+    site = Site()
+    hello = {"name": "dots1", "nonce": b"n" * wire.TAG, "rate": 50.0, **change}
+    site.server._handle(wire.pack(KEY, wire.HELLO, 1, 0.0, hello), ("127.0.0.1", 9))
+    assert site.server.refused == 1
+    assert site.server._pending is None
+    site.close()

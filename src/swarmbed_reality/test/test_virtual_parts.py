@@ -156,7 +156,7 @@ def test_times_that_make_no_sense_do_not_stop_it(to):
 
 
 def test_a_kind_without_the_part_is_named():
-    with pytest.raises(RealityError, match="e1, a epuck2 has no part 'lifter': it has motors"):
+    with pytest.raises(RealityError, match="e1, a epuck2, has no part 'lifter': it has motors"):
         VirtualRobot("e1", RobotSpec.load("epuck2"), ["lifter"])
 
 
