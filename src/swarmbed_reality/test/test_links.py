@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from swarmbed_core.device import ImuReading, MotorReading, RadioPacket, RangeReading
+from swarmbed_core.device import CornerReading, ImuReading, MotorReading, RadioPacket, RangeReading
 from swarmbed_reality.errors import RealityError
 from swarmbed_reality.links import (
     Link,
@@ -485,4 +485,28 @@ def test_a_hello_that_is_not_right_is_refused(change):
     site.server._handle(wire.pack(KEY, wire.HELLO, 1, 0.0, hello), ("127.0.0.1", 9))
     assert site.server.refused == 1
     assert site.server._pending is None
+    site.close()
+
+
+def test_images_that_come_late_keep_the_time_of_their_exposure():
+    site = Site()
+    late = 0.3
+    site.server.parts["cameras"] = SimpleNamespace(
+        read=lambda: [CornerReading(site.time + AHEAD - late, "cam0", np.array([7]), np.full((1, 4, 2), 5.0))]
+    )
+    site.run(0.5)
+    queue = RemoteQueue(site.link, "cameras")
+    queue.read()
+    site.run(0.1)
+    shown = queue.read()
+    assert len(shown) == 10
+    assert shown[-1].stamp == pytest.approx(site.time - 90.0 - late, abs=0.021)
+    assert (shown[0].camera, shown[0].ids.tolist(), shown[0].corners.shape) == ("cam0", [7], (1, 4, 2))
+    assert queue.read() == []
+    late = 1.2
+    site.run(0.01)
+    queue.read()
+    site.run(0.1)
+    assert queue.read() == []
+    assert site.link.stale >= 10
     site.close()
