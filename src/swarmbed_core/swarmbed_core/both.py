@@ -31,6 +31,7 @@ class BothMotors:
     def __init__(self, real: Motors, virtual: Motors) -> None:
         """Combine two motors."""
         self._real, self._virtual = real, virtual
+        self._hold = HOLD
 
     def enable(self, on: bool) -> None:
         """Switch both on or off."""
@@ -39,12 +40,13 @@ class BothMotors:
 
     def drive(self, speeds: FloatArray, hold: float = HOLD) -> None:
         """Set the speeds of the real wheels."""
+        self._hold = hold
         self._real.drive(speeds, hold)
 
     def read(self) -> MotorReading:
-        """Return the real wheels' reading. Without one, the body in the world stops after `HOLD`."""
+        """Return the real wheels' reading; without another one, the body in the world stops likewise."""
         reading = self._real.read()
-        self._virtual.drive(reading.speeds)
+        self._virtual.drive(reading.speeds, self._hold)
         return reading
 
 

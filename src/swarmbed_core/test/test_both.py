@@ -49,9 +49,9 @@ def test_without_readings_the_body_in_the_world_stops():
     world = MemoryWorld.of(["dots"], noise=False)
     virtual, real = world.device("dots1").motors, Real()
     motors = BothMotors(real, virtual)
-    motors.drive(np.full(3, 0.3))
+    motors.drive(np.full(3, 0.3), 0.2)
     motors.read()
-    for _ in range(51):
+    for _ in range(21):
         world.step()
     assert virtual.read().speeds.tolist() == [0.0, 0.0, 0.0]
 

@@ -9,7 +9,7 @@ import pytest
 from swarmbed_core.arena import Arena
 from swarmbed_core.camera import cameras_of
 from swarmbed_core.control import Mode
-from swarmbed_core.device import CornerReading, MotorReading, RangeReading, Zone
+from swarmbed_core.device import HOLD, CornerReading, MotorReading, RangeReading, Zone
 from swarmbed_core.errors import PathError
 from swarmbed_core.geometry import between
 from swarmbed_core.leds import pack
@@ -877,3 +877,18 @@ def test_losses_of_parts_outside_are_counted_with_their_names():
     assert onboard.health.latest["outside.lost"].startswith("dots1: motors at udp://dots1:7400: no answer")
     steps(world, onboard, 110)
     assert onboard.health.counts["outside.lost"] == 2
+
+
+@pytest.mark.parametrize(("rate", "hold"), [(100.0, HOLD), (6.0, HOLD), (2.0, 1.5)])
+def test_wheels_hold_from_one_cycle_to_the_next(rate, hold):
+    spec = RobotSpec.load("dots")
+    slow = spec.model_copy(update={"control": spec.control.model_copy(update={"rate": rate})})
+    world = MemoryWorld([Placement("a", slow)], Arena.load("empty"), noise=False)
+    held = []
+    inner = world.device("a").motors
+    motors = types.SimpleNamespace(
+        enable=inner.enable, read=inner.read, drive=lambda _speeds, hold=HOLD: held.append(hold)
+    )
+    onboard = Onboard(replace(world.device("a"), motors=motors))
+    steps(world, onboard, 3)
+    assert held == [hold] * 3
