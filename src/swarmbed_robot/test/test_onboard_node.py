@@ -194,5 +194,5 @@ def test_motors_are_switched_off_also_if_the_loop_breaks(ros, parts, monkeypatch
 
     monkeypatch.setattr("swarmbed_robot.api.RobotApi.sense", breaks)
     with pytest.raises(ZeroDivisionError):
-        start(ros.spinner, ros.node("onboard"), DEFAULTS | {"robot": "r1", "device": "my_parts:make"})
+        start(ros.spinner, ros.node("onboard"), DEFAULTS | {"robot": "r1", "device": "virtual+my_parts:Mine"})
     assert parts[0].motors.on == [False]
