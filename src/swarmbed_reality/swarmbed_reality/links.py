@@ -49,6 +49,8 @@ DRAINED = 200
 """Datagrams that are handled in one cycle at most."""
 KEPT = 1000
 """Readings of radios and cameras that are kept for who reads them."""
+GRACE = 0.1
+"""Seconds that a link waits for the first reading once the robot's clock is known; radios may have none."""
 NAP = 0.002
 """Seconds between two looks while waiting for the first answer."""
 
@@ -216,6 +218,11 @@ class Link:
                 )
                 message = f"{self.name}: {reason}"
                 raise RealityError(message)
+            time.sleep(NAP)
+        grace = time.monotonic() + GRACE
+        while not self._readings and time.monotonic() < grace:
+            self.poll()
+            self.flush()
             time.sleep(NAP)
 
     def cycle(self) -> None:
@@ -390,9 +397,10 @@ class Link:
             self._answered = at if isinstance(at, float) else -math.inf
         else:
             self.clock.inward(sent, arrived)
-            if isinstance(heard, list) and len(heard) == 2 and heard[0] != self._echoed:
-                self._echoed = heard[0]
-                self.clock.outward(*heard)
+            match heard:
+                case [float(left), float(came)] if left != self._echoed:
+                    self._echoed = left
+                    self.clock.outward(left, came)
             if not self.clock.known:
                 # Without it, nobody knows when the readings were true.
                 return
@@ -404,11 +412,13 @@ class Link:
                     kept += [made for item in value if (made := self._stamped(part, item, sent, world))]
                     del kept[:-KEPT]
                 elif (made := self._stamped(part, value, sent, world)) is not None:
-                    # The schedule may shift; a part's stamps never step back.
-                    stamp = self._stamps[part] = max(made.stamp, self._stamps.get(part, -math.inf))
-                    self._readings[part] = made._replace(stamp=stamp)
+                    if made.stamp <= world:
+                        # The schedule may shift; a part's stamps never step back.
+                        stamp = self._stamps[part] = max(made.stamp, self._stamps.get(part, -math.inf))
+                        made = made._replace(stamp=stamp)
+                    self._readings[part] = made
                     self._fresh.add(part)
-            except (TypeError, ValueError, KeyError):
+            except (TypeError, ValueError, KeyError, OverflowError):
                 self.refused += 1
 
     def _stamped(self, part: str, value: Any, sent: float, world: float) -> Any:

@@ -1,11 +1,14 @@
 """Remote parts: sessions, signatures, loss, foreign clocks, and motors that stop by themselves."""
 
+import contextlib
 import threading
 import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from swarmbed_core.device import CornerReading, ImuReading, MotorReading, RadioPacket, RangeReading
 from swarmbed_reality.errors import RealityError
 from swarmbed_reality.links import (
@@ -509,4 +512,93 @@ def test_images_that_come_late_keep_the_time_of_their_exposure():
     site.run(0.1)
     assert queue.read() == []
     assert site.link.stale >= 10
+    site.close()
+
+
+def test_a_stamp_from_the_future_does_not_hide_the_others():
+    site = Site()
+    site.run(0.5)
+    read = site.wheels.read
+    site.wheels.read = lambda: read()._replace(stamp=site.time + AHEAD + 1000.0)
+    site.run(0.1)
+    # The on-board software judges it.
+    assert site.motors.read().stamp > site.time - 90.0 + 999.0
+    site.wheels.read = read
+    site.run(0.1)
+    assert site.motors.read().stamp == pytest.approx(site.time - 90.0, abs=0.021)
+    site.close()
+
+
+NUMBERS = st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats()
+VALUES = st.recursive(
+    st.none() | NUMBERS | st.text(max_size=5) | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+PARTS = st.sampled_from(
+    ("motors", "imu", "compass", "lifter", "power", "leds", "cameras", "ranges/tof", "radios/ble", "")
+)
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(
+    kind=st.integers(0, 5),
+    content=st.fixed_dictionaries(
+        {},
+        optional={
+            "read": st.dictionaries(PARTS, VALUES, max_size=4) | VALUES,
+            "heard": VALUES,
+            "set": st.dictionaries(PARTS, VALUES, max_size=4) | VALUES,
+            "hold": VALUES,
+            "time": VALUES,
+            "rate": VALUES,
+            "name": VALUES,
+            "nonce": VALUES,
+        },
+    ),
+)
+def test_whatever_is_signed_is_survived(kind, content):
+    site = Site()
+    site.run(0.2)
+    number = 10**6
+    site.link._handle(wire.pack(site.link._session, kind, number, site.time + AHEAD, content))
+    site.link._handle(wire.pack(KEY, kind, number, site.time + AHEAD, content))
+    if site.server._session is not None:
+        site.server._handle(
+            wire.pack(site.server._session, kind, number, site.time, content), ("127.0.0.1", 9)
+        )
+    site.server._handle(wire.pack(KEY, kind, number, site.time, content), ("127.0.0.1", 9))
+    for part in (site.motors, site.imu, site.tof, site.ble):
+        with contextlib.suppress(RealityError):
+            part.read()
+    site.server.step()
+    assert site.wheels.read().travel.tolist() == [0.0, 1.0, 2.0]
+    site.close()
+
+
+STAMP = 100.2 + AHEAD
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        {"cameras": [[STAMP, "cam0", [2**64 - 1], [[0.0] * 8]]]},
+        {"cameras": [[STAMP, "cam0", [1, 2], [[0.0] * 8]]]},
+        {"motors": [STAMP, ["fast"], [0.0]]},
+        {"motors": [STAMP, [0.0] * 2000, [0.0]]},
+        {"imu": [STAMP]},
+        {"ranges/tof": [STAMP, [[1.0], [1.0, 2.0]]]},
+        {"power": 7},
+        {"radios/ble": [[STAMP, "dots2", "a text"]]},
+        {"wings": [STAMP, 1.0]},
+        {"motors": ["now", [0.0] * 3, [0.0] * 3]},
+    ],
+)
+def test_readings_that_make_no_sense_are_refused_and_counted(read):
+    site = Site()
+    site.run(0.2)
+    data = wire.pack(site.link._session, wire.READ, 10**6, STAMP, {"read": read, "heard": ["a", None]})
+    site.link._handle(data)
+    assert site.link.refused == 1
+    assert site.motors.read().travel.tolist() == [0.0, 1.0, 2.0]
     site.close()

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from swarmbed_core.controller import NoParameters
 from swarmbed_core.device import HOLD, Zone
 from swarmbed_core.errors import ConfigError
@@ -87,7 +87,10 @@ def parts(monkeypatch):
 
         @staticmethod
         def make(_name, _spec, device, _clock, _parameters):
-            made.append(replace(device, motors=Motors(device.motors)))
+            connection = types.SimpleNamespace(
+                name="motors at the bench", real=True, there=len(made) > 0, losses=1, state={"noise": "loud"}
+            )
+            made.append(replace(device, motors=Motors(device.motors), outside=(connection,)))
             return made[-1]
 
     module = types.ModuleType("my_parts")
@@ -163,6 +166,17 @@ def test_it_tells_its_pace_and_how_it_is(ros):
     assert values["cycles"] == "100"
     assert values["late by more than 2 ms"].endswith(" %")
     assert abs(told[0].header.stamp.sec - time.time()) < 100
+
+
+def test_it_tells_which_parts_outside_do_not_answer(ros, parts):
+    told = []
+    ros.node("ear").create_subscription(DiagnosticArray, "/diagnostics", told.append, 10)
+    run_until(ros, lambda: told, robot="r1", device="virtual+my_parts:Mine")
+    [status] = [each for each in told[0].status if each.name.startswith("r1: parts outside")]
+    assert status.name == "r1: parts outside, motors at the bench"
+    assert (status.level, status.message) == (DiagnosticStatus.WARN, "no answer")
+    assert {item.key: item.value for item in status.values} == {"losses": "1", "noise": "loud"}
+    assert len(parts) == 1
 
 
 def test_stamps_are_those_of_the_ros_clock_and_senses_those_of_the_robot(ros):
