@@ -47,6 +47,8 @@ TIMEOUT = 5.0
 REPEATED = 0.25
 DRAINED = 200
 """Datagrams that are handled in one cycle at most."""
+FAILURES = 50
+"""Parts whose errors are kept at most."""
 KEPT = 1000
 """Readings of radios and cameras that are kept for who reads them."""
 GRACE = 0.1
@@ -113,6 +115,7 @@ class Link:
         losses: how often they ceased to come.
         refused: number of datagrams without a valid signature, or that were old or invalid.
         stale: number of readings that were too old.
+        failures: newest errors of the robot's parts, by their names.
         clock: filter of the robot's clock.
     """
 
@@ -155,6 +158,7 @@ class Link:
         self.losses = 0
         self.refused = 0
         self.stale = 0
+        self.failures: dict[str, str] = {}
         self.clock = ClockFilter()
         self._name = f"{robot}: {what} at {address}"
         self._terms, self._world = terms, world
@@ -190,6 +194,7 @@ class Link:
     def state(self) -> Mapping[str, str]:
         """Return details for diagnostics."""
         made = {"refused datagrams": str(self.refused), "stale readings": str(self.stale)}
+        made |= {f"failure of {part}": text for part, text in self.failures.items()}
         if self.real and self.clock.known:
             made["clock ahead"] = f"{self.clock.offset(self._now()):.6f} s"
             made["clock fast"] = f"{1e6 * self.clock.skew:.1f} ppm"
@@ -392,6 +397,11 @@ class Link:
             message = "older than the newest"
             raise wire.WireError(message)
         self._newest, self._heard, self.there = number, arrived, True
+        failures = content.get("failures")
+        if isinstance(failures, dict) and failures != self.failures:
+            self.failures = {
+                str(part): str(text)[: wire.MESSAGE] for part, text in list(failures.items())[:FAILURES]
+            }
         if self._terms.lockstep:
             at = content.get("time")
             self._answered = at if isinstance(at, float) else -math.inf

@@ -19,6 +19,8 @@ direction, time is the sender's clock in seconds.
 | 3 read | robot | session | `{"read": {part: reading}, "heard": [time of newest set, its arrival], "time"}` |
 | 4 bye | both | session | `{}` |
 
+Readings also have `"failures": {part: error}` if parts raised errors.
+
 A session's key is the BLAKE2b, with the shared key, of both nonces. A session replaces another one with the
 first set-points that are signed with its key, so that repeating old datagrams has no effect.
 
@@ -72,6 +74,8 @@ RATES = (1.0, 200.0)
 HOLD = 1.0
 """Seconds that set-points hold at most."""
 SHORTEST_KEY = 16
+MESSAGE = 200
+"""Characters of a part's error that are sent."""
 DRAINED = 64
 """Datagrams that are handled between two readings."""
 
@@ -363,7 +367,8 @@ class PartServer:
             reading = None if reader is None else self._guard(name, reader)
             if reading is not None and not (name.startswith(("radios/", "cameras")) and not len(reading)):
                 read[name] = reading
-        self._send(self._session or b"", READ, {"read": read, "heard": self._heard, **more})
+        failures = {"failures": self.failures} if self.failures else {}
+        self._send(self._session or b"", READ, {"read": read, "heard": self._heard, **failures, **more})
 
     def _send(self, key: bytes, kind: int, content: Mapping[str, Any]) -> None:
         """Send a datagram to the peer of the session."""
@@ -381,7 +386,7 @@ class PartServer:
         try:
             return call(*arguments)
         except Exception as error:  # noqa: BLE001 - parts are drivers of others
-            self.failures[part] = f"{type(error).__name__}: {error}"
+            self.failures[part] = f"{type(error).__name__}: {error}"[:MESSAGE]
             return None
 
 

@@ -602,3 +602,20 @@ def test_readings_that_make_no_sense_are_refused_and_counted(read):
     assert site.link.refused == 1
     assert site.motors.read().travel.tolist() == [0.0, 1.0, 2.0]
     site.close()
+
+
+def test_errors_of_the_robots_parts_are_told():
+    site = Site()
+    site.run(0.2)
+    assert not [name for name in site.link.state if name.startswith("failure")]
+
+    def breaks(speeds, hold):
+        message = f"no current for {len(speeds)} wheels {hold} " + 500 * "x"
+        raise OSError(message)
+
+    site.wheels.drive = breaks
+    site.run(0.1)
+    assert site.link.state["failure of motors"].startswith("OSError: no current for 3 wheels 0.3 xx")
+    assert len(site.link.state["failure of motors"]) == 200
+    assert site.motors.read().travel.tolist() == [0.0, 1.0, 2.0]
+    site.close()
