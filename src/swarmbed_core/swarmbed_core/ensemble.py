@@ -301,6 +301,8 @@ class Ensemble:
         return {}
 
     def close(self) -> None:
-        """Refuse further orders, and release the world's resources."""
+        """Refuse further orders, close the robots' devices, and release the world's resources."""
         self.orders.close()
+        if self.swarm is not None:
+            self.swarm.close()
         self.world.close()

@@ -390,6 +390,13 @@ class Scenario(ConfigFile):
         """
         _change_paths(data, base, lambda path: anchored(path, base))
 
+    def all_virtual(self) -> Scenario:
+        """Return the scenario with virtual parts only, for rehearsals: they must not move a real robot."""
+        if not any(group.device for group in self.robots):
+            return self
+        robots = tuple(group.model_copy(update={"device": ()}) for group in self.robots)
+        return self.model_copy(update={"robots": robots})
+
     def seen_from(self, base: Path) -> Scenario:
         """Return the scenario with paths below a directory made relative to it."""
 

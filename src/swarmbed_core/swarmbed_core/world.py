@@ -89,7 +89,11 @@ class World(Protocol):
 
 
 class TaskWorld(World, Protocol):
-    """A world with carriers and contacts, in which experiments can inject disturbances."""
+    """A world with carriers and contacts, in which experiments can inject disturbances.
+
+    A world breaks its own parts of a robot, and notes it in the `faults` of the robot's device for parts that
+    are not its own.
+    """
 
     def carriers(self) -> CarrierTruth:
         """Return the true state of the carriers."""

@@ -223,6 +223,8 @@ def test_what_is_lost_of_the_results_is_told_and_no_success(scenario, tmp_path, 
     ("arguments", "message"),
     [
         (["run", "nowhere"], "'nowhere' is not in config/scenarios: there are"),
+        (["part-server", "--parts", "wings"], "dots1, a dots, has no part 'wings': it has motors, imu"),
+        (["part-server", "tank"], "'tank' is not in config/robots"),
         (["run", "moon.yaml"], "moon.yaml: no such file"),
         (["run", "/usr/"], "/usr/: is a directory; name a .yaml file"),
         (["run", "[red]x[/nope]"], "[red]x[/nope]: no such file"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import math
 import signal
 import socket
 import subprocess
@@ -109,7 +110,7 @@ def test_motors_do_what_they_can_in_all_worlds_and_it_costs_the_same(kind):
         devices = [world.device(name) for name in world.names]
         wheels = Kinematics.of(spec).wheels((1.0, 0.0, 0.0))
         for device in devices:
-            device.motors.drive(wheels)
+            device.motors.drive(wheels, math.inf)
         for _ in range(10):
             world.step()
         available = spec.limits.acceleration_available

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from swarmbed_core.chance import PartStream, within
-from swarmbed_core.device import Device
+from swarmbed_core.device import Device, Faults
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.feed import Feed
 from swarmbed_core.geometry import between, compose
@@ -205,7 +205,7 @@ class SimWorld:
         physics, furniture = self.physics, self._furniture
         for bodies in self._bodies:
             if bodies.count:
-                bodies.command(self.v_body, self.driven)
+                bodies.command(now, self.v_body, self.driven)
         for row, lifter in self._lifters:
             if lifter.moving:
                 self.platforms[row] = lifter.step(now, self._load_of(row))
@@ -455,6 +455,7 @@ class SimWorld:
         life = self._lives.get(name)
         if life is not None:
             life.alive = False
+            self._devices[name].faults.dead = True
             self._switch(life)
 
     def _switch(self, life: Life) -> None:
@@ -489,6 +490,7 @@ class SimWorld:
             message = f"{name}: ring '{ring}' has no sensor {sensor}; valid: 0 to {count - 1}"
             raise SimError(message)
         part.kill(sensor)
+        self.device(name).faults.sensors.setdefault(ring, set()).add(sensor)
 
     def set_slip(self, name: str, share: float) -> None:
         """Set the share of the wheels' motion that is lost, from 0 to below 1, on top of the spec's slip.
@@ -500,7 +502,7 @@ class SimWorld:
         if not 0 <= share < 1:
             message = f"{name}: slip {share} is out of range; valid: 0 (none) to below 1"
             raise SimError(message)
-        self.device(name)
+        self.device(name).faults.slip = share
         motors = self._motors[name]
         motors.bodies.lost[motors.slot] = share
 
@@ -539,6 +541,8 @@ class SimWorld:
         self._loss = share
         for air in self._airs.values():
             air.model.loss = share
+        for device in self._devices.values():
+            device.faults.radio_loss = share
 
     def add_obstacle(self, name: str, pose: Pose, size: tuple[float, float]) -> None:
         """Add a box; `pose` is that of its centre.
@@ -720,6 +724,7 @@ class SimWorld:
             power=power,
             radios={radio.name: self._radio(radio, life) for radio in spec.radios},
             leds=None if spec.leds is None else Leds(life, spec.leds, physics),
+            faults=Faults(dead=name in self._dead, radio_loss=self._loss or 0.0),
         )
         if name in self._dead:
             life.alive = False

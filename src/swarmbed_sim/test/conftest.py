@@ -193,7 +193,7 @@ class Driven(SimWorld):
 
     def drive(self, name, v_body):
         device = self.device(name)
-        device.motors.drive(Kinematics.of(device.spec).wheels(v_body))
+        device.motors.drive(Kinematics.of(device.spec).wheels(v_body), math.inf)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ OURS = (
     "swarmbed_behaviours",
     "swarmbed_experiments",
     "swarmbed_robot",
+    "swarmbed_reality",
 )
 """Packages of this workspace."""
 GROUPS = (WORLDS, CONTROLLERS, GENERATORS, TRANSDUCERS, ACCEPTORS, DEVICES)

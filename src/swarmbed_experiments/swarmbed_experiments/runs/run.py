@@ -320,7 +320,9 @@ class Run(Ensemble):
         return summary
 
     def close(self) -> None:
-        """Release the world's resources."""
+        """Close the robots' devices, and release the world's resources."""
+        if self.swarm is not None:
+            self._attempt("devices: close()", self.swarm.close)
         self._attempt(f"{self._world_label}: close()", super().close)
         if self._summary is not None and self.faults:
             self._summary["faults"] = self.faults
