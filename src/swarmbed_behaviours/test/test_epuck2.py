@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from swarmbed_behaviours.epuck2 import TURN, Walk, WalkParameters, Wheels, WheelsParameters
-from swarmbed_core.epuck2 import Readings
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.readings import Readings
 from swarmbed_core.spec import RobotSpec
 
 SPEC = RobotSpec.load("epuck2")
@@ -17,7 +17,7 @@ AXLE = SPEC.drive.wheel_separation
 
 @dataclass
 class Told:
-    epuck2: Readings | None
+    readings: Readings | None
 
 
 def told(proximity=None, count=1):
@@ -62,9 +62,9 @@ def test_wheels_turn_as_they_are_told():
     program.tick(senses, v_body)
     assert v_body[0] == pytest.approx([0.1, 0, 0])
     assert v_body[1] == pytest.approx([0.025, 0, 0.05 / AXLE])
-    assert not senses.epuck2.leds.any()
+    assert not senses.readings.leds.any()
     Wheels.crowd(SPEC, WheelsParameters(colour=(9, 8, 7)), 2, rng).tick(senses, v_body)
-    assert (senses.epuck2.leds == (9, 8, 7)).all()
+    assert (senses.readings.leds == (9, 8, 7)).all()
     assert (v_body == 0).all()
 
 
