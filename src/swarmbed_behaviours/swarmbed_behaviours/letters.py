@@ -77,25 +77,25 @@ def unpacked(payload: bytes) -> list[Message]:
 class Letterbox:
     """Packs the messages of each tick into one packet.
 
-    The handshake repeats what is not confirmed, so that messages that do not fit need not be kept: they take
-    precedence at the next tick.
+    The handshake repeats what is not confirmed, so that messages that do not fit need not be kept: those that
+    waited longest go first.
     """
 
     def __init__(self, room: int) -> None:
         """Fill packets of up to `room` bytes."""
         self._room = room
-        self._left: set[tuple[Kind, int]] = set()
+        self._packets = 0
+        self._sent: dict[tuple[Kind, int], int] = {}
 
     def packet(self, messages: Sequence[Message]) -> bytes:
-        """Return as many of these messages as fit, those left out last time first."""
-        left = self._left
-        turn = sorted(messages, key=lambda message: (message.kind, message.number) not in left)
-        self._left = set()
+        """Return as many of these messages as fit."""
+        self._packets += 1
+        keys = [(message.kind, message.number) for message in messages]
+        self._sent = {key: self._sent.get(key, 0) for key in keys}
         out = b""
-        for message in turn:
-            made = packed(message)
+        for k in sorted(range(len(messages)), key=lambda k: self._sent[keys[k]]):
+            made = packed(messages[k])
             if len(out) + len(made) <= self._room:
                 out += made
-            else:
-                self._left.add((message.kind, message.number))
+                self._sent[keys[k]] = self._packets
         return out

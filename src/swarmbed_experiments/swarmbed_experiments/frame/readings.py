@@ -84,13 +84,13 @@ class ReadingsOf:
             ConfigError: the robots do not have the sense, or it is off.
         """
         sense = self._parameters.sense
-        all_own = (
-            [self._crowd.senses().readings]
-            if self._crowd is not None
-            else [_own(item) for item in self._robots]
-        )
-        rows = [None if own is None else getattr(own, sense) for own in all_own]
-        if not rows or any(row is None for row in rows):
+        if self._crowd is None:
+            all_own = [_own(robot) for robot in self._robots]
+        else:
+            all_own = [self._crowd.senses().readings]
+        found = [None if own is None else getattr(own, sense) for own in all_own]
+        rows: list[Any] = [row for row in found if row is not None]
+        if not rows or len(rows) < len(found):
             message = (
                 f"readings: sense: {sense} is off, or these robots do not have it; "
                 "use robots with `readings` in their file, a crowd with it in `crowd.senses`"

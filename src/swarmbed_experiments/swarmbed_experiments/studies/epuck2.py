@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.readings import IntArray
 
 SPEC = RobotSpec.load("epuck2")
 RING = SPEC.ranges[0]
@@ -262,7 +263,7 @@ def _figure(
     return figure, list(axes.ravel())
 
 
-def _off(measured: FloatArray, expected: FloatArray | epuck2.IntArray) -> float:
+def _off(measured: FloatArray, expected: FloatArray | IntArray) -> float:
     """Return the largest absolute difference."""
     return float(np.abs(measured - expected).max())
 
