@@ -334,7 +334,7 @@ class Scenario(ConfigFile):
         carriers: groups of carriers.
         carrier_markers: markers on the carriers: a name from config/markermaps, or a file.
         obstacles: boxes and cylinders.
-        lights: lamps, for light sensors and cameras of e-puck2s.
+        lights: lamps, for light sensors and for cameras that detect lights.
         controller: the robots' program: `{name: ..., parameter: ...}`.
         radio: radio conditions: `{loss: 0.1}`.
         frame: generators, transducers and acceptors.
