@@ -1,8 +1,8 @@
 """Plugins: worlds, controllers, devices, readings and the parts of experimental frames, found by name.
 
 A package adds a plugin through an entry point (`swarmbed.worlds`, `swarmbed.controllers`,
-`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.devices`,
-`swarmbed.readings`, `swarmbed.crowd_readings`). No change is needed here.
+`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.observers`,
+`swarmbed.devices`, `swarmbed.readings`, `swarmbed.crowd_readings`). No change is needed here.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ACCEPTORS = "swarmbed.acceptors"
 DEVICES = "swarmbed.devices"
 READINGS = "swarmbed.readings"
 CROWD_READINGS = "swarmbed.crowd_readings"
+OBSERVERS = "swarmbed.observers"
 
 
 def known(group: str) -> list[str]:

@@ -22,8 +22,9 @@ pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; r
 
 from geometry_msgs.msg import PoseStamped
 from swarmbed_experiments.launching.processes import Plan, Process
-from swarmbed_experiments.runs.run import Run, Track
+from swarmbed_experiments.runs.run import Run
 from swarmbed_experiments.runs.scenarios import load_scenario
+from swarmbed_experiments.runs.track import Track
 from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
