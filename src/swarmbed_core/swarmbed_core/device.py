@@ -99,6 +99,13 @@ class ImageReading(NamedTuple):
     image: NDArray[np.uint8]
 
 
+class SensorReading(NamedTuple):
+    """What a sensor of several numbers measured; the field of `Device` says what they are."""
+
+    stamp: float
+    values: FloatArray
+
+
 class PowerReading(NamedTuple):
     """The battery monitor's measurements: voltage of each cell (V) and current drawn (A)."""
 
@@ -201,6 +208,14 @@ class RangesPart(Protocol):
 
     def read(self) -> RangeReading | None:
         """Return a new sweep, or None."""
+        ...
+
+
+class SensorPart(Protocol):
+    """A sensor of several numbers, which programs get as they are."""
+
+    def read(self) -> SensorReading | None:
+        """Return a new reading, or None."""
         ...
 
 
@@ -344,6 +359,10 @@ class Device:
         faults: defects that an experiment injects. The world acts on its own parts; `swarmbed_core.outfit`
             makes the others obey.
         opened: closes what was opened for the parts: register it with `opened.callback(link.close)`.
+        position: x, y in `map`, in metres.
+        ground: reflectance of the floor below each ground sensor, from 0 (black) to 1 (white).
+        light: brightness at each light sensor, from 0 (dark) to 1 (blinded).
+        spots: by camera, the coloured lights in view: rows of column, row (px), red, green, blue (0 to 255).
     """
 
     name: str
@@ -361,6 +380,10 @@ class Device:
     power: PowerPart | None = None
     radios: Mapping[str, RadioPart] = field(default_factory=dict)
     leds: LedsPart | None = None
+    position: SensorPart | None = None
+    ground: SensorPart | None = None
+    light: SensorPart | None = None
+    spots: Mapping[str, SensorPart] = field(default_factory=dict)
     outside: tuple[Outside, ...] = ()
     faults: Faults = field(default_factory=Faults)
     opened: ExitStack[bool | None] = field(default_factory=ExitStack, repr=False, compare=False)

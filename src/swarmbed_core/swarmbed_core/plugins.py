@@ -1,9 +1,8 @@
-"""Plugins: worlds, controllers, devices and the parts of experimental frames, found by name.
+"""Plugins: worlds, controllers, devices, readings and the parts of experimental frames, found by name.
 
 A package adds a plugin through an entry point (`swarmbed.worlds`, `swarmbed.controllers`,
 `swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.observers`,
-`swarmbed.devices`).
-No change is needed here.
+`swarmbed.devices`, `swarmbed.readings`, `swarmbed.crowd_readings`). No change is needed here.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ GENERATORS = "swarmbed.generators"
 TRANSDUCERS = "swarmbed.transducers"
 ACCEPTORS = "swarmbed.acceptors"
 DEVICES = "swarmbed.devices"
+READINGS = "swarmbed.readings"
+CROWD_READINGS = "swarmbed.crowd_readings"
 OBSERVERS = "swarmbed.observers"
 
 

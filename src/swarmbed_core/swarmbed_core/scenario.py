@@ -335,7 +335,7 @@ class Scenario(ConfigFile):
         carriers: groups of carriers.
         carrier_markers: markers on the carriers: a name from config/markermaps, or a file.
         obstacles: boxes and cylinders.
-        lights: lamps, for light sensors and cameras of e-puck2s.
+        lights: lamps, for light sensors and for cameras that detect lights.
         controller: the program of robots whose group has none of its own: `{name: ..., parameter: ...}`; the
             first group's, if not given.
         radio: radio conditions: `{loss: 0.1}`.

@@ -18,12 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
-from geometry_msgs.msg import Twist
+from geometry_msgs.msg import PointStamped, Twist
 from nav_msgs.msg import OccupancyGrid
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import BatteryState, Imu, PointCloud2
-from std_msgs.msg import Bool, Float32, Float64, Int32MultiArray, String
+from std_msgs.msg import (
+    Bool,
+    Float32,
+    Float64,
+    Float64MultiArray,
+    Int32MultiArray,
+    MultiArrayDimension,
+    String,
+)
 from swarmbed_core.device import Zone
 from swarmbed_core.robot import Command
 from swarmbed_core.watchdog import Pace, Watchdog
@@ -243,6 +251,9 @@ class RobotApi:
             self._imu_bytes.fill(self._imu_values)
         if spec.compass is not None:
             self._compass = self.output("sensor/compass", Float32, qos.OUTPUT, options["compass_rate"])
+        self._plain = [
+            (sensor, self._plain_output(sensor, rate)) for sensor, rate in self.onboard.sensors.items()
+        ]
         self._zone = self.output("sensor/zone", msg.Zone, qos.OUTPUT, options["zone_rate"])
         self._dropzone = self.output("sensor/dropzone", Bool, qos.SENSOR, options["zone_rate"])
         self.place = Place(self, options["odom_rate"], options["tf_rate"])
@@ -271,6 +282,32 @@ class RobotApi:
             )
         )
         description.send(String(data=describe(model_of(spec), f"{name}_")))
+
+    def _plain_output(self, sensor: str, rate: float) -> Output:
+        """Create the topic of a sensor whose values are published as they are."""
+        kind = PointStamped if sensor == "position" else Float64MultiArray
+        return self.output(f"sensor/{sensor.replace('.', '/')}", kind, qos.OUTPUT, rate)
+
+    def _publish_plain(self, sensor: str, output: Output) -> None:
+        """Publish the newest reading of a sensor, as it is."""
+        sensed = self.onboard.sensed(sensor)
+        if sensed is None:
+            return
+        stamp, values = sensed
+        if sensor == "position":
+            made = PointStamped()
+            made.header.stamp = wire.stamp_of(self.epoch + stamp)
+            made.header.frame_id = "map"
+            made.point.x, made.point.y = values.tolist()
+        else:
+            made = Float64MultiArray(data=values.ravel().tolist())
+            # The stride of a dimension counts all numbers from it on.
+            sizes = [(label, values.shape[k:]) for k, label in enumerate(("row", "column")[: values.ndim])]
+            made.layout.dim = [
+                MultiArrayDimension(label=label, size=shape[0], stride=math.prod(shape))
+                for label, shape in sizes
+            ]
+        output.send(made)
 
     def cycle(self, now: float) -> None:
         """Publish the messages that are due; call it after each step of the Onboard."""
@@ -312,6 +349,9 @@ class RobotApi:
             self._publish_imu()
         if spec.compass is not None and self._compass.due(now) and onboard.heading is not None:
             self._compass.send(LITTLE_ENDIAN + struct.pack("<f", onboard.heading))
+        for sensor, output in self._plain:
+            if output.due(now):
+                self._publish_plain(sensor, output)
         if self._zone.due(now):
             self._zone.send(LITTLE_ENDIAN + bytes((int(onboard.zone),)))
         if self._dropzone.due(now):

@@ -283,6 +283,7 @@ def all_groups(*, gazebo: bool = False) -> list[tuple[str, Callable[[bool], Iter
         ("observers", observers.observers),
         ("led", runs.led),
         ("tasks", runs.tasks),
+        ("forms", runs.forms),
     )
     outside = (("links", reality.links), ("remote", reality.remote))
     on_ros = (
