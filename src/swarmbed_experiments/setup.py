@@ -23,6 +23,11 @@ setup(
             "swarmbed = swarmbed_experiments.cli:main",
             "trial = swarmbed_experiments.launching.trial:main",
         ],
+        "swarmbed.studies": [
+            "convoy = swarmbed_experiments.studies.convoy:STUDY",
+            "epuck2 = swarmbed_experiments.studies.epuck2:STUDY",
+            "transport = swarmbed_experiments.studies.transport:STUDY",
+        ],
         "swarmbed.generators": [
             "radio_loss = swarmbed_experiments.frame.generators:RadioLoss",
             "dead_sensor = swarmbed_experiments.frame.generators:DeadSensor",

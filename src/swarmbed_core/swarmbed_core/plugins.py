@@ -1,8 +1,8 @@
-"""Plugins: worlds, controllers, devices and the parts of experimental frames, found by name.
+"""Plugins: worlds, controllers, devices, studies and the parts of experimental frames, found by name.
 
 A package adds a plugin through an entry point (`swarmbed.worlds`, `swarmbed.controllers`,
-`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.devices`). No change is
-needed here.
+`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.devices`, `swarmbed.studies`).
+No change is needed here.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ GENERATORS = "swarmbed.generators"
 TRANSDUCERS = "swarmbed.transducers"
 ACCEPTORS = "swarmbed.acceptors"
 DEVICES = "swarmbed.devices"
+STUDIES = "swarmbed.studies"
 
 
 def known(group: str) -> list[str]:
@@ -44,7 +45,7 @@ def find_plugin(group: str, name: str) -> Any:
     Raises:
         ConfigError: there is no such plugin, or it cannot be imported.
     """
-    what = group.rpartition(".")[2].removesuffix("s")
+    what = group.rpartition(".")[2].removesuffix("s").replace("studie", "study")
     points = [point for point in entry_points(group=group) if point.name == name]
     if not points and ":" in name:
         look_in(Path.cwd())

@@ -211,6 +211,21 @@ def scenario_table() -> Table:
     return table
 
 
+def study_table() -> Table:
+    """Return a table of the studies, ours and those of installed packages."""
+    from swarmbed_core.plugins import STUDIES, known
+
+    from swarmbed_experiments.studies import find_study
+
+    table = Table(
+        Column("study", no_wrap=True), "what it shows", Column("runs per cell", no_wrap=True, justify="right")
+    )
+    for name in known(STUDIES):
+        study = find_study(name)
+        table.add_row(name, Text(study.title), str(study.seeds))
+    return table
+
+
 STATES = {"ok": "green", "missing": "red", "optional": "yellow", "note": "cyan"}
 
 

@@ -44,7 +44,7 @@ DEPENDENCIES = (
     "scipy",
     "py_trees",
     "xdevs",
-    "opencv-python-headless",
+    "opencv-contrib-python-headless",
 )
 """Libraries that affect the results of a run."""
 SHOWN = 5
