@@ -941,12 +941,15 @@ def arenas(
 
 @app.command()
 def new(
-    kind: Annotated[Kind, typer.Argument(help="What to create: scenario, controller, robot or arena.")],
+    kind: Annotated[
+        Kind, typer.Argument(help="What to create: scenario, controller, robot, arena or package.")
+    ],
     name: Annotated[str, typer.Argument(help="Its name: lower-case letters, digits and underscores.")],
     out: Annotated[Path, typer.Option(help="Directory for the files.")] = Path(),
 ) -> None:
-    """Create a scenario, a controller with its test, a robot or an arena as a starting point.
+    """Create a scenario, a controller with its test, a robot, an arena or a package as a starting point.
 
+    A package has a robot, a scenario, a controller, a metric and a study, and installs with pip or colcon.
     The files are commented and run as they are. Existing files are never
     overwritten. The command prints what to try next.
 

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-from swarmbed_core.plugins import ACCEPTORS, CONTROLLERS, DEVICES, GENERATORS, TRANSDUCERS, WORLDS
+from swarmbed_core.plugins import ACCEPTORS, CONTROLLERS, DEVICES, GENERATORS, STUDIES, TRANSDUCERS, WORLDS
 
 OURS = (
     "swarmbed_core",
@@ -19,9 +19,11 @@ OURS = (
     "swarmbed_behaviours",
     "swarmbed_experiments",
     "swarmbed_robot",
+    "swarmbed_reality",
 )
 """Packages of this workspace."""
-GROUPS = (WORLDS, CONTROLLERS, GENERATORS, TRANSDUCERS, ACCEPTORS, DEVICES)
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+GROUPS = (WORLDS, CONTROLLERS, GENERATORS, TRANSDUCERS, ACCEPTORS, DEVICES, STUDIES)
 
 
 @cache
@@ -46,7 +48,8 @@ def is_ours(file: str) -> bool:
 
 def is_library(file: str) -> bool:
     """Return whether a file belongs to Python itself or to an installed package."""
-    return file.startswith(("<", *_library_folders()))
+    # Other environments' packages too, which PYTHONPATH may name.
+    return file.startswith(("<", *_library_folders())) or not INSTALLED.isdisjoint(file.split(os.sep))
 
 
 def is_our_name(module: str) -> bool:
