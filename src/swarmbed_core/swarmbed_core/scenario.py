@@ -330,6 +330,7 @@ class Scenario(ConfigFile):
         seed: seed of random places and of all noise.
         time_limit: [s] time of the world after which the run ends.
         noise: whether wheels slip and sensors have errors.
+        open: whether robots may be added and removed over ROS while the run is judged.
         robots: groups of robots, in the order of their names.
         carriers: groups of carriers.
         carrier_markers: markers on the carriers: a name from config/markermaps, or a file.
@@ -353,6 +354,7 @@ class Scenario(ConfigFile):
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
     time_limit: Annotated[float, Field(gt=0, le=1e6)]
     noise: bool = True
+    open: bool = False
     vision: Literal["corners", "pixels"] = "corners"
     exposure: Annotated[float, Field(ge=0, le=0.03)] | None = None
     robots: Annotated[tuple[Robots, ...], Field(min_length=1)]

@@ -181,12 +181,12 @@ def run(
             ready = Run(case, source)
     try:
         with report.RunProgress(console, case.time_limit) as progress:
+            ready.audience.add_inline(progress)
             summary = ready.go(
                 out,
                 record=not no_record,
                 images=images or (),
                 speed=times,
-                progress=progress,
                 terminate=True,
                 limits=limits,
             )

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from swarmbed_core.scene import CarrierPlacement, Scene
     from swarmbed_core.spec import Body
 
-    from swarmbed_experiments.runs.run import Track
+    from swarmbed_experiments.runs.track import Track
 
 DEEDS = (
     *("#BCD4E6", "#E69F00", "#009E73", "#CC79A7", "#0072B2", "#F0E442"),

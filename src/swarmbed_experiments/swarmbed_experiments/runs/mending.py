@@ -23,7 +23,8 @@ from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import as_json, replace_text
 from swarmbed_experiments.runs.journal import NAME as JOURNAL
 from swarmbed_experiments.runs.journal import parts_of
-from swarmbed_experiments.runs.run import Track, redraw, write_rows
+from swarmbed_experiments.runs.run import redraw, write_rows
+from swarmbed_experiments.runs.track import Track, widened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
