@@ -18,4 +18,5 @@ setup(
     description="What a robot thinks with: kinematics, trajectories, estimation, maps, power.",
     license="Apache-2.0",
     extras_require={"test": ["pytest"]},
+    entry_points={"swarmbed.readings": ["epuck2 = swarmbed_core.epuck2:readings_of"]},
 )

@@ -23,5 +23,6 @@ setup(
             "mujoco = swarmbed_sim.mujoco_world:make",
             "planar = swarmbed_sim.planar_world:make",
         ],
+        "swarmbed.crowd_readings": ["epuck2 = swarmbed_sim.epuck2:EPuck2Senses"],
     },
 )

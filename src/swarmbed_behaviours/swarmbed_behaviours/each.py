@@ -1,27 +1,29 @@
-"""Plain Python for each robot of a crowd: one object per robot, which gets only that robot's senses.
+"""Plain Python for each robot: one object per robot, which gets only that robot's senses.
 
 One program drives a whole crowd (`swarmbed_core.controller.CrowdProgram`), which is fast if compiled. As an
 alternative, write a class for one robot: inherit `EachRobot` and implement `step`. This costs some
-microseconds of Python per robot and tick, in the same world.
+microseconds of Python per robot and tick, in the same world. The same class drives robots outside crowds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from swarmbed_core.controller import NoParameters
-from swarmbed_core.epuck2 import Readings
-from swarmbed_core.errors import ConfigError
+from swarmbed_core.readings import Readings
+
+from swarmbed_behaviours.alone import Alone
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from swarmbed_core.config import Part
     from swarmbed_core.controller import CrowdSenses
-    from swarmbed_core.epuck2 import Blobs
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.readings import Blobs
+    from swarmbed_core.robot import Robot
     from swarmbed_core.spec import RobotSpec
 
 Blob = tuple[float, float, tuple[int, int, int]]
@@ -29,7 +31,7 @@ Blob = tuple[float, float, tuple[int, int, int]]
 
 @dataclass(slots=True)
 class OwnSenses:
-    """Senses of one robot of a crowd: its row of `CrowdSenses` and `Readings`, as plain numbers and lists.
+    """Senses of one robot: its row of `CrowdSenses` and `Readings`, as plain numbers and lists.
 
     Fields from `leds` on are None for robots without readings; those from `proximity` on also for senses that
     are switched off.
@@ -75,9 +77,16 @@ _OWN = tuple(item.name for item in fields(Readings))
 
 
 class EachRobot:
-    """A program for one robot of a crowd; inherit it and implement `step`."""
+    """A program for one robot, of a crowd or not; inherit it and implement `step`."""
 
     Parameters: ClassVar[type[Part]] = NoParameters
+
+    def __new__(cls, robot: RobotSpec | Robot, parameters: Any, rng: np.random.Generator) -> Any:
+        """Return a program for a kind of robot; for a robot outside a crowd, a controller that runs one."""
+        spec = getattr(robot, "spec", None)
+        if spec is None:
+            return super().__new__(cls)
+        return Alone(cast("Robot", robot), Each([cls(spec, parameters, rng)]))
 
     def __init__(self, spec: RobotSpec, parameters: Any, rng: np.random.Generator) -> None:
         """Set up one robot; `rng` is its own random generator."""
@@ -88,15 +97,6 @@ class EachRobot:
     def step(self, senses: OwnSenses) -> tuple[float, float]:
         """Return the speed ahead, m/s, and the rate of turn, rad/s, for the next tenth of a second."""
         raise NotImplementedError
-
-    def tick(self) -> None:
-        """Reject robots outside a crowd.
-
-        Raises:
-            ConfigError: always.
-        """
-        message = f"{type(self).__name__} only drives crowds; set `crowd: true` for the robots"
-        raise ConfigError(message)
 
     @classmethod
     def crowd(cls, spec: RobotSpec, parameters: Any, count: int, rng: np.random.Generator) -> Each:
@@ -121,7 +121,7 @@ class Each:
             senses.twists.tolist(),
             strict=True,
         )
-        own = {} if senses.epuck2 is None else _columns(senses.epuck2)
+        own = {} if senses.readings is None else _columns(senses.readings)
         wishes = []
         for i, (program, (ranges, heading, zone, twist)) in enumerate(zip(self.programs, rows, strict=True)):
             more = {name: column[i] for name, column in own.items()}

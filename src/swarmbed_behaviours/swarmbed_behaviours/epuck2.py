@@ -1,10 +1,10 @@
-"""Programs for crowds of e-puck2s: a walk with obstacle avoidance, and wheels at given speeds.
+"""Programs for e-puck2s: a walk with obstacle avoidance, and wheels at given speeds.
 
-Both read and command all robots at once. `epuck2_walk` is used to measure the speed of worlds: straight on
-until the front proximity sensors detect something, then a turn on the spot, away from it, until the way is
-clear. `epuck2_wheels` is for the experiments of "Design and analysis of an E-Puck2 robot plug-in for ARGoS"
-(section 4): robots drive or turn at a fixed speed, or turn at speeds that change in steps of 0.1 cm/s, as in
-its battery measurements (4.3.1).
+Both read and command all robots of a crowd at once, or one robot outside a crowd. `epuck2_walk` is used to
+measure the speed of worlds: straight on until the front proximity sensors detect something, then a turn on
+the spot, away from it, until the way is clear. `epuck2_wheels` is for the experiments of "Design and analysis
+of an E-Puck2 robot plug-in for ARGoS" (section 4): robots drive or turn at a fixed speed, or turn at speeds
+that change in steps of 0.1 cm/s, as in its battery measurements (4.3.1).
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from swarmbed_core.kernel import kernel
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.scenario import Byte
 from swarmbed_core.spec import Positive
+
+from swarmbed_behaviours.alone import Alone
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,25 +81,23 @@ class WalkParameters(Part):
     speed: Positive | None = None
 
 
-class CrowdOnly:
-    """A controller for crowds only."""
-
-    Parameters: ClassVar[type[Part]]
-
-    def __init__(self, robot: Robot, parameters: Part, rng: np.random.Generator) -> None:  # noqa: ARG002 - it only raises
-        """Reject robots outside a crowd.
-
-        Raises:
-            ConfigError: always.
-        """
-        message = f"{type(self).__name__} only drives crowds; set `crowd: true` for the robots"
-        raise ConfigError(message)
-
-
-class Walk(CrowdOnly):
+class Walk(Alone):
     """A walk with obstacle avoidance."""
 
-    Parameters = WalkParameters
+    Parameters: ClassVar[type[Part]] = WalkParameters
+
+    def __init__(
+        self,
+        robot: Robot,
+        parameters: WalkParameters,
+        rng: np.random.Generator,  # noqa: ARG002 - the walk is deterministic
+    ) -> None:
+        """Drive one robot.
+
+        Raises:
+            ConfigError: robots of this kind have no proximity readings.
+        """
+        super().__init__(robot, WalkCrowd(robot.spec, parameters, 1))
 
     @staticmethod
     def crowd(
@@ -120,7 +120,7 @@ class WalkCrowd:
             ConfigError: robots of this kind have no proximity readings.
         """
         ring = next((ring for ring in spec.ranges if ring.name == "proximity"), None)
-        if ring is None or spec.readings != "epuck2":
+        if ring is None or spec.readings is None:
             message = f"epuck2_walk: a {spec.kind} has no proximity readings; use robots of kind epuck2"
             raise ConfigError(message)
         angles = np.remainder(np.array(ring.angles) + math.pi, 2 * math.pi) - math.pi
@@ -130,7 +130,7 @@ class WalkCrowd:
 
     def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
         """Write the commanded body velocities of all robots."""
-        own = senses.epuck2
+        own = senses.readings
         if own is None or own.proximity is None:
             message = "epuck2_walk: the sense `proximity` is switched off; add it to the crowd's `senses`"
             raise ConfigError(message)
@@ -146,7 +146,8 @@ class WheelsParameters(Part):
     Attributes:
         left: speed of the left wheels in m/s: one for all robots, or a list with one for each.
         right: speed of the right wheels, likewise.
-        draw: instead, all robots turn on the spot at one of these speeds, drawn for each run.
+        draw: instead, all robots turn on the spot at one of these speeds, drawn for each run; outside a
+            crowd, each robot draws its own.
         ramp: whether, instead, robots turn on the spot at wheel speeds that ramp up and down between -15 cm/s
             and 15 cm/s.
         colour: red, green and blue of all lights that the robots have.
@@ -159,10 +160,18 @@ class WheelsParameters(Part):
     colour: tuple[Byte, Byte, Byte] = (0, 0, 0)
 
 
-class Wheels(CrowdOnly):
+class Wheels(Alone):
     """Wheels at given speeds."""
 
-    Parameters = WheelsParameters
+    Parameters: ClassVar[type[Part]] = WheelsParameters
+
+    def __init__(self, robot: Robot, parameters: WheelsParameters, rng: np.random.Generator) -> None:
+        """Drive one robot.
+
+        Raises:
+            ConfigError: robots of this kind do not have two wheels, or there is more than one speed.
+        """
+        super().__init__(robot, WheelsCrowd(robot.spec, parameters, 1, rng))
 
     @staticmethod
     def crowd(
@@ -193,7 +202,10 @@ class WheelsCrowd:
         self._wheels = np.zeros((2, count))
         for row, speeds in enumerate((parameters.left, parameters.right)):
             if isinstance(speeds, tuple) and len(speeds) != count:
-                message = f"epuck2_wheels: {len(speeds)} speeds for {count} robots; expected one for each"
+                message = (
+                    f"epuck2_wheels: {len(speeds)} speeds for {count} robots; expected one for each "
+                    "(outside a crowd, one number: give groups of robots a `controller` of their own)"
+                )
                 raise ConfigError(message)
             self._wheels[row] = speeds
         if parameters.draw:
@@ -211,5 +223,5 @@ class WheelsCrowd:
                 self._step = -math.copysign(RAMP_STEP, self._speed)
             self._wheels[0], self._wheels[1] = -self._speed, self._speed
         v_body[:] = (self._matrix @ self._wheels).T
-        if senses.epuck2 is not None and any(self._colour):
-            senses.epuck2.leds[:] = self._colour
+        if senses.readings is not None and any(self._colour):
+            senses.readings.leds[:] = self._colour

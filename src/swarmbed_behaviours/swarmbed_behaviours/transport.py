@@ -18,6 +18,7 @@ This module does not depend on a simulator: senses come in, speeds and messages 
 from __future__ import annotations
 
 import math
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
@@ -25,8 +26,11 @@ import numpy as np
 from pydantic import Field, model_validator
 from swarmbed_core.config import Part
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.radio import BEACONS
+from swarmbed_core.robot import Command
 
-from swarmbed_behaviours.handshake import AGAIN, SILENCE, Doing, Handshake, Kind, Message
+from swarmbed_behaviours.handshake import AGAIN, PIECE, SILENCE, Doing, Handshake, Kind, Message
+from swarmbed_behaviours.letters import HEADER, PLACE, Letterbox, unpacked
 from swarmbed_behaviours.routes import Trail, nearest_index, respaced, shared, smoothed, thinned
 from swarmbed_behaviours.swerve import swerve
 
@@ -74,6 +78,8 @@ FRONT: Final = 1.6
 """Largest angle from straight ahead, in radians, of front sonars (2.4)."""
 LANE: Final = 0.7
 """Metres that a robot keeps to the right of the route, so that two robots can pass each other."""
+ROOM: Final = 2 * HEADER.size + PLACE * PIECE
+"""Bytes of a packet that holds a piece of a route, and END."""
 RECENT: Final = 0.35
 """Seconds for which a robot counts as near after its WAIT."""
 
@@ -159,6 +165,11 @@ class Eyes:
             ring.range_max,
             spec.body.bounding_radius,
         )
+
+
+def number_of(name: str) -> int:
+    """Return the number of a robot outside a crowd, from its name, which is all that it knows of itself."""
+    return zlib.crc32(name.encode())
 
 
 def turn_of(angle: float) -> float:
@@ -629,18 +640,54 @@ class Carrier:
 
 
 class Transport:
-    """The transport study's controller; for crowds only."""
+    """The transport study's controller.
+
+    Attributes:
+        doing: its activity.
+        carrier: the program.
+    """
 
     Parameters: ClassVar[type[Part]] = TransportParameters
 
-    def __init__(self, robot: Robot, parameters: TransportParameters, rng: np.random.Generator) -> None:  # noqa: ARG002 - it only raises
-        """Reject robots outside a crowd.
+    def __init__(self, robot: Robot, parameters: TransportParameters, rng: np.random.Generator) -> None:
+        """Drive one robot.
 
         Raises:
-            ConfigError: always.
+            ConfigError: it lacks one of the sensors, or has no packet radio with room for a piece of a route.
         """
-        message = "controller transport only drives crowds; set `crowd: true` for the robots"
-        raise ConfigError(message)
+        spec = robot.spec
+        self.carrier = Carrier(number_of(robot.name), Eyes.of(spec), parameters, rng)
+        self.doing = self.carrier.doing
+        self._robot = robot
+        self._ring = spec.ranges[0].name
+        radio = next((radio for radio in spec.radios if radio.kind not in BEACONS), None)
+        if radio is None or radio.payload_bytes < ROOM:
+            message = f"controller transport: a {spec.kind} has no packet radio for {ROOM} bytes"
+            raise ConfigError(message)
+        self._radio = radio.name
+        self._box = Letterbox(radio.payload_bytes)
+
+    def tick(self) -> None:
+        """Read the robot's senses and command it."""
+        robot, carrier = self._robot, self.carrier
+        senses = robot.sense()
+        if senses.position is None or senses.heading is None:
+            robot.act(Command(velocity_body=(0.0, 0.0, 0.0)))
+            return
+        channel = carrier.handshake.channel
+        heard = [
+            message
+            for packet in senses.heard.get(self._radio, ())
+            for message in unpacked(packet.payload)
+            if message.channel == channel
+        ]
+        x, y = senses.position.tolist()
+        ranges = senses.ranges[self._ring].tolist()
+        speed, rate, out = carrier.tick(senses.time, (x, y), senses.heading, ranges, heard)
+        self.doing = carrier.doing
+        packet = self._box.packet(out)
+        send = {self._radio: packet} if packet else None
+        robot.act(Command(velocity_body=(speed, 0.0, rate), send=send))
 
     @staticmethod
     def crowd(

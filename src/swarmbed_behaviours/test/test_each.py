@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from swarmbed_behaviours.each import EachRobot
 from swarmbed_core.config import Part
-from swarmbed_core.epuck2 import Blobs, Readings
-from swarmbed_core.errors import ConfigError
+from swarmbed_core.leds import pack
+from swarmbed_core.readings import Blobs, Readings
 from swarmbed_core.spec import RobotSpec
 
 
@@ -40,7 +40,7 @@ class Told:
     headings: np.ndarray = field(default_factory=lambda: np.array([1.0, 2.0]))
     zones: np.ndarray = field(default_factory=lambda: np.zeros(2))
     twists: np.ndarray = field(default_factory=lambda: np.array([[0.1, 0, 0], [0.2, 0, 0]]))
-    epuck2: Readings | None = None
+    readings: Readings | None = None
 
 
 def test_each_sees_its_own_and_drives_itself():
@@ -70,7 +70,7 @@ def test_readings_come_as_plain_numbers_and_lights_can_be_switched():
         ),
     )
     program = Curious.crowd(RobotSpec.load("epuck2"), Speed(), 2, np.random.default_rng(1))
-    program.tick(Told(epuck2=own), np.zeros((2, 3)))
+    program.tick(Told(readings=own), np.zeros((2, 3)))
     first, second = (one.seen[0] for one in program.programs)
     assert (first.proximity, first.tof, first.battery, first.camera) == ([1, 2], 20, 0.5, [])
     assert second.camera == [(1.0, 2.0, (9, 8, 7)), (3.0, 4.0, (1, 1, 1))]
@@ -78,8 +78,17 @@ def test_readings_come_as_plain_numbers_and_lights_can_be_switched():
     assert own.leds[:, 0].tolist() == [[255, 0, 0], [255, 0, 0]]
 
 
-def test_it_is_for_crowds():
-    with pytest.raises(ConfigError, match="crowd: true"):
-        Curious(None, Speed(), np.random.default_rng(1)).tick()
+def test_it_drives_a_robot_outside_a_crowd(fake_of):
+    robot = fake_of("epuck2")
+    program = Curious(robot, Speed(speed=0.07), np.random.default_rng(1))
+    program.tick()
+    program.tick()
+    assert robot.commands[0].velocity_body == (0.07, 0.0, 0.0)
+    assert robot.commands[0].leds[0] == pack(255, 0, 0)
+    assert not any(robot.commands[0].leds[1:])
+    assert robot.commands[1].leds is None, "nothing changed"
+
+
+def test_a_program_without_a_step():
     with pytest.raises(NotImplementedError):
-        EachRobot(None, Speed(), np.random.default_rng(1)).step(None)
+        EachRobot(RobotSpec.load("epuck2"), Speed(), np.random.default_rng(1)).step(None)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from swarmbed_behaviours.epuck2 import TURN, Walk, WalkParameters, Wheels, WheelsParameters
-from swarmbed_core.epuck2 import Readings
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.leds import pack
+from swarmbed_core.readings import Readings
 from swarmbed_core.spec import RobotSpec
 
 SPEC = RobotSpec.load("epuck2")
@@ -17,7 +19,7 @@ AXLE = SPEC.drive.wheel_separation
 
 @dataclass
 class Told:
-    epuck2: Readings | None
+    readings: Readings | None
 
 
 def told(proximity=None, count=1):
@@ -62,9 +64,9 @@ def test_wheels_turn_as_they_are_told():
     program.tick(senses, v_body)
     assert v_body[0] == pytest.approx([0.1, 0, 0])
     assert v_body[1] == pytest.approx([0.025, 0, 0.05 / AXLE])
-    assert not senses.epuck2.leds.any()
+    assert not senses.readings.leds.any()
     Wheels.crowd(SPEC, WheelsParameters(colour=(9, 8, 7)), 2, rng).tick(senses, v_body)
-    assert (senses.epuck2.leds == (9, 8, 7)).all()
+    assert (senses.readings.leds == (9, 8, 7)).all()
     assert (v_body == 0).all()
 
 
@@ -97,5 +99,24 @@ def test_what_cannot_be_driven():
         Wheels.crowd(SPEC, WheelsParameters(left=(0.1, 0.2)), 3, np.random.default_rng(1))
     with pytest.raises(ConfigError, match="3 wheels"):
         Wheels.crowd(RobotSpec.load("dots"), WheelsParameters(), 3, np.random.default_rng(1))
-    with pytest.raises(ConfigError, match="crowd: true"):
-        Walk(None, WalkParameters(), np.random.default_rng(1))
+
+
+def test_one_robot_is_driven_as_a_crowd_is(fake_of):
+    robot = fake_of("epuck2")
+    walk = Walk(robot, WalkParameters(speed=0.1), np.random.default_rng(1))
+    wheels = Wheels(robot, WheelsParameters(right=0.05, colour=(9, 8, 7)), np.random.default_rng(1))
+    near = np.full(8, math.inf)
+    robot.set(ranges={"proximity": near, "tof": np.array([math.inf])})
+    walk.tick()
+    near[0] = 0.01
+    walk.tick()
+    wheels.tick()
+    ahead, away, turn = robot.commands
+    assert ahead.velocity_body == (0.1, 0.0, 0.0)
+    assert away.velocity_body == (0.0, 0.0, TURN)
+    assert turn.velocity_body == pytest.approx((0.025, 0.0, 0.05 / AXLE))
+    assert turn.leds == [pack(9, 8, 7)] * 10
+    with pytest.raises(ConfigError, match="no proximity readings"):
+        Walk(fake_of("dots"), WalkParameters(), np.random.default_rng(1))
+    with pytest.raises(ConfigError, match="`controller` of their own"):
+        Wheels(robot, WheelsParameters(left=(0.1, 0.2)), np.random.default_rng(1))

@@ -19,6 +19,7 @@ from swarmbed_behaviours.transport import (
     TransportParameters,
     turn_of,
 )
+from swarmbed_core.device import RadioPacket
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.raycast import box_segments, cast_ring_k
 from swarmbed_core.spec import RobotSpec
@@ -130,8 +131,55 @@ def test_front_sonars_are_used_and_who_has_none_is_refused():
     blind = PIONEER.model_copy(update={"ranges": ()})
     with pytest.raises(ConfigError, match="looks ahead"):
         Eyes.of(blind)
-    with pytest.raises(ConfigError, match="only drives crowds"):
-        Transport(None, parameters(), np.random.default_rng(1))
+
+
+class Radios:
+    """Robots outside a crowd that hear each other's packets at once, wherever they are."""
+
+    def __init__(self, fake_of, count=2):
+        self.robots = [fake_of("pioneer3dx") for _ in range(count)]
+        for k, robot in enumerate(self.robots):
+            robot.name = f"pioneer3dx{k + 1}"
+            robot.set(ranges={"sonar": np.full(16, math.inf)}, position=np.array([1.0 * k, 5.0]), heading=0.0)
+        self.programs = [
+            Transport(robot, parameters(silence=0.0), np.random.default_rng(k))
+            for k, robot in enumerate(self.robots)
+        ]
+
+    def run(self, seconds):
+        for tick in range(round(seconds * 10)):
+            sent = [(robot.commands[-1].send or {}) if robot.commands else {} for robot in self.robots]
+            for k, robot in enumerate(self.robots):
+                packets = [
+                    RadioPacket(0.0, self.robots[j].name, item["wifi"])
+                    for j, item in enumerate(sent)
+                    if j != k and "wifi" in item
+                ]
+                robot.set(time=0.1 * tick, heard={"wifi": (RadioPacket(0.0, "x", b"noise"), *packets)})
+                self.programs[k].tick()
+
+
+def test_robots_outside_a_crowd_talk_in_packets(fake_of):
+    made = Radios(fake_of)
+    route = np.column_stack([np.linspace(0.0, 12.0, 150), np.sin(np.arange(150))])
+    route[0], route[-1] = SOURCE, DESTINATION
+    giver, taker = made.programs
+    giver.carrier._adopt(route, "found")
+    made.run(6.0)
+    assert taker.carrier.got == "given"
+    assert taker.doing == "to source"
+    assert np.array_equal(taker.carrier.route, giver.carrier.route)
+    assert giver.carrier.handshake.counts.done == taker.carrier.handshake.counts.done == 1
+
+
+def test_a_robot_outside_a_crowd_stands_until_it_knows_where_it_is(fake_of):
+    made = Radios(fake_of, 1)
+    made.robots[0].set(position=None)
+    made.run(0.1)
+    assert made.robots[0].commands[0].velocity_body == (0.0, 0.0, 0.0)
+    made.robots[0].spec = PIONEER.model_copy(update={"radios": ()})
+    with pytest.raises(ConfigError, match="no packet radio for 1000 bytes"):
+        Transport(made.robots[0], parameters(), np.random.default_rng(1))
 
 
 @settings(deadline=None, max_examples=60)

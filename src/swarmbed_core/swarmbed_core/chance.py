@@ -36,6 +36,11 @@ class PartStream(IntEnum):
     RINGS = 4
     WATCHED_IMAGES = 1000
     WATCHED_MARKERS = 1001
+    POSITION = 1002
+    GROUND = 1003
+    LIGHT = 1004
+    SPOTS = 1005
+    """A camera has `SPOTS` plus its index."""
 
 
 def stream(seed: int, name: Stream, *numbers: int) -> np.random.SeedSequence:

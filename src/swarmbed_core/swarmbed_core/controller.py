@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from swarmbed_core.epuck2 import Readings
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.readings import Readings
     from swarmbed_core.robot import Robot
     from swarmbed_core.spec import RobotSpec
 
@@ -111,8 +111,7 @@ class CrowdSenses(Protocol):
         zones: [(robots,)] the zone that each robot is in, a `Zone`.
         twists: [(robots, 3); m/s, m/s, rad/s; base_link] body velocities.
         air: the radio between robots.
-        epuck2: senses in the units of the e-puck2, and its lights; None unless the robot's file has
-            `readings: epuck2`.
+        readings: senses in the robot's own units, and its lights; None unless its file names `readings`.
     """
 
     time: float
@@ -123,7 +122,7 @@ class CrowdSenses(Protocol):
     zones: FloatArray
     twists: FloatArray
     air: CrowdAir
-    epuck2: Readings | None
+    readings: Readings | None
 
 
 class CrowdProgram(Protocol):

@@ -93,6 +93,13 @@ class ImageReading(NamedTuple):
     image: NDArray[np.uint8]
 
 
+class SensorReading(NamedTuple):
+    """What a sensor of several numbers measured; the field of `Device` says what they are."""
+
+    stamp: float
+    values: FloatArray
+
+
 class PowerReading(NamedTuple):
     """The battery monitor's measurements: voltage of each cell (V) and current drawn (A)."""
 
@@ -195,6 +202,14 @@ class RangesPart(Protocol):
         ...
 
 
+class SensorPart(Protocol):
+    """A sensor of several numbers, which programs get as they are."""
+
+    def read(self) -> SensorReading | None:
+        """Return a new reading, or None."""
+        ...
+
+
 class CamerasPart(Protocol):
     """All cameras with their marker detectors."""
 
@@ -285,6 +300,10 @@ class Device:
 
     Attributes:
         calibrations: intrinsics of the calibrated cameras, by name; others are ideal.
+        position: x, y in `map`, in metres.
+        ground: reflectance of the floor below each ground sensor, from 0 (black) to 1 (white).
+        light: brightness at each light sensor, from 0 (dark) to 1 (blinded).
+        spots: by camera, the coloured lights in view: rows of column, row (px), red, green, blue (0 to 255).
     """
 
     name: str
@@ -302,3 +321,7 @@ class Device:
     power: PowerPart | None = None
     radios: Mapping[str, RadioPart] = field(default_factory=dict)
     leds: LedsPart | None = None
+    position: SensorPart | None = None
+    ground: SensorPart | None = None
+    light: SensorPart | None = None
+    spots: Mapping[str, SensorPart] = field(default_factory=dict)

@@ -1,29 +1,28 @@
-"""The e-puck2's senses in the robot's own units.
+"""The e-puck2's senses in the robot's own units: `readings: epuck2`.
 
 The response curves are those of "Design and analysis of an E-Puck2 robot plug-in for ARGoS": proximity by
 equation (1), light by equation (2), the floor's grey, the time-of-flight distance in millimetres, and 16-bit
 encoders. All functions take whole arrays and are free of noise; add noise to their inputs.
-
-Programs of a crowd of e-puck2s get `Readings`.
+`readings_of` converts the senses of one robot; `swarmbed_sim.epuck2` computes those of crowds.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from swarmbed_core.geometry import GRAVITY
 from swarmbed_core.kernel import kernel
+from swarmbed_core.lamps import dimming_k
+from swarmbed_core.readings import Blobs, Readings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from swarmbed_core.geometry import FloatArray
-
-    IntArray = NDArray[np.int64]
-    ByteArray = NDArray[np.uint8]
+    from swarmbed_core.readings import ByteArray, IntArray
+    from swarmbed_core.robot import Senses
+    from swarmbed_core.spec import RobotSpec
 
 A, B, C = 197.8633, -30.47182, 1.011635
 """Coefficients of equation (1), fitted to the largest readings (4.1.1)."""
@@ -31,10 +30,6 @@ OLD_A, OLD_B, OLD_C = 298.701, -36.8961, 1.08212
 """The same for the e-puck, version 1."""
 NEAR = 0.05
 """Range of the proximity sensors, in metres."""
-GAMMA = 0.075
-"""Coefficient of equation (2)."""
-FAR = 0.50
-"""Range of the light sensors, in metres."""
 FULL = 4095
 """A proximity sensor's reading at contact, a light sensor's in the dark."""
 WHITE = 1023
@@ -45,59 +40,12 @@ STEPS = 1000
 """Encoder steps per turn of a wheel."""
 REGISTER = 1 << 16
 """Number of values of an encoder's register."""
-
-
+MOST = 32767
+"""Largest reading of the inertial sensor: a signed 16-bit number."""
 GRAVITY_COUNTS = 16384.0
 """The accelerometer's counts for 1 g, those of a common part: 16 bits for +-2 g."""
 TURN_COUNTS = 131.0
 """The gyroscope's counts for 1 deg/s, those of a common part: 16 bits for +-250 deg/s."""
-
-
-@dataclass(slots=True, eq=False)
-class Blobs:
-    """The lights that cameras see; those of robot i are the rows `first[i]` to `first[i + 1]`.
-
-    Attributes:
-        first: row indices, one more than there are robots.
-        pixels: (column, row) of each light: 0 to 160 from the left, 0 to 120 from the top.
-        colours: (red, green, blue) of each light, 0 to 255.
-    """
-
-    first: IntArray
-    pixels: FloatArray
-    colours: ByteArray
-
-
-@dataclass(slots=True, eq=False)
-class Readings:
-    """The senses of e-puck2s in their own units, a row for each robot; None for senses that are off.
-
-    The arrays belong to the world. Only `leds` is writable.
-
-    Attributes:
-        leds: 10 lights each, in the order of Table 2: red, green, blue from 0 to 255. Red lights use only
-            the red value, the body light only the green one.
-        proximity: 8 each, in the order of Table 3: from 0, nothing in range, to 4095 at contact.
-        light: 8 each: from 4095 in the dark to 0 when blinded.
-        ground: 3 each, left, middle, right: from 0 for black to 1023 for white.
-        tof: distance in millimetres, 20 to 2000.
-        encoders: steps of the left and the right wheel, -32768 to 32767.
-        camera: the lights in view.
-        acceleration: along x, y, z: 16384 for 1 g.
-        turning: angular rates about x, y, z: 131 for 1 degree per second.
-        battery: shares of a full charge.
-    """
-
-    leds: ByteArray
-    proximity: IntArray | None = None
-    light: IntArray | None = None
-    ground: IntArray | None = None
-    tof: IntArray | None = None
-    encoders: IntArray | None = None
-    camera: Blobs | None = None
-    acceleration: IntArray | None = None
-    turning: IntArray | None = None
-    battery: FloatArray | None = None
 
 
 @kernel
@@ -111,15 +59,6 @@ def proximity_k(distances: FloatArray, out: IntArray) -> None:
 
 
 @kernel
-def dimming_k(intensity: float, distance: float) -> float:
-    """Return the reduction of a light sensor's reading by one light source, as a share: equation (2)."""
-    if distance > FAR:
-        return 0.0
-    bright = GAMMA * intensity / max(distance, 1e-9)
-    return bright * bright
-
-
-@kernel
 def light_k(dimmed: FloatArray, out: IntArray) -> None:
     """Write the light sensors' readings from the summed reductions of all sources."""
     for i in range(dimmed.shape[0]):
@@ -130,6 +69,13 @@ def light_k(dimmed: FloatArray, out: IntArray) -> None:
 def _dim_all_k(intensities: FloatArray, distances: FloatArray, out: FloatArray) -> None:
     for i in range(out.shape[0]):
         out[i] = dimming_k(intensities[i], distances[i])
+
+
+@kernel
+def ground_k(greys: FloatArray, out: IntArray) -> None:
+    """Write the ground sensors' readings of grey levels in 0..1."""
+    for i in range(greys.shape[0]):
+        out[i] = int(np.rint(WHITE * min(max(greys[i], 0.0), 1.0)))
 
 
 @kernel
@@ -182,7 +128,9 @@ def light(intensity: FloatArray, distance: FloatArray) -> IntArray:
 
 def ground(grey: FloatArray) -> IntArray:
     """Return the ground sensors' readings, from 0 for black to 1023 for white, of grey levels in 0..1."""
-    return _whole(WHITE * np.clip(grey, 0.0, 1.0))
+    out = np.empty(grey.shape, dtype=np.int64)
+    ground_k(grey.ravel(), out.ravel())
+    return out
 
 
 def time_of_flight(distance: FloatArray) -> IntArray:
@@ -190,6 +138,43 @@ def time_of_flight(distance: FloatArray) -> IntArray:
     out = np.empty(distance.shape, dtype=np.int64)
     tof_k(distance.ravel(), out.ravel())
     return out
+
+
+def counts(value: FloatArray, unit: float) -> IntArray:
+    """Return the inertial sensor's readings, at `unit` counts per 1."""
+    return _whole(np.clip(unit * value, -MOST, MOST))
+
+
+def readings_of(senses: Senses, spec: RobotSpec, leds: ByteArray) -> Readings:
+    """Return the readings of one robot, in arrays with one row; `leds` are its lights.
+
+    Unlike in a crowd, encoders count how far the wheels rolled on the floor, and the inertial sensor's
+    reading is the newest one instead of the mean over a tick.
+    """
+    made = Readings(leds)
+    if "proximity" in senses.ranges:
+        made.proximity = proximity(senses.ranges["proximity"])[None]
+    if "tof" in senses.ranges:
+        made.tof = time_of_flight(senses.ranges["tof"])
+    if senses.light is not None:
+        made.light = _whole(FULL * (1.0 - senses.light))[None]
+    if senses.ground is not None:
+        made.ground = ground(senses.ground)[None]
+    if senses.wheel_travel is not None:
+        # The tolerance counts a step that rounding leaves incomplete.
+        steps = senses.wheel_travel * STEPS / (2 * np.pi * spec.drive.wheels.radius)
+        total = np.trunc(steps + np.copysign(1e-9, steps)).astype(np.int64)
+        made.encoders = np.empty((1, len(total)), dtype=np.int64)
+        register_k(total, made.encoders[0])
+    if senses.imu is not None:
+        made.acceleration = counts(np.array([senses.imu.accel]), GRAVITY_COUNTS / GRAVITY)
+        made.turning = counts(np.array([senses.imu.gyro]), TURN_COUNTS * 180.0 / math.pi)
+    for spots in senses.spots.values():
+        first = np.array([0, len(spots)])
+        made.camera = Blobs(first, spots[:, :2], spots[:, 2:].astype(np.uint8))
+    if senses.battery is not None:
+        made.battery = np.array([senses.battery.state_of_charge])
+    return made
 
 
 def _whole(value: FloatArray) -> IntArray:

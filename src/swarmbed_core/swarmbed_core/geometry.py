@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 TAU = 2.0 * math.pi
+GRAVITY = 9.81
+"""Acceleration of free fall, in m/s²."""
 
 
 @kernel

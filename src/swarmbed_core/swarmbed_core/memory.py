@@ -27,7 +27,7 @@ from swarmbed_core.device import (
     Zone,
 )
 from swarmbed_core.errors import ConfigError
-from swarmbed_core.geometry import wrap
+from swarmbed_core.geometry import GRAVITY, wrap
 from swarmbed_core.heading import VirtualCompass, zone_of
 from swarmbed_core.kernel import kernel
 from swarmbed_core.kinematics import Kinematics, body_k, limit_k
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import CameraLatency, Compass, Imu, Radio, RangeRing
 
-GRAVITY = 9.81
 MARKER_SIDE_MIN_PX = 12.0
 """Shortest side of a marker in an image, in pixels, that the detector reads."""
 BATTERY_PERIOD = 0.1

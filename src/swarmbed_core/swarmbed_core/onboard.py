@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -44,9 +44,16 @@ from swarmbed_core.trajectory import Path
 from swarmbed_core.watchdog import Pace, Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from swarmbed_core.device import CornerReading, Device, ImuReading, RadioPacket, RangeReading
+    from swarmbed_core.device import (
+        CornerReading,
+        Device,
+        ImuReading,
+        RadioPacket,
+        RangeReading,
+        SensorPart,
+    )
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.heading import Zones
     from swarmbed_core.markers import MarkerMap
@@ -129,6 +136,27 @@ class _Ring:
         self.points.fill(math.nan)
 
 
+class _Sensor:
+    """The newest reading of a sensor whose values programs get as they are."""
+
+    __slots__ = ("name", "part", "period", "shape", "stamp", "values")
+
+    def __init__(self, name: str, part: SensorPart, shape: tuple[int, ...], rate: float) -> None:
+        """Take readings of this shape; a first dimension of -1 may have any size."""
+        self.name = name
+        self.part = part
+        self.shape = shape
+        self.period = 1.0 / rate
+        self.stamp = 0.0
+        self.values: FloatArray | None = None
+
+    def fits(self, values: FloatArray) -> bool:
+        """Return whether values have the right shape and are finite."""
+        found = values.shape
+        same = found == self.shape or (self.shape[0] < 0 and found[1:] == self.shape[1:])
+        return same and len(found) == len(self.shape) and bool(np.isfinite(values).all())
+
+
 @dataclass(slots=True)
 class _Anchored:
     """A path in `map` that is being followed, and the pose of `map` in `odom` used to convert it last."""
@@ -160,6 +188,22 @@ def fault_of(command: Command) -> tuple[str, str] | None:
         if not ours or not all(isinstance(payload, bytes | bytearray) for payload in command.send.values()):
             return "command.send", f"found {command.send!r}, expected bytes by the name of a radio"
     return None
+
+
+def _sensors_of(device: Device) -> Iterator[_Sensor]:
+    """Yield the sensors of a robot whose values programs get as they are, by their fields in `Senses`."""
+    spec = device.spec
+    if device.position is not None and spec.positioning is not None:
+        yield _Sensor("position", device.position, (2,), spec.positioning.rate)
+    if device.ground is not None and spec.ground is not None:
+        yield _Sensor("ground", device.ground, (len(spec.ground.places),), spec.ground.rate)
+    if device.light is not None and spec.light is not None:
+        ring = next(ring for ring in spec.ranges if ring.name == spec.light.ring)
+        yield _Sensor("light", device.light, (ring.count,), spec.light.rate)
+    rates = {camera.name: camera.rate for camera in spec.cameras}
+    for name, part in device.spots.items():
+        if name in rates:
+            yield _Sensor(f"spots.{name}", part, (-1, 5), rates[name])
 
 
 class Onboard:
@@ -217,6 +261,8 @@ class Onboard:
         self.carrier_markers = carrier_markers
         self._zones = zones
         self.imu: ImuReading | None = None
+        self._travel: FloatArray | None = None
+        self._sensors = {sensor.name: sensor for sensor in _sensors_of(device)}
         self.on_image: list[Callable[[CornerReading], object]] = []
 
         cameras = cameras_of(spec, device.calibrations)
@@ -280,6 +326,7 @@ class Onboard:
             reading = motors.read()
             if oldest <= reading.stamp <= newest or self._is_current("motors", reading.stamp, now):
                 self.filter.step(float(reading.stamp), reading.travel, gyro)
+                self._travel = reading.travel
             else:
                 # Without current readings the wheels must not turn.
                 motion.ramp_down()
@@ -305,6 +352,8 @@ class Onboard:
                 self._failed("cameras", error)
             for image in images:
                 self._ask("cameras", self._look, image, now)
+        for sensor in self._sensors.values():
+            self._ask(sensor.name, self._read_sensor, sensor, now)
         if self._power_watched:
             self._watch_power(now)
         if self._anchored is not None:
@@ -357,6 +406,8 @@ class Onboard:
             self._heading_stamp = now
             for ring in self._rings.values():
                 ring.stamp = now
+            for sensor in self._sensors.values():
+                sensor.stamp = now
         self._latest = now
         return True
 
@@ -416,6 +467,21 @@ class Onboard:
         if self.collision_map is not None:
             then = self._track.at(sweep.stamp) if sweep.stamp < now else None
             self.collision_map.update(sweep.stamp, pose_odom if then is None else then, ring.points)
+
+    def _read_sensor(self, sensor: _Sensor, now: float) -> None:
+        """Take a sensor's new reading, if there is one; drop the last one while the sensor is silent."""
+        reading = self._ask(sensor.name, sensor.part.read)
+        if reading is None or not self._is_current(sensor.name, reading.stamp, now):
+            if sensor.values is not None and now - sensor.stamp > SILENCE * max(sensor.period, SLOWEST):
+                self.health.refuse(f"{sensor.name}.silent", f"no reading since {sensor.stamp} s")
+                sensor.values = None
+            return
+        values = np.array(reading.values, np.float64)
+        if not sensor.fits(values):
+            explanation = f"values of shape {values.shape}: expected finite ones of shape {sensor.shape}"
+            self.health.refuse(sensor.name, explanation)
+            return
+        sensor.values, sensor.stamp = values, now
 
     def _look(self, reading: CornerReading, now: float) -> None:
         """Process one camera's detections."""
@@ -536,6 +602,19 @@ class Onboard:
         """Return the pose in `odom` of the latest path's frame, as used for its latest conversion."""
         return self._path_frame
 
+    @property
+    def sensors(self) -> dict[str, float]:
+        """Return the names that `sensed` takes on this robot, each with its rate in Hz."""
+        return {name: 1.0 / sensor.period for name, sensor in self._sensors.items()}
+
+    def sensed(self, name: str) -> tuple[float, FloatArray] | None:
+        """Return when the newest reading of `position`, `ground`, `light` or `spots.CAMERA` came, and it.
+
+        None without such a sensor, before its first reading and while it is silent.
+        """
+        sensor = self._sensors.get(name)
+        return None if sensor is None or sensor.values is None else (sensor.stamp, sensor.values)
+
     def sweep(self, ring: str) -> tuple[float, FloatArray]:
         """Return when a ring's newest sweep arrived, and its returns as points x, y in `base_link`."""
         found = self._rings[ring]
@@ -597,7 +676,28 @@ class Onboard:
             heard=ear.take(),
             motion=self._motion_status(),
             refused=dict(self.health.counts),
+            wheel_travel=self._rolled(),
+            imu=self.imu,
+            **self._plain_senses(),
         )
+
+    def _rolled(self) -> FloatArray | None:
+        """Return how far each wheel has rolled; None before the first reading, and if it is not finite."""
+        travel = None if self._travel is None else np.array(self._travel, np.float64)
+        return travel if travel is not None and np.isfinite(travel).all() else None
+
+    def _plain_senses(self) -> dict[str, Any]:
+        """Return the fields of `Senses` that hold readings of sensors as they are."""
+        plain: dict[str, Any] = {}
+        for name, sensor in self._sensors.items():
+            field, _, camera = name.partition(".")
+            if sensor.values is None:
+                continue
+            if camera:
+                plain.setdefault(field, {})[camera] = sensor.values
+            else:
+                plain[field] = sensor.values
+        return plain
 
     def act(self, command: Command) -> None:
         """Carry out a program's command; what the robot cannot do is refused and counted.

@@ -1,8 +1,8 @@
-"""Plugins: worlds, controllers, devices, studies and the parts of experimental frames, found by name.
+"""Plugins: worlds, controllers, devices, readings, studies and the parts of frames, found by name.
 
 A package adds a plugin through an entry point (`swarmbed.worlds`, `swarmbed.controllers`,
-`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.devices`, `swarmbed.studies`).
-No change is needed here.
+`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.devices`,
+`swarmbed.readings`, `swarmbed.crowd_readings`, `swarmbed.studies`). No change is needed here.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ GENERATORS = "swarmbed.generators"
 TRANSDUCERS = "swarmbed.transducers"
 ACCEPTORS = "swarmbed.acceptors"
 DEVICES = "swarmbed.devices"
+READINGS = "swarmbed.readings"
+CROWD_READINGS = "swarmbed.crowd_readings"
 STUDIES = "swarmbed.studies"
 
 

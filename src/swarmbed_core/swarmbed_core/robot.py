@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from swarmbed_core.collision_map import CollisionMap
-    from swarmbed_core.device import RadioPacket
+    from swarmbed_core.device import ImuReading, RadioPacket
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.markers import SideSight, UndersideSight
     from swarmbed_core.power import BatteryState
@@ -77,6 +77,15 @@ class Senses:
             each packet once.
         motion: state of the motion control.
         refused: how many inputs were refused since the start, by reason.
+        wheel_travel: [(wheels,); m] distance that each wheel has rolled since power-up, along its own
+            direction. None before the first reading.
+        imu: newest reading of the inertial sensor. None without one.
+        position: [(2,); m; map] x, y by the position sensor. None without one, and while it is silent.
+        ground: [(count,)] reflectance of the floor below each ground sensor, from 0 (black) to 1 (white).
+            None without such sensors, and while they are silent.
+        light: [(count,)] brightness at each light sensor, from 0 (dark) to 1 (blinded). None like `ground`.
+        spots: [(N, 5) each; px, px, 0..255] the coloured lights that each camera sees, by its name: rows of
+            column, row, red, green, blue. Only cameras whose `range_max` is known, once they took an image.
     """
 
     time: float
@@ -96,6 +105,12 @@ class Senses:
     heard: Mapping[str, tuple[RadioPacket, ...]] = field(default_factory=dict)
     motion: MotionStatus = field(default_factory=MotionStatus)
     refused: Mapping[str, int] = field(default_factory=dict)
+    wheel_travel: FloatArray | None = None
+    imu: ImuReading | None = None
+    position: FloatArray | None = None
+    ground: FloatArray | None = None
+    light: FloatArray | None = None
+    spots: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ class RangeRing(Part):
 
     `reflection_cone` is the full angle about a surface's normal within which it reflects a ray back. A sonar
     pulse that arrives at a flatter angle is reflected away and gives no return. Without the field all rays
-    return. Only crowds use it; the sonars of other robots get all returns.
+    return. Gazebo 11, which casts its own rays, gives all returns.
     """
 
     name: str
@@ -226,6 +226,7 @@ class Positioning(Part):
     """A position sensor: measures the robot's position in `map`, like a satellite receiver."""
 
     sigma: NotNegative
+    rate: Rate = 10.0
 
 
 class CameraLatency(Part):
@@ -241,7 +242,7 @@ class Camera(Part):
     """One camera: its pose on the robot, its resolution and its field of view.
 
     Yaw 0 and pitch 0 look along the robot's +x; pitch pi/2 looks straight up. `range_max` is the distance up
-    to which it detects lights, where that is known.
+    to which it detects coloured lights; without it, the robot has no such detector.
     """
 
     name: str
@@ -329,10 +330,12 @@ class GroundSensors(Part):
     Attributes:
         places: x, y of each.
         noise: bound of their uniformly distributed error, as a share of the full scale.
+        rate: in Hz.
     """
 
     places: Annotated[tuple[tuple[float, float], ...], Field(min_length=1)]
     noise: Fraction = 0.0
+    rate: Rate = 10.0
 
 
 class LightSensors(Part):
@@ -341,10 +344,12 @@ class LightSensors(Part):
     Attributes:
         ring: name of the ring.
         noise: bound of their uniformly distributed error, as a share of the full scale.
+        rate: in Hz.
     """
 
     ring: str
     noise: Fraction = 0.0
+    rate: Rate = 10.0
 
 
 class Carrier(Part):
@@ -442,7 +447,7 @@ class RobotSpec(ConfigFile):
     """One kind of robot.
 
     Attributes:
-        readings: the robot whose raw units crowd programs can read senses in: that of `swarmbed_core.epuck2`.
+        readings: the plugin that gives its senses in its own units, such as `epuck2`.
     """
 
     FOLDER: ClassVar[str] = "config/robots"
@@ -465,7 +470,7 @@ class RobotSpec(ConfigFile):
     leds: Leds | None = None
     ground: GroundSensors | None = None
     light: LightSensors | None = None
-    readings: Literal["epuck2"] | None = None
+    readings: Annotated[str, Field(min_length=1)] | None = None
     battery: Battery | None = None
     consumption: Consumption | None = None
     supplies: tuple[Supply, ...] = ()

@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swarmbed_core.device import ImuReading
 from swarmbed_core.epuck2 import Encoders
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.readings import dark, readings_of
+from swarmbed_core.robot import Senses
+from swarmbed_core.spec import RobotSpec
 
 from swarmbed_core import epuck2
 
 RADIUS = 0.0205
+SPEC = RobotSpec.load("epuck2")
 distances = st.floats(0, 3)
 
 
@@ -111,3 +117,48 @@ def test_whatever_parts_a_way_comes_in_the_count_is_that_of_the_whole(ways):
         counted += int(Encoders.between(before, after)[0])
         before = after
     assert counted == pytest.approx(math.fsum(ways) / step, abs=1.001)
+
+
+@settings(deadline=None, max_examples=50, derandomize=True)
+@given(
+    st.lists(st.floats(0, 1), min_size=3, max_size=3),
+    st.lists(st.floats(0, 1), min_size=8, max_size=8),
+    st.lists(st.floats(-100, 100), min_size=2, max_size=2),
+)
+def test_senses_of_one_robot_are_read_in_its_units(greys, brightness, travel):
+    senses = Senses(
+        1.0,
+        np.zeros(3),
+        np.zeros(3),
+        ranges={"proximity": np.full(8, 0.01), "tof": np.array([math.inf])},
+        wheel_travel=np.array(travel),
+        imu=ImuReading(1.0, (0.0, 0.0, math.radians(1.0)), (0.0, 0.0, 9.81)),
+        ground=np.array(greys),
+        light=np.array(brightness),
+        spots={"front": np.array([[1.5, 2.5, 255.0, 0.0, 7.0]])},
+    )
+    leds = dark(SPEC, 1)
+    own = epuck2.readings_of(senses, SPEC, leds)
+    assert own.leds is leds
+    assert own.ground[0].tolist() == epuck2.ground(np.array(greys)).tolist()
+    assert np.abs(own.light[0] - 4095 * (1 - np.array(brightness))).max() <= 0.5
+    assert own.proximity[0].tolist() == epuck2.proximity(np.full(8, 0.01)).tolist()
+    assert own.tof.tolist() == [2000]
+    steps = np.array(travel) / (2 * math.pi * 0.0205 / 1000)
+    off = (own.encoders[0] - steps + 32768) % 65536 - 32768
+    assert np.abs(off).max() <= 1.0
+    assert own.acceleration.tolist() == [[0, 0, 16384]]
+    assert own.turning.tolist() == [[0, 0, 131]]
+    assert own.camera.first.tolist() == [0, 1]
+    assert own.camera.pixels.tolist() == [[1.5, 2.5]]
+    assert own.camera.colours.tolist() == [[255, 0, 7]]
+    assert own.battery is None
+
+
+def test_senses_that_a_robot_lacks_are_none():
+    own = epuck2.readings_of(Senses(1.0, np.zeros(3), np.zeros(3)), SPEC, dark(SPEC, 1))
+    assert {getattr(own, name) is None for name in ("ground", "light", "camera", "encoders", "tof")} == {True}
+    assert readings_of(RobotSpec.load("dots")) is None
+    assert readings_of(SPEC) is epuck2.readings_of
+    with pytest.raises(ConfigError, match="no reading 'smell': there are epuck2"):
+        readings_of(SPEC.model_copy(update={"readings": "smell"}))

@@ -8,7 +8,7 @@ import pytest
 from swarmbed_core.arena import Arena
 from swarmbed_core.camera import cameras_of
 from swarmbed_core.control import Mode
-from swarmbed_core.device import CornerReading, MotorReading, RangeReading, Zone
+from swarmbed_core.device import CornerReading, MotorReading, RangeReading, SensorReading, Zone
 from swarmbed_core.errors import PathError
 from swarmbed_core.geometry import between
 from swarmbed_core.leds import pack
@@ -861,3 +861,77 @@ def test_who_looks_at_images_and_fails_is_counted_and_survived():
     assert len(seen) == 3
     assert "cam0" in onboard._images
     assert is_finite(onboard)
+
+
+class Told:
+    """A sensor that gives what a test puts in, once."""
+
+    def __init__(self):
+        self.next = None
+
+    def read(self):
+        reading, self.next = self.next, None
+        return reading
+
+
+def with_sensors():
+    """Return an e-puck2 in memory, the clock that runs it, and its ground sensors and camera."""
+    swarm = swarm_at(kind="epuck2", arena="epuck2_arena")
+    device = swarm.robots[0].onboard.device
+    ground, spots = Told(), Told()
+    robot = LocalRobot(Onboard(replace(device, ground=ground, spots={"front": spots})))
+
+    def step(seconds=0.01):
+        for _ in range(round(seconds / 0.01)):
+            swarm.world.step()
+            robot.onboard.step()
+        return robot.sense()
+
+    return swarm.world, robot, ground, spots, step
+
+
+def test_a_program_gets_readings_as_they_are():
+    world, robot, ground, spots, step = with_sensors()
+    senses = step()
+    assert [senses.position, senses.ground, senses.light, senses.spots] == [None, None, None, {}]
+    assert senses.wheel_travel.shape == (2,)
+    assert senses.imu is robot.onboard.imu
+    ground.next = SensorReading(world.time, np.array([0.0, 0.5, 1.0]))
+    spots.next = SensorReading(world.time, np.empty((0, 5)))
+    senses = step()
+    assert senses.ground.tolist() == [0.0, 0.5, 1.0]
+    assert senses.spots["front"].shape == (0, 5)
+    assert step(0.2).ground.tolist() == [0.0, 0.5, 1.0]
+    assert robot.onboard.sensed("ground")[0] == pytest.approx(0.02)
+    assert robot.onboard.sensed("light") is None
+    assert robot.onboard.sensors == {"ground": 10.0, "spots.front": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("late", "values", "reason"),
+    [
+        (0.0, np.zeros(2), "ground"),
+        (0.0, np.zeros((3, 1)), "ground"),
+        (0.0, np.array([0.0, math.nan, 0.0]), "ground"),
+        (-1.0, np.zeros(3), "ground.stale"),
+        (1.0, np.zeros(3), "ground.future"),
+        (0.0, None, "ground.failed"),
+    ],
+)
+def test_bad_readings_are_refused(late, values, reason):
+    world, _, ground, _, step = with_sensors()
+    step(2.0)
+    ground.next = SensorReading(world.time + late, values) if values is not None else 7
+    senses = step()
+    assert senses.ground is None
+    assert senses.refused[reason] == 1
+
+
+def test_a_silent_sensor_has_no_reading():
+    world, _, ground, _, step = with_sensors()
+    step()
+    ground.next = SensorReading(world.time, np.ones(3))
+    assert step(0.4).ground is not None
+    senses = step(0.2)
+    assert senses.ground is None
+    assert senses.refused["ground.silent"] == 1

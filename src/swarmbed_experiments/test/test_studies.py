@@ -252,7 +252,7 @@ def test_every_execution_time_is_of_a_scenario_that_can_be_run():
             assert scenario.robots[0].number == count
             run = Run(scenario, source)
             run.tick()
-            own = run.world.crowd().senses().epuck2
+            own = run.world.crowd().senses().readings
             assert (getattr(own, what) is not None) == (setting not in {"off", "none"})
             run.close()
 

@@ -120,6 +120,10 @@ WIRE = {
         "hours_left": "double",
         "cell_voltages": "sequence<double>",
     },
+    msg.CameraSpots: {
+        "camera": "string",
+        "spots": "sequence<double>",
+    },
     msg.CollisionMap: {
         "cells": "sequence<double>",
         "state": "double[7]",
@@ -199,6 +203,12 @@ WIRE = {
         "motion": "swarmbed_interfaces/MotionStatus",
         "refused": "sequence<string>",
         "refused_counts": "sequence<uint64>",
+        "wheel_travel": "sequence<double>",
+        "imu": "sequence<double>",
+        "position": "sequence<double>",
+        "ground": "sequence<double>",
+        "light": "sequence<double>",
+        "spots": "sequence<swarmbed_interfaces/CameraSpots>",
     },
     msg.SideSight: {
         "id": "int32",

@@ -206,10 +206,11 @@ class RobotApi:
     def _make_outputs(self, index: int, seed: int) -> None:
         spec, name, options = self._spec, self.name, self._options
         self.clock = _Stamp(self.epoch)
-        self._declared = topics_of(spec)
+        robot = Robot(name, spec, options["map_cell"], self.onboard.sensors)
+        self._declared = topics_of(robot)
         self._known = Live(self.onboard)
         self._encoded = []
-        for topic, (_, encoder) in encoders_of(Robot(name, spec, options["map_cell"])).items():
+        for topic, (_, encoder) in encoders_of(robot).items():
             # Compile or load kernels now, so that they do not delay the robot's loop.
             encoder.ready()
             self._encoded.append((self.output(topic), encoder, encoder.news if encoder.waits else None))

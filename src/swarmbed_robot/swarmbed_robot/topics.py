@@ -10,16 +10,25 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from swarmbed_core.device import Zone
 
 from swarmbed_robot.cdr import LITTLE_ENDIAN
 from swarmbed_robot.laser import Laser
-from swarmbed_robot.templates import SLOT, Template, cloud, grid_template, message, returns_k, stamped
+from swarmbed_robot.templates import (
+    SLOT,
+    Template,
+    cloud,
+    grid_template,
+    message,
+    returns_k,
+    stamped,
+    types,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -125,6 +134,10 @@ class Known(Protocol):
         """Return the battery's state."""
         ...
 
+    def sensed(self, sensor: str, /) -> tuple[float, FloatArray] | None:
+        """Return the time and the values of a sensor's newest reading, of those in `Robot.sensors`."""
+        ...
+
 
 class Live:
     """What an Onboard knows now."""
@@ -182,33 +195,37 @@ class Live:
         monitor = self._onboard.battery
         return None if monitor is None else monitor.state
 
+    def sensed(self, sensor: str) -> tuple[float, FloatArray] | None:
+        """Return a sensor's newest reading."""
+        return self._onboard.sensed(sensor)
+
 
 class Sensed:
-    """What a program has sensed; accelerations are not among it."""
+    """What a program has sensed. All times are that of the senses."""
 
     __slots__ = (
-        "battery",
-        "collision_map",
-        "heading",
-        "imu",
-        "lifter_height",
-        "points",
-        "ranges",
-        "sweeps",
-        "zone",
+        *("points", "sweeps", "collision_map", "imu", "heading", "zone", "lifter_height", "battery"),
+        "_senses",
     )
 
     def __init__(self, senses: Senses) -> None:
         """Look at a program's senses."""
+        self._senses = senses
         self.points, self.collision_map = senses.points_body, senses.collision_map
-        self.sweeps, self.ranges = [senses.time], senses.ranges
+        self.sweeps, self.imu = [senses.time], senses.imu
         self.heading, self.zone = senses.heading, senses.zone
         self.lifter_height, self.battery = senses.lifter_height, senses.battery
-        self.imu = None
 
     def distances(self, ring: str) -> tuple[float, FloatArray | None]:
-        """Return a ring's newest distances; the time is that of the senses."""
-        return self.sweeps[0], self.ranges.get(ring)
+        """Return a ring's newest distances."""
+        return self._senses.time, self._senses.ranges.get(ring)
+
+    def sensed(self, sensor: str) -> tuple[float, FloatArray] | None:
+        """Return a sensor's newest reading."""
+        name, _, camera = sensor.partition(".")
+        values = getattr(self._senses, name)
+        found = values.get(camera) if camera else values
+        return None if found is None else (self._senses.time, found)
 
 
 class Encoder(Protocol):
@@ -241,11 +258,13 @@ class Robot:
         name: name of the robot, the prefix of its frames.
         spec: its specification.
         map_cell: cell size of the collision map in metres.
+        sensors: rates in Hz of the sensors whose values are published as they are (`Onboard.sensors`).
     """
 
     name: str
     spec: RobotSpec
     map_cell: float = 0.03
+    sensors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def body(self) -> str:
@@ -253,14 +272,27 @@ class Robot:
         return f"{self.name}_{BODY}"
 
 
-def whole(spec: RobotSpec) -> Sequence[Any]:
+class Plain(NamedTuple):
+    """A sensor whose values are published as they are: its name in the topic, its name, and its rate."""
+
+    name: str
+    sensor: str
+    rate: float
+
+
+def whole(robot: Robot) -> Sequence[Any]:
     """Return the only part of a topic that each robot has once."""
-    return (spec,)
+    return (robot.spec,)
 
 
-def only(part: str) -> Callable[[RobotSpec], Sequence[Any]]:
+def only(part: str) -> Callable[[Robot], Sequence[Any]]:
     """Return what finds a part that a robot has once or not at all, such as `imu`."""
-    return lambda spec: () if getattr(spec, part) is None else (getattr(spec, part),)
+
+    def find(robot: Robot) -> Sequence[Any]:
+        found = getattr(robot.spec, part)
+        return () if found is None else (found,)
+
+    return find
 
 
 def _forever(_: Any) -> float:
@@ -286,14 +318,14 @@ class Topic:
     kind: str
     quality: Quality = Quality.OUTPUT
     rate: Rate | None = None
-    parts: Callable[[RobotSpec], Sequence[Any]] = whole
+    parts: Callable[[Robot], Sequence[Any]] = whole
     fastest: Callable[[Any], float] = _forever
     encoder: Callable[[Robot, Any], Encoder] | None = None
     recorded: float = 0.0
 
-    def names(self, spec: RobotSpec) -> dict[str, Any]:
+    def names(self, robot: Robot) -> dict[str, Any]:
         """Return the names of a robot's topics, with the part that each belongs to."""
-        return {self.name.format(part=getattr(part, "name", "")): part for part in self.parts(spec)}
+        return {self.name.format(part=getattr(part, "name", "")): part for part in self.parts(robot)}
 
     def hertz(self, part: Any, rates: Mapping[str, Any]) -> float:
         """Return the highest rate of messages, given the users' rates."""
@@ -485,6 +517,59 @@ class Charge(_Plain):
         return bytes(template.data)
 
 
+class Position(_Plain):
+    """The place by the position sensor, as a point in `map`."""
+
+    def __init__(self, robot: Robot, part: Any) -> None:
+        """Prepare the message."""
+        super().__init__(robot, part)
+        point = message("geometry_msgs/msg/Point", x=SLOT, y=SLOT)
+        self._template = Template(
+            message("geometry_msgs/msg/PointStamped", header=stamped("map"), point=point)
+        )
+
+    def __call__(self, known: Known, clock: Clock) -> bytes | None:
+        """Return the newest reading, stamped with its own time."""
+        sensed = known.sensed("position")
+        if sensed is None:
+            return None
+        self._template.fill(sensed[1])
+        self._template.stamp(*clock.at(sensed[0]))
+        return bytes(self._template.data)
+
+
+class Numbers(_Plain):
+    """The values of a sensor as they are, with their shape."""
+
+    def __init__(self, robot: Robot, part: Plain) -> None:
+        """Take the sensor's name."""
+        super().__init__(robot, part)
+        self._sensor = part.sensor
+        self._heads: dict[tuple[int, ...], bytes] = {}
+
+    def __call__(self, known: Known, _: Clock) -> bytes | None:
+        """Return the newest reading; its numbers are the last bytes of the message."""
+        sensed = known.sensed(self._sensor)
+        if sensed is None:
+            return None
+        values = sensed[1]
+        if values.shape not in self._heads:
+            made = types().serialize_cdr(numbers_message(values.shape), "std_msgs/msg/Float64MultiArray")
+            self._heads[values.shape] = bytes(made)[: len(made) - 8 * values.size]
+        return self._heads[values.shape] + values.astype("<f8").tobytes()
+
+
+def numbers_message(shape: tuple[int, ...]) -> Any:
+    """Return a Float64MultiArray of rows, or of rows and columns, all 0."""
+    # The stride of a dimension counts all numbers from it on.
+    dimensions = [
+        message("std_msgs/msg/MultiArrayDimension", label=label, size=shape[k], stride=math.prod(shape[k:]))
+        for k, label in enumerate(("row", "column")[: len(shape)])
+    ]
+    layout = message("std_msgs/msg/MultiArrayLayout", dim=dimensions)
+    return message("std_msgs/msg/Float64MultiArray", layout=layout, data=np.zeros(math.prod(shape)))
+
+
 def capacity_ah(battery: Battery) -> float:
     """Return the full charge in ampere hours: the energy divided by the mean open-circuit voltage."""
     shares, volts = np.array(battery.state_of_charge), np.array(battery.open_circuit)
@@ -513,24 +598,36 @@ def _laser(robot: Robot, ring: RangeRing) -> Encoder:
     return Laser(robot.body, ring)
 
 
-def _rings(spec: RobotSpec) -> Sequence[Any]:
-    return spec.ranges
+def _rings(robot: Robot) -> Sequence[Any]:
+    return robot.spec.ranges
 
 
-def _has_rings(spec: RobotSpec) -> Sequence[Any]:
-    return (spec,) if spec.ranges else ()
+def _has_rings(robot: Robot) -> Sequence[Any]:
+    return (robot.spec,) if robot.spec.ranges else ()
 
 
-def _cameras(spec: RobotSpec) -> Sequence[Any]:
-    return spec.cameras
+def _cameras(robot: Robot) -> Sequence[Any]:
+    return robot.spec.cameras
 
 
-def _has_radios(spec: RobotSpec) -> Sequence[Any]:
-    return (spec,) if spec.radios else ()
+def _has_radios(robot: Robot) -> Sequence[Any]:
+    return (robot.spec,) if robot.spec.radios else ()
+
+
+def _plain(robot: Robot) -> Sequence[Plain]:
+    return [Plain(name.replace(".", "/"), name, rate) for name, rate in robot.sensors.items()]
+
+
+def _positions(robot: Robot) -> Sequence[Plain]:
+    return [each for each in _plain(robot) if each.sensor == "position"]
+
+
+def _numbers(robot: Robot) -> Sequence[Plain]:
+    return [each for each in _plain(robot) if each.sensor != "position"]
 
 
 def _own(part: Any) -> float:
-    """Return the rate of a ring or camera."""
+    """Return the rate of a sensor or camera."""
     return float(part.rate)
 
 
@@ -565,6 +662,15 @@ TOPICS = (
     ),
     Topic("sensor/imu", "sensor_msgs/msg/Imu", rate=IMU, parts=only("imu"), encoder=Inertia),
     Topic("sensor/compass", "std_msgs/msg/Float32", rate=COMPASS, parts=only("compass"), encoder=Heading),
+    Topic(
+        "sensor/position",
+        "geometry_msgs/msg/PointStamped",
+        parts=_positions,
+        fastest=_own,
+        encoder=Position,
+    ),
+    # Each further sensor of several numbers has such a topic without an entry of its own.
+    Topic("sensor/{part}", "std_msgs/msg/Float64MultiArray", parts=_numbers, fastest=_own, encoder=Numbers),
     Topic("sensor/zone", "swarmbed_interfaces/msg/Zone", rate=ZONE, encoder=ZoneNumber),
     Topic("sensor/dropzone", "std_msgs/msg/Bool", Quality.SENSOR, ZONE, encoder=DropZone),
     Topic("odom", "nav_msgs/msg/Odometry", rate=ODOM),
@@ -596,9 +702,9 @@ TOPICS = (
 RATES = (SENSES, SCAN, IMU, COMPASS, ZONE, ODOM, FRAMES, LIFTER, BATTERY, MAP)
 
 
-def topics_of(spec: RobotSpec) -> dict[str, tuple[Topic, Any]]:
+def topics_of(robot: Robot) -> dict[str, tuple[Topic, Any]]:
     """Return a robot's topics by name below `/<robot>/`, each with the part that it belongs to."""
-    return {name: (topic, part) for topic in TOPICS for name, part in topic.names(spec).items()}
+    return {name: (topic, part) for topic in TOPICS for name, part in topic.names(robot).items()}
 
 
 def encoders_of(robot: Robot, *, recorded: bool = False) -> dict[str, tuple[Topic, Encoder]]:
@@ -610,6 +716,6 @@ def encoders_of(robot: Robot, *, recorded: bool = False) -> dict[str, tuple[Topi
     """
     return {
         name: (topic, topic.encoder(robot, part))
-        for name, (topic, part) in topics_of(robot.spec).items()
+        for name, (topic, part) in topics_of(robot).items()
         if topic.encoder is not None and (topic.recorded or not recorded)
     }

@@ -15,7 +15,7 @@ from builtin_interfaces.msg import Time
 from swarmbed_core.collision_map import CollisionMap
 from swarmbed_core.config import check
 from swarmbed_core.control import Mode
-from swarmbed_core.device import RadioPacket, Zone
+from swarmbed_core.device import ImuReading, RadioPacket, Zone
 from swarmbed_core.errors import SwarmbedError
 from swarmbed_core.markers import SideSight, UndersideSight
 from swarmbed_core.motion import Outcome
@@ -111,6 +111,16 @@ def senses_to_bytes(
     out.byte(int(motion.outcome))
     out.texts(tuple(senses.refused))
     out.large_counts(tuple(senses.refused.values()))
+    out.numbers(senses.wheel_travel)
+    imu = senses.imu
+    out.numbers(None if imu is None else (imu.stamp, *imu.gyro, *imu.accel))
+    out.numbers(senses.position)
+    out.numbers(senses.ground)
+    out.numbers(senses.light)
+    out.count(len(senses.spots))
+    for camera, spots in senses.spots.items():
+        out.text(camera)
+        out.numbers(spots)
     return bytes(out.data)
 
 
@@ -158,6 +168,12 @@ def senses_from_msg(sent: msg.Senses, spec: RobotSpec) -> Senses:
                 Outcome(motion.outcome),
             ),
             refused=dict(zip(sent.refused, sent.refused_counts, strict=True)),
+            wheel_travel=_some(sent.wheel_travel),
+            imu=_imu_from_msg(sent.imu),
+            position=_known_array("position", sent.position, 2),
+            ground=_some(sent.ground),
+            light=_some(sent.light),
+            spots={seen.camera: _array(seen.spots, 5) for seen in sent.spots},
         )
     except (ValueError, IndexError, SwarmbedError) as error:
         message = f"senses of time {sent.time}: {error}"
@@ -404,6 +420,19 @@ def _known_array(name: str, values: Any, *shape: int) -> FloatArray | None:
         message = f"{name} of {len(values)} numbers: expected {size} or none"
         raise WireError(message)
     return _array(values).reshape(shape)
+
+
+def _some(values: Any) -> FloatArray | None:
+    """Return an array field of a message; None if it is empty."""
+    return _array(values) if len(values) else None
+
+
+def _imu_from_msg(values: Any) -> ImuReading | None:
+    known = _known_array("imu", values, 7)
+    if known is None:
+        return None
+    stamp, gx, gy, gz, ax, ay, az = known.tolist()
+    return ImuReading(stamp, (gx, gy, gz), (ax, ay, az))
 
 
 def _text(value: str) -> str:

@@ -20,8 +20,9 @@ from ament_index_python.packages import get_package_prefix
 from geometry_msgs.msg import PoseStamped
 from rclpy.action import ActionClient
 from swarmbed_core.arena import Arena
-from swarmbed_core.local import LocalSwarm
+from swarmbed_core.local import LocalRobot, LocalSwarm
 from swarmbed_core.memory import MemoryWorld
+from swarmbed_core.onboard import Onboard
 from swarmbed_robot.api import OPTIONS, RobotApi
 from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
@@ -183,12 +184,24 @@ class ApiRig:
     """One robot of a world in this process behind its API, and an outsider who speaks only ROS with it."""
 
     def __init__(
-        self, ros: Ros, kind: str = "dots", arena: str = "empty", *, localised=True, walls=None, **options
+        self,
+        ros: Ros,
+        kind: str = "dots",
+        arena: str = "empty",
+        *,
+        localised=True,
+        walls=None,
+        device=None,
+        **options,
     ) -> None:
         self.ros = ros
         self.world = MemoryWorld.of([kind], arena=arena, seed=3)
         self.swarm = LocalSwarm(self.world, Arena.load(arena).markers() if localised else None)
         self.robot = self.swarm.robots[0]
+        if device is not None:
+            # Parts that a world in memory does not have.
+            self.robot = LocalRobot(Onboard(device(self.robot.onboard.device)))
+            self.swarm.robots[0] = self.robot
         self.onboard = self.robot.onboard
         self.name = self.robot.name
         self.api = RobotApi(ros.node("world"), self.robot, DEFAULTS | options, walls=walls)

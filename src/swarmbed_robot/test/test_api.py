@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
-from geometry_msgs.msg import Twist
+from geometry_msgs.msg import PointStamped, Twist
 from nav_msgs.msg import OccupancyGrid, Odometry
 from nav_msgs.msg import Path as PathMsg
 from rclpy.qos import ReliabilityPolicy, qos_profile_sensor_data, qos_profile_system_default
 from sensor_msgs.msg import BatteryState, Imu, PointCloud2, PointField
-from std_msgs.msg import Bool, Float32, Float64, Int32MultiArray, String
+from std_msgs.msg import Bool, Float32, Float64, Float64MultiArray, Int32MultiArray, String
 from swarmbed_core.control import Mode
-from swarmbed_core.device import Zone
+from swarmbed_core.device import SensorReading, Zone
 from swarmbed_core.robot import Command
 from swarmbed_robot.api import DOING_MAX, OPTIONS, OWNED_SECONDS, REFUSED_SECONDS
 
@@ -67,6 +67,41 @@ def test_scan_is_the_tof_returns_as_the_dots_robots_send_them(make_rig):
         assert found[number][0] == pytest.approx(math.hypot(*points[number]), abs=1e-6)
     stamps = [seconds(scan.header.stamp) for scan in got]
     assert np.diff(stamps) == pytest.approx(0.02, abs=1e-6)
+
+
+class Lasting:
+    """A sensor that gives the same values at all times; `rig` is set later."""
+
+    def __init__(self, *values):
+        self.values, self.rig = np.array(values), None
+
+    def read(self):
+        return SensorReading(self.rig.world.time, self.values)
+
+
+def test_readings_of_other_sensors_are_published_as_they_are(make_rig):
+    ground, front = Lasting(0.0, 0.5, 1.0), Lasting(*np.arange(10.0).reshape(2, 5))
+    rig = make_rig("epuck2", device=lambda made: replace(made, ground=ground, spots={"front": front}))
+    ground.rig = front.rig = rig
+    grounds = rig.listen("sensor/ground", Float64MultiArray)
+    spots = rig.listen("sensor/spots/front", Float64MultiArray)
+    rig.run(0.5)
+    assert len(grounds) == pytest.approx(5, abs=1)
+    assert grounds[-1].data.tolist() == [0.0, 0.5, 1.0]
+    told = [(dim.label, dim.size, dim.stride) for dim in spots[-1].layout.dim]
+    assert told == [("row", 2, 10), ("column", 5, 5)]
+    assert spots[-1].data.tolist() == list(range(10))
+    assert "sensor/position" not in rig.api.outputs
+
+
+def test_a_position_is_a_point_in_map(make_rig):
+    position = Lasting(1.5, -2.0)
+    rig = make_rig("pioneer3dx", device=lambda made: replace(made, position=position))
+    position.rig = rig
+    got = rig.listen("sensor/position", PointStamped)
+    rig.run(0.3)
+    assert got[-1].header.frame_id == "map"
+    assert (got[-1].point.x, got[-1].point.y) == (1.5, -2.0)
 
 
 def test_scan_and_dropzone_are_best_effort_and_all_else_suits_every_subscriber(dots):

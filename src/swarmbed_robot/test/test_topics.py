@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ def test_a_scan_is_news_once_for_each_sweep(robot):
 
 
 def test_each_part_has_its_topic_and_what_is_missing_has_none():
-    dots, epuck = (set(topics_of(RobotSpec.load(kind))) for kind in ("dots", "epuck2"))
+    dots, epuck = (set(topics_of(Robot(kind, RobotSpec.load(kind)))) for kind in ("dots", "epuck2"))
     assert {"cam0_tags", "cam4/image", "sensor/laser/tof", "battery_state", "lifter_height"} <= dots
     assert {"sensor/laser/proximity", "sensor/laser/tof"} <= epuck
     assert "lifter_height" not in epuck
@@ -104,7 +105,7 @@ def test_each_part_has_its_topic_and_what_is_missing_has_none():
 def test_rates_are_options_and_parts_are_no_faster_than_they_measure():
     defaults = {option.name: option.default for option in OPTIONS}
     assert all(defaults[rate.name] == rate.default for rate in RATES)
-    found = topics_of(RobotSpec.load("dots"))
+    found = topics_of(Robot("dots1", RobotSpec.load("dots")))
     rates = {name: topic.hertz(part, defaults) for name, (topic, part) in found.items()}
     assert rates["sensor/imu"] == 100.0
     assert rates["cam0_tags"] == 30.0
@@ -112,6 +113,25 @@ def test_rates_are_options_and_parts_are_no_faster_than_they_measure():
     slow, part = found["sensor/laser/tof"]
     assert slow.hertz(part, defaults | {"scan_rate": 100.0}) == part.rate
     assert found["senses"][0].quality is Quality.LATCHED
+
+
+def test_a_sensor_of_several_numbers_has_a_topic_by_itself(robot):
+    made = Robot("dots1", robot.spec, sensors={"position": 10.0, "humidity": 5.0, "spots.cam0": 30.0})
+    found = topics_of(made)
+    assert {"sensor/position", "sensor/humidity", "sensor/spots/cam0"} <= set(found)
+    assert found["sensor/humidity"][0].hertz(found["sensor/humidity"][1], {}) == 5.0
+    values = {"position": np.array([1.0, 2.0]), "humidity": np.array([0.5]), "spots.cam0": np.eye(5)[:3]}
+    known = SimpleNamespace(sensed=lambda name: (7.25, values[name]))
+    for name, sensor in (("position", "position"), ("humidity", "humidity"), ("spots/cam0", "spots.cam0")):
+        topic, encode = encoders_of(made)[f"sensor/{name}"]
+        told = deserialize_message(encode(known, Clock()), class_of(topic.kind))
+        if name == "position":
+            assert (told.header.stamp.sec, told.point.x, told.point.y) == (7, 1.0, 2.0)
+            continue
+        assert told.data.tolist() == values[sensor].ravel().tolist()
+        assert tuple(dim.size for dim in told.layout.dim) == values[sensor].shape
+    none = Sensed(robot.sense())
+    assert encoders_of(made)["sensor/spots/cam0"][1](none, Clock()) is None
 
 
 def test_recordings_need_no_ros():

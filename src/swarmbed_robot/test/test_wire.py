@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
 from swarmbed_core.collision_map import CollisionMap
 from swarmbed_core.control import Mode
-from swarmbed_core.device import RadioPacket, Zone
+from swarmbed_core.device import ImuReading, RadioPacket, Zone
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.markers import SideSight, UndersideSight
 from swarmbed_core.motion import Outcome
@@ -145,6 +145,12 @@ dots_senses = st.builds(
     st.dictionaries(texts, st.lists(packets, max_size=3).map(tuple), max_size=3),
     statuses,
     st.dictionaries(texts, st.integers(0, 2**64 - 1), max_size=3),
+    st.none() | arrays(3),
+    st.none() | st.builds(ImuReading, seconds, st.tuples(*[numbers] * 3), st.tuples(*[numbers] * 3)),
+    st.none() | arrays(2),
+    st.none() | arrays(3),
+    st.none() | arrays(8),
+    st.dictionaries(texts, st.integers(0, 9).flatmap(lambda n: arrays(n, 5)), max_size=2),
 )
 
 
@@ -222,6 +228,9 @@ def broken(**fields) -> msg.Senses:
         ({"points_body": [1.0, 2.0, 3.0]}, "reshape"),
         ({"collision_map": [msg.CollisionMap(cells=[0.5] * 9)]}, "cells: 9 numbers"),
         ({"refused": ["a", "b"], "refused_counts": [1]}, "zip"),
+        ({"imu": [1.0] * 6}, "imu of 6 numbers"),
+        ({"position": [1.0]}, "position of 1 numbers"),
+        ({"spots": [msg.CameraSpots(camera="front", spots=[1.0] * 4)]}, "reshape"),
     ],
 )
 def test_broken_senses_are_told_with_their_time(fields, said):

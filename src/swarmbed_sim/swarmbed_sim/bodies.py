@@ -16,12 +16,11 @@ from swarmbed_core.device import (
     ImuReading,
     MotorReading,
 )
-from swarmbed_core.geometry import wrap
+from swarmbed_core.geometry import GRAVITY, wrap
 from swarmbed_core.kernel import kernel
 from swarmbed_core.kinematics import Kinematics, body_k, limit_k
-from swarmbed_core.memory import GRAVITY
 
-from swarmbed_sim.parts import roomy
+from swarmbed_sim.parts import Beat, roomy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import RobotSpec
 
-    from swarmbed_sim.parts import Beat, Life
+    from swarmbed_sim.parts import Furniture, Life
     from swarmbed_sim.physics import Physics
 
     BoolArray = NDArray[np.bool_]
@@ -423,6 +422,28 @@ class Imu:
         felt = motors.bodies.felt_now[motors.slot]
         stamp = self._world.time if self._robot.on else self._robot.off_since
         return ImuReading(stamp, (0.0, 0.0, felt[FELT_GYRO]), (felt[FELT_X], felt[FELT_Y], GRAVITY))
+
+
+class Compasses:
+    """The compasses of one rate, which share the slots of the robots' motors; a `PartGroup`.
+
+    Attributes:
+        beat: their clock.
+    """
+
+    def __init__(self, rate: float) -> None:
+        """Start without robots."""
+        self.beat = Beat(rate)
+
+    def add(self, robot: Life, motors: Motors) -> Compass:
+        """Return a robot's part."""
+        return Compass(robot, motors, self.beat)
+
+    def measure(self, now: float, physics: Physics, furniture: Furniture) -> None:
+        """Do nothing: `feel_k` computes the headings."""
+
+    def remove(self, row: int) -> None:
+        """Do nothing: the slots are those of `Bodies`."""
 
 
 class Compass:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 from swarmbed_core.chance import within
@@ -19,24 +19,26 @@ from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.device import Zone
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.kernel import kernel
+from swarmbed_core.plugins import CROWD_READINGS, find_plugin
 from swarmbed_core.radio import BEACONS
 
 from swarmbed_sim.echoes import echo_all_k
-from swarmbed_sim.epuck2 import NAMES, EPuck2Senses
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.parts import Beat
 from swarmbed_sim.planar_rays import RingTable, cast_all_k, err_all_k
 from swarmbed_sim.planar_world import TIMESTEP, PlanarPhysics, StaticGrid
 from swarmbed_sim.post import Post
+from swarmbed_sim.sensors import Chance, Positions
+from swarmbed_sim.sight import Seen
 from swarmbed_sim.sim_world import SimWorld, check_drift
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-    from swarmbed_core.epuck2 import Readings
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.heading import Area, Zones
+    from swarmbed_core.readings import Readings
     from swarmbed_core.scene import Scene
     from swarmbed_core.spec import Radio, RangeRing, RobotSpec
 
@@ -66,7 +68,30 @@ class Senses:
     zones: FloatArray
     twists: FloatArray
     air: Air
-    epuck2: Readings | None = None
+    readings: Readings | None = None
+
+
+class CrowdReadings(Protocol):
+    """The senses of a crowd in the robots' own units: a plugin of `swarmbed.crowd_readings`.
+
+    It is created from the crowd, the scene, the names of the enabled senses, the generator of all its noise,
+    and the seconds between calls of `measure`.
+
+    Attributes:
+        NAMES: of its senses, which may be those of rings.
+        readings: the latest, as programs get them.
+    """
+
+    NAMES: ClassVar[tuple[str, ...]]
+    readings: Readings
+
+    def step(self, dt: float) -> None:
+        """Advance what changes with each step of the world, `dt` seconds long."""
+        ...
+
+    def measure(self) -> None:
+        """Update the readings of the enabled senses."""
+        ...
 
 
 @kernel
@@ -282,33 +307,6 @@ class _Ring:
         )
 
 
-class Seen:
-    """The discs that sensors see, robots first, and the work arrays of the kernels that sort them."""
-
-    def __init__(self, physics: PlanarPhysics) -> None:
-        """Take the discs of `physics` at sensor height: robots and carriers' legs."""
-        self._physics = physics
-        self._rows = physics.seen_discs()
-        count = len(self._rows)
-        self._robots = len(physics.poses)
-        self.discs = np.zeros((count, 3))
-        self._robots_xy = self.discs[: self._robots, :2]
-        self.discs[:, 2] = physics.disc_radii()[self._rows]
-        self.frame = np.zeros(5)
-        self.cells = np.zeros(count, dtype=np.int64)
-        self.starts = np.zeros(2 * count + 65, dtype=np.int64)
-        self.order = np.zeros(count, dtype=np.int64)
-        self.ordered = np.zeros((3, count))
-        self.scratch = np.zeros((5, count + 1))
-
-    def look(self) -> None:
-        """Update the discs' positions."""
-        physics = self._physics
-        self._robots_xy[:] = physics.poses[:, :2]
-        if len(self._rows) > self._robots:
-            self.discs[self._robots :, :2] = physics.disc_places()[self._rows[self._robots :]]
-
-
 class PlanarCrowd:
     """All robots of a planar world, as arrays; a `Crowd`.
 
@@ -319,7 +317,7 @@ class PlanarCrowd:
         alive: which robots have neither died nor run out of power.
         all_alive: whether all are alive.
         seen: the discs that sensors see.
-        epuck2: senses in the e-puck2's units; None if the robots have none.
+        readings: senses in the robots' own units; None if they have none.
     """
 
     def __init__(self, world: PlanarCrowdWorld, seeds: Sequence[np.random.SeedSequence]) -> None:
@@ -327,7 +325,7 @@ class PlanarCrowd:
 
         Args:
             world: the world they are in.
-            seeds: of the compasses, each ring, the radio and the e-puck2 senses, in this order.
+            seeds: of the compasses, each ring, the radio and the readings, in this order.
         """
         self._world = world
         self.physics = physics = world.physics
@@ -354,7 +352,7 @@ class PlanarCrowd:
             if ring.name in on
         ]
         self._angles = np.array([angle for item in self.rings for angle in item.ring.angles])
-        self.seen = Seen(physics)
+        self.seen = Seen(physics, self.spec.body.height)
         self._zones = world.scene.zones
         self._nowhere = np.full(self.count, float(Zone.NEITHER))
         self._unknown = np.full(self.count, math.nan)
@@ -364,11 +362,15 @@ class PlanarCrowd:
         radio = next((item for item in self.spec.radios if item.kind not in BEACONS), None)
         fate = np.random.Generator(np.random.SFC64(seeds[-2]))
         self.air = Air(self, radio, world.scene.scenario.radio.loss, fate)
-        self.epuck2: EPuck2Senses | None = None
-        self._epuck2_beat = Beat(TICK_RATE)
-        if self.spec.readings == "epuck2":
+        self.readings: CrowdReadings | None = None
+        self._readings_beat = Beat(TICK_RATE)
+        if self.spec.readings is not None:
             rng = np.random.Generator(np.random.SFC64(seeds[-1]))
-            self.epuck2 = EPuck2Senses(self, world.scene, on, rng, 1.0 / TICK_RATE)
+            plugin = find_plugin(CROWD_READINGS, self.spec.readings)
+            self.readings = plugin(self, world.scene, on, rng, 1.0 / TICK_RATE)
+        positioning = self.spec.positioning
+        self._position = None if positioning is None else Positions(positioning, noise=False)
+        self._unsure = noise and positioning is not None and positioning.sigma > 0.0
         self._senses: Senses | None = None
 
     @property
@@ -396,11 +398,11 @@ class PlanarCrowd:
                     looked = True
                     alive = None if self.all_alive else self.alive
                 ring.sweep(self.seen, alive)
-        if self.epuck2 is not None:
+        if self.readings is not None:
             if now > 0.0:
-                self.epuck2.step(self._world.timestep)
-            if self._epuck2_beat.due(now):
-                self.epuck2.measure()
+                self.readings.step(self._world.timestep)
+            if self._readings_beat.due(now):
+                self.readings.measure()
 
     def senses(self) -> Senses:
         """Return the current readings of all robots; the ranges are those of the last sweep."""
@@ -413,7 +415,7 @@ class PlanarCrowd:
             else:
                 ranges = np.concatenate(rings, axis=1) if rings else np.empty((self.count, 0))
             zones = self._nowhere if self._zones is None else zones_of(physics.poses, self._zones)
-            own = None if self.epuck2 is None else self.epuck2.readings
+            own = None if self.readings is None else self.readings.readings
             self._senses = Senses(
                 now,
                 ranges,
@@ -440,13 +442,10 @@ class PlanarCrowd:
 
     def _positions(self) -> FloatArray:
         """Return the positions that the robots' positioning reports; NaN without positioning."""
-        sense = self.spec.positioning
-        if sense is None:
+        if self._position is None:
             return np.full((self.count, 2), math.nan)
-        positions = self._world.physics.poses[:, :2].copy()
-        if sense.sigma > 0.0 and self._world.scene.scenario.noise:
-            positions += sense.sigma * self._noise_of_now(1).standard_normal((self.count, 2))
-        return positions
+        chance = Chance.common(self._noise_of_now(1) if self._unsure else None)
+        return self._position.sense(self._world.physics.poses, chance)
 
     def _noise_of_now(self, sense: int) -> np.random.Generator:
         bits = np.random.Philox(key=self._key, counter=[0, self._world.steps, sense, 0])
@@ -462,7 +461,8 @@ def senses_of(scene: Scene) -> frozenset[str]:
     spec, options = scene.robots[0].spec, scene.crowd_options
     known = [ring.name for ring in spec.ranges]
     if spec.readings is not None:
-        known += [name for name in NAMES if name not in known]
+        plugin: type[CrowdReadings] = find_plugin(CROWD_READINGS, spec.readings)
+        known += [name for name in plugin.NAMES if name not in known]
     elif options.battery is not None:
         message = f"robots: crowd: battery: '{spec.kind}' has no battery models; remove this field"
         raise ConfigError(message)

@@ -1,8 +1,9 @@
-"""Sonars of crowds: rays that return an echo only from surfaces that they meet nearly head-on.
+"""Sonars: rays that return an echo only from surfaces that they meet nearly head-on.
 
 A ring with a `reflection_cone` gets no echo from a surface that its ray meets at more than half that angle
 from the normal, nor from anything behind that surface. The transport study (6) reports this limitation of
-its sonars. Each ray is cast on its own, without the shortcuts of `planar_rays`.
+its sonars. Each ray is cast on its own, without the shortcuts of `planar_rays`. `echo_all_k` is for crowds;
+the rings of other robots (`rings`) cast the same rays.
 """
 
 from __future__ import annotations

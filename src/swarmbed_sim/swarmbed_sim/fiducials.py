@@ -546,14 +546,14 @@ class Eyes:
             self._of[self._of[:, 1] > owner, 1] -= 1
         self._of[self._of[:, 0] > row, 0] -= 1
 
-    def expose(self, now: float, physics: Physics, bodies: Furniture) -> None:
+    def measure(self, now: float, physics: Physics, furniture: Furniture) -> None:
         """Expose all cameras; readers get the detections after the image's latency."""
         if self._noisy and self._cursors.max(initial=0) > POOL // 2:
             for owner in np.flatnonzero(self._cursors > POOL // 2).tolist():
                 self._rngs[owner].standard_normal(out=self._noise[owner])
                 self._cursors[owner] = 0
         told: dict[int, tuple[float, CornerReading]] = {}
-        taken = self._look(physics, bodies, bodies.on, bodies.localised, self._noise)
+        taken = self._look(physics, furniture, furniture.on, furniture.localised, self._noise)
         for e, ids, pixels, lateness in taken:
             part = self._parts[e]
             mean, sigma = part.latency
@@ -561,8 +561,8 @@ class Eyes:
             reading = CornerReading(now, self._names[e], ids, pixels)
             part.deliver(ready, reading)
             told[e] = ready, reading
-        if bodies.watched.any():
-            self._look_again(now, physics, bodies, told)
+        if furniture.watched.any():
+            self._look_again(now, physics, furniture, told)
 
     def _look(
         self,

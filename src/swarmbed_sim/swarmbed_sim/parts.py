@@ -462,22 +462,25 @@ class Air:
 class Leds:
     """The LEDs of one robot: a `LedsPart`."""
 
-    __slots__ = ("_physics", "_robot", "bar")
+    __slots__ = ("_leds", "_robot", "_shine", "bar")
 
-    def __init__(self, robot: Life, leds: LedsSpec, physics: Physics) -> None:
-        """Start with all LEDs off."""
+    def __init__(
+        self, robot: Life, leds: LedsSpec, shine: Callable[[int, LedsSpec, Sequence[int]], None]
+    ) -> None:
+        """Start with all LEDs off; `shine` is called with the robot's row when they change."""
         self.bar = LedBar(leds)
+        self._leds = leds
         self._robot = robot
-        self._physics = physics
+        self._shine = shine
 
     def show(self, colours: Sequence[int]) -> None:
         """Show one packed colour per LED; ignored without power."""
         before = self.bar.values
         if self._robot.on and self.bar.show(colours) and self.bar.values != before:
-            self._physics.light(self._robot.row, self.bar.values)
+            self._shine(self._robot.row, self._leds, self.bar.values)
 
     def go_out(self) -> None:
         """Switch all LEDs off, because there is no power."""
         if any(self.bar.values):
             self.bar.fill(0)
-            self._physics.light(self._robot.row, self.bar.values)
+            self._shine(self._robot.row, self._leds, self.bar.values)

@@ -272,7 +272,7 @@ class PixelEyes:
         """Remove a robot's cameras, if it has any."""
         self._eyes = [eye for eye in self._eyes if eye.life.row not in {row, -1}]
 
-    def expose(self, now: float, physics: Physics, furniture: Furniture) -> None:
+    def measure(self, now: float, physics: Physics, furniture: Furniture) -> None:
         """Render the images that a detector or a viewer needs; readers get them after their latency."""
         studio = self._studio
         for eye in self._eyes:

@@ -13,6 +13,7 @@ from swarmbed_core.kernel import kernel
 from swarmbed_core.ranges import measure_one_k, range_numbers
 from swarmbed_core.raycast import box_segments_k
 
+from swarmbed_sim.echoes import echo_k
 from swarmbed_sim.parts import CLEARANCE, LEG, LENGTH, THICKNESS, WIDTH, Beat, roomy, things_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     BoolArray = NDArray[np.bool_]
     IntArray = NDArray[np.int64]
 
+NO_PILLARS = np.empty((0, 3))
 SWEEPS = 64
 """Noise of a ring is drawn in batches of this many sweeps."""
 
@@ -289,6 +291,76 @@ def sweep_k(
 
 
 @kernel
+def echo_rings_k(
+    count: int,
+    rows: IntArray,
+    on: BoolArray,
+    geometry: FloatArray,
+    angles: FloatArray,
+    least_cosine: float,
+    no_pillars: FloatArray,
+    things: Things,
+    out: FloatArray,
+) -> None:
+    """Compute the error-free readings of all sonars of one kind: slanting surfaces give no echo.
+
+    Args:
+        count: number of rings.
+        rows: the robot of each ring.
+        on: which robots have power.
+        geometry: the sensors' mount height and radius, field of view, number of rays, range.
+        angles: of the sensors.
+        least_cosine: smallest cosine of the angle between a ray and a surface's normal that gives an echo.
+        no_pillars: an array without rows: pillars are among the discs here.
+        things: that rays can hit.
+        out: output, by ring and sensor, inf without an echo. Rings without power are not written.
+    """
+    sensors, rays = angles.shape[0], int(geometry[3])
+    mount_radius, field_of_view, range_max = geometry[1], geometry[2], geometry[4]
+    poses = things.poses
+    discs = np.empty((poses.shape[0] + 4 * things.carriers.shape[0] + things.pillars.shape[0], 3))
+    disc_count = discs_k(geometry[0], things, discs)
+    own_sides = np.empty(poses.shape[0], np.int64)
+    sides = sides_k(geometry[0], things, own_sides)
+    near, walls = np.empty(disc_count, np.int64), np.empty(sides.shape[0], np.int64)
+    for i in range(count):
+        row = rows[i]
+        if not on[row]:
+            continue
+        x, y, yaw = poses[row, 0], poses[row, 1], poses[row, 2]
+        near_count, wall_count = 0, 0
+        for j in range(disc_count):
+            far = range_max + mount_radius + discs[j, 2]
+            dx, dy = discs[j, 0] - x, discs[j, 1] - y
+            if j != row and dx * dx + dy * dy <= far * far:
+                near[near_count] = j
+                near_count += 1
+        for j in range(sides.shape[0]):
+            if 0 <= own_sides[row] <= j < own_sides[row] + 4:
+                continue
+            wide = 0.5 * math.hypot(sides[j, 2] - sides[j, 0], sides[j, 3] - sides[j, 1])
+            far = range_max + mount_radius + wide
+            dx, dy = 0.5 * (sides[j, 0] + sides[j, 2]) - x, 0.5 * (sides[j, 1] + sides[j, 3]) - y
+            if dx * dx + dy * dy <= far * far:
+                walls[wall_count] = j
+                wall_count += 1
+        for sensor in range(sensors):
+            axis = yaw + angles[sensor]
+            face_x, face_y = x + mount_radius * math.cos(axis), y + mount_radius * math.sin(axis)
+            nearest = math.inf
+            for ray in range(rays):
+                angle = axis + field_of_view * (ray / (rays - 1) - 0.5) if rays > 1 else axis
+                nearest = min(
+                    nearest,
+                    echo_k(
+                        face_x, face_y, math.cos(angle), math.sin(angle), least_cosine, sides, no_pillars,
+                        walls, 0, wall_count, discs, near, near_count, range_max,
+                    ),
+                )  # fmt: skip
+            out[i, sensor] = nearest
+
+
+@kernel
 def err_k(
     count: int,
     rows: IntArray,
@@ -338,6 +410,8 @@ class Rings:
         self._geometry = np.array(
             [ring.mount_height, ring.mount_radius, ring.field_of_view, ring.rays, ring.range_max]
         )
+        cone = ring.reflection_cone
+        self._least_cosine = None if cone is None else math.cos(cone / 2)
         sweeps = SWEEPS if noise else 0
         self._rows = np.empty(0, dtype=np.int64)
         self._gaussians = np.empty((0, sweeps, ring.count))
@@ -378,7 +452,7 @@ class Rings:
         self._rngs[k].standard_normal(out=self._gaussians[k])
         self._rngs[k].random(out=self._uniforms[k])
 
-    def sweep(self, physics: Physics, furniture: Furniture) -> None:
+    def measure(self, now: float, physics: Physics, furniture: Furniture) -> None:  # noqa: ARG002
         """Take a measurement with every ring."""
         if self._noisy and self._at == SWEEPS:
             self._at = 0
@@ -389,7 +463,12 @@ class Rings:
         cast = physics.cast(self.ring, rows[:count])
         if cast is None:
             cast = np.empty((count, len(self._angles)))
-            sweep_k(count, rows, on, self._geometry, self._angles, things_of(physics, furniture), cast)
+            things, least = things_of(physics, furniture), self._least_cosine
+            if least is None:
+                sweep_k(count, rows, on, self._geometry, self._angles, things, cast)
+            else:
+                shape = self._geometry, self._angles
+                echo_rings_k(count, rows, on, *shape, least, NO_PILLARS, things, cast)
         self.distances = cast
         noise = self._gaussians, self._uniforms, self._at
         err_k(count, rows, on, self._numbers, self.dead, *noise, self.distances)

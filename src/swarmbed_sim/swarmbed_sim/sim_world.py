@@ -16,7 +16,8 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from swarmbed_core.chance import PartStream, within
@@ -33,10 +34,12 @@ from swarmbed_core.scene import legs_of
 from swarmbed_core.spec import BoxBody
 from swarmbed_core.world import CarrierTruth, Contact
 
-from swarmbed_sim.bodies import Bodies, Compass, Imu, Motors
+from swarmbed_sim.bodies import Bodies, Compasses, Imu, Motors
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.fiducials import Cameras, Eyes, latency_of
 from swarmbed_sim.footprint import TOUCH, Footprint, box_print, disc_print, overlap
+from swarmbed_sim.ground import Ground
+from swarmbed_sim.lamps import LightSense
 from swarmbed_sim.mujoco_stage import MujocoStage
 from swarmbed_sim.parts import (
     CARRIER_NUMBERS,
@@ -55,9 +58,13 @@ from swarmbed_sim.parts import (
 )
 from swarmbed_sim.pixels import Images, PixelEyes, Studio
 from swarmbed_sim.rings import Ranges, Rings
+from swarmbed_sim.sensors import Positions
+from swarmbed_sim.sight import Sight
+from swarmbed_sim.spots import Glow, Spots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from typing import Any
 
     from swarmbed_core.camera import CameraCalibration
     from swarmbed_core.device import CornerReading
@@ -65,14 +72,16 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scenario import Obstacle
     from swarmbed_core.scene import RobotPlacement, Scene
-    from swarmbed_core.spec import Body, Radio, RangeRing, RobotSpec
-    from swarmbed_core.spec import Compass as CompassSpec
+    from swarmbed_core.spec import Body, Camera, Radio, RangeRing, RobotSpec
+    from swarmbed_core.spec import Leds as LedsSpec
 
     from swarmbed_sim.parts import Radio as RadioPort
     from swarmbed_sim.physics import Physics
+    from swarmbed_sim.sensors import PartGroup, Sensor, Sensors
     from swarmbed_sim.stage import Stage
 
 Pose = tuple[float, float, float]
+G = TypeVar("G", bound="PartGroup")
 
 FARTHEST = 1000.0
 """Largest coordinate, in metres, at which things can be placed."""
@@ -156,9 +165,10 @@ class SimWorld:
         self._lives: dict[str, Life] = {}
         self._devices: dict[str, Device] = {}
         self._motors: dict[str, Motors] = {}
-        self._compasses: dict[float, Beat] = {}
-        self._rings: dict[RangeRing, Rings] = {}
-        self._eyes: dict[tuple[float, bool], Eyes | PixelEyes] = {}
+        self._groups: list[PartGroup] = []
+        self._group_of: dict[Hashable, Any] = {}
+        self._sight = Sight()
+        self._glow: Glow | None = None
         self._studio: Studio | None = None
         self._airs: dict[Radio, Air] = {}
         self._radios: dict[Radio, int] = {}
@@ -205,14 +215,9 @@ class SimWorld:
         for bodies in self._bodies:
             if bodies.count:
                 bodies.feel(physics, furniture.on)
-        for beat in self._compasses.values():
-            beat.due(now)
-        for rings in self._rings.values():
-            if rings.beat.due(now):
-                rings.sweep(physics, furniture)
-        for eyes in self._eyes.values():
-            if eyes.beat.due(now):
-                eyes.expose(now, physics, furniture)
+        for group in self._groups:
+            if group.beat.due(now):
+                group.measure(now, physics, furniture)
         if self._power_beat.due(now):
             self._draw_power()
         for air in self._airs.values():
@@ -329,6 +334,8 @@ class SimWorld:
         self.platforms[row] = lowered
         self._power_numbers[row] = power
         self._furniture.add(size, localised=placement.localised)
+        if self._glow is not None:
+            self._glow.add(spec.leds)
         self._count_radios(spec)
         for radio in spec.radios:
             if radio in self._airs:
@@ -352,9 +359,12 @@ class SimWorld:
         self._furniture.remove(row)
         for parts in self._bodies:
             parts.remove(row)
-        for group in (self._rings, self._eyes, self._airs):
-            for some in group.values():
-                some.remove(row)
+        for group in self._groups:
+            group.remove(row)
+        for air in self._airs.values():
+            air.remove(row)
+        if self._glow is not None:
+            self._glow.remove(row)
         self._lifters = [(of - (of > row), lifter) for of, lifter in self._lifters if of != row]
         self._powers = [(of - (of > row), power) for of, power in self._powers if of != row]
         for life in self._lives.values():
@@ -658,10 +668,10 @@ class SimWorld:
             motors=motors,
             lifter=lifter,
             imu=None if spec.imu is None else Imu(self, life, motors),
-            compass=None if spec.compass is None else self._compass(spec.compass, life, motors),
+            compass=None if spec.compass is None else self._compasses(spec.compass.rate).add(life, motors),
             zone=ZoneSense(life, physics, zones),
             ranges={
-                ring.name: self._ring(ring).add(life, self._rng(number, PartStream.RINGS + k))
+                ring.name: self._rings(ring).add(life, self._rng(number, PartStream.RINGS + k))
                 for k, ring in enumerate(spec.ranges)
             },
             cameras=cameras,
@@ -669,21 +679,71 @@ class SimWorld:
             calibrations=lenses,
             power=power,
             radios={radio.name: self._radio(radio, life) for radio in spec.radios},
-            leds=None if spec.leds is None else Leds(life, spec.leds, physics),
+            leds=None if spec.leds is None else Leds(life, spec.leds, self._shine),
+            **self._plain_parts(life, spec, number),
         )
         if name in self._dead:
             life.alive = False
             self._switch(life)
         return device
 
-    def _compass(self, compass: CompassSpec, life: Life, motors: Motors) -> Compass:
-        return Compass(life, motors, self._compasses.setdefault(compass.rate, Beat(compass.rate)))
+    def _group(self, key: Hashable, make: Callable[[], G]) -> G:
+        """Return the group of a key; the first call makes it."""
+        group: G | None = self._group_of.get(key)
+        if group is None:
+            group = self._group_of[key] = make()
+            self._groups.append(group)
+        return group
 
-    def _ring(self, ring: RangeRing) -> Rings:
-        rings = self._rings.get(ring)
-        if rings is None:
-            rings = self._rings[ring] = Rings(ring, noise=self._noise)
-        return rings
+    def _compasses(self, rate: float) -> Compasses:
+        return self._group(("compass", rate), lambda: Compasses(rate))
+
+    def _rings(self, ring: RangeRing) -> Rings:
+        return self._group(ring, lambda: Rings(ring, noise=self._noise))
+
+    def _plain_parts(self, life: Life, spec: RobotSpec, number: int) -> dict[str, Any]:
+        """Create the sensors whose readings programs get as they are, by their fields in `Device`."""
+        scenario, noise, sight = self.scene.scenario, self._noise, self._sight
+        positioning, ground, light = spec.positioning, spec.ground, spec.light
+
+        def join(sensors: Sensors, stream: int) -> Sensor:
+            return sensors.add(life, self._rng(number, stream))
+
+        parts: dict[str, Any] = {}
+        if positioning is not None:
+            group: Sensors = self._group(positioning, lambda: Positions(positioning, noise=noise))
+            parts["position"] = join(group, PartStream.POSITION)
+        if ground is not None:
+            floor = self.scene.arena.floor
+            group = self._group(ground, lambda: Ground(ground, floor, noise=noise))
+            parts["ground"] = join(group, PartStream.GROUND)
+        if light is not None:
+            ring = next(ring for ring in spec.ranges if ring.name == light.ring)
+            lamps = scenario.lights
+            group = self._group((light, ring), lambda: LightSense(light, ring, lamps, sight, noise=noise))
+            parts["light"] = join(group, PartStream.LIGHT)
+        parts["spots"] = {
+            camera.name: join(self._spots(camera), PartStream.SPOTS + k)
+            for k, camera in enumerate(spec.cameras)
+            if camera.range_max is not None and camera.pitch == 0.0
+        }
+        return parts
+
+    def _spots(self, camera: Camera) -> Spots:
+        """Return the detectors of coloured lights of a camera; the first call lets the LEDs be seen."""
+        if self._glow is None:
+            self._glow = Glow([robot.spec.leds for robot in self.scene.robots])
+            for name, device in self._devices.items():
+                if isinstance(device.leds, Leds) and device.spec.leds is not None:
+                    self._glow.show(self._rows[name], device.spec.leds, device.leds.bar.values)
+        glow, sight, lamps = self._glow, self._sight, self.scene.scenario.lights
+        return self._group(("spots", camera), lambda: Spots(camera, lamps, glow, sight, noise=self._noise))
+
+    def _shine(self, row: int, leds: LedsSpec, values: Sequence[int]) -> None:
+        """Show a robot's LEDs to the engine's display and to cameras."""
+        self.physics.light(row, values)
+        if self._glow is not None:
+            self._glow.show(row, leds, values)
 
     def _cameras(
         self, life: Life, spec: RobotSpec, number: int
@@ -714,9 +774,7 @@ class SimWorld:
             watched.append(life)
             return part, images, self._open_studio().calibrate(lenses, rng)
         for rate in rates:
-            eyes = self._eyes.get((rate, False))
-            if not isinstance(eyes, Eyes):
-                eyes = self._eyes[rate, False] = Eyes(rate, self.scene, noise=self._noise)
+            eyes = self._group(("eyes", rate), partial(Eyes, rate, self.scene, noise=self._noise))
             eyes.add(life, spec, part, rng, localised=localised)
         return part, images, {}
 
@@ -729,15 +787,16 @@ class SimWorld:
 
     def _pixel_eyes(self, rate: float) -> PixelEyes:
         """Return the rendered cameras of a rate; the first call creates them."""
-        eyes = self._eyes.get((rate, True))
-        if not isinstance(eyes, PixelEyes):
+
+        def make() -> PixelEyes:
             eyes = PixelEyes(rate, self.scene, self._open_studio(), noise=self._noise)
-            corners = self._eyes.get((rate, False))
+            corners = self._group_of.get(("eyes", rate))
             if corners is not None:
                 # Images and corners must show the same instant.
                 eyes.beat = deepcopy(corners.beat)
-            self._eyes[rate, True] = eyes
-        return eyes
+            return eyes
+
+        return self._group(("pixel eyes", rate), make)
 
     def _count_radios(self, spec: RobotSpec) -> None:
         """Assign a random stream to each kind of radio that is new."""

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
-from swarmbed_core.geometry import wrap
+from swarmbed_core.geometry import GRAVITY, wrap
 from swarmbed_core.kernel import kernel
-from swarmbed_core.memory import GRAVITY
 from swarmbed_core.raycast import box_segments
 from swarmbed_core.scene import legs_of
 from swarmbed_core.spec import DiscBody

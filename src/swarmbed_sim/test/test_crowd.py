@@ -394,8 +394,8 @@ def test_only_the_senses_that_are_on():
     robots = [{"kind": "epuck2", "count": 2, "crowd": {"senses": ["tof"]}, "place": {"zone": "anywhere"}}]
     senses = crowd_of(robots=robots).crowd().senses()
     assert senses.ranges.shape == (2, 1)
-    assert senses.epuck2.tof is not None
-    assert senses.epuck2.proximity is None
+    assert senses.readings.tof is not None
+    assert senses.readings.proximity is None
 
 
 def test_crowds_have_a_sense_of_position_and_messages_if_their_file_says_so():

@@ -41,7 +41,7 @@ def world_of(poses, senses, seed=1, noise=False, battery=None, arena="empty", **
 def read(world, seconds=0.0):
     for _ in range(round(seconds / world.timestep)):
         world.step()
-    return world.crowd().senses().epuck2
+    return world.crowd().senses().readings
 
 
 def wall(x):
@@ -155,7 +155,7 @@ def test_wheels_of_a_robot_that_turns_go_round_both_ways():
 def camera(poses, lights=(), leds=None, **more):
     world = world_of(poses, ["camera"], lights=list(lights), **more)
     if leds is not None:
-        world.crowd().senses().epuck2.leds[:] = leds
+        world.crowd().senses().readings.leds[:] = leds
     seen = read(world, 0.1).camera
     first = seen.first.tolist()
     return [seen.pixels[a:b] for a, b in pairwise(first)], seen.colours
@@ -177,7 +177,7 @@ def test_lamps_are_seen_within_30_degrees_and_a_metre(degrees, far):
 
 def test_lights_shine_in_the_colours_that_they_have_and_to_one_side():
     world = world_of([[0, 0, 0], [0.3, 0, math.pi]], ["camera"])
-    own = world.crowd().senses().epuck2
+    own = world.crowd().senses().readings
     own.leds[1] = 255
     seen = read(world, 0.1).camera
     assert seen.first.tolist()[1] == len(seen.pixels)
@@ -190,7 +190,7 @@ def test_lights_shine_in_the_colours_that_they_have_and_to_one_side():
 
 def test_who_stands_between_hides_lights():
     world = world_of([[0, 0, 0], [0.3, 0, 0], [0.6, 0, 0]], ["camera"])
-    world.crowd().senses().epuck2.leds[2] = 255
+    world.crowd().senses().readings.leds[2] = 255
     seen = read(world, 0.1).camera.first.tolist()
     assert seen[:2] == [0, 0]
     assert seen[2] > 0
@@ -248,7 +248,7 @@ def digest(seed, noise, count=12):
     poses = [[0.15 * (k % 4) - 0.3, 0.15 * (k // 4) - 0.2, 0.5 * k] for k in range(count)]
     lights = [{"place": [0.1, 0.1, 0.05]}]
     world = world_of(poses, SENSES, seed, noise, "cubic", "epuck2_quarters", lights=lights)
-    own = world.crowd().senses().epuck2
+    own = world.crowd().senses().readings
     own.leds[:] = 200
     rng = np.random.default_rng(3)
     told = hashlib.sha256()

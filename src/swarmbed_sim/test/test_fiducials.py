@@ -11,7 +11,7 @@ from swarmbed_core.device import WatchedCameras
 from swarmbed_core.geometry import between, compose, wrap
 from swarmbed_core.markers import CarrierPoseSolver, RobotPoseSolver
 from swarmbed_core.spec import RobotSpec
-from swarmbed_sim.fiducials import SIDE_MIN_PX, deepest, hidden_k, latency_of
+from swarmbed_sim.fiducials import SIDE_MIN_PX, Eyes, deepest, hidden_k, latency_of
 from swarmbed_sim.parts import Things
 from swarmbed_sim.sim_world import SimWorld
 
@@ -45,7 +45,7 @@ def readings_of(world, name="dots1"):
     cameras.read()
     while True:
         world.step()
-        if any(eyes.beat.stamp == world.time for eyes in world._eyes.values()):
+        if any(eyes.beat.stamp == world.time for eyes in world._groups if isinstance(eyes, Eyes)):
             return cameras.read()
 
 

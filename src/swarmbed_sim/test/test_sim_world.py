@@ -113,7 +113,7 @@ def test_nobody_who_is_not_asked_for_costs_anything(world):
     w = world()
     w.run(0.1)
     assert w._bodies[0].count == 0
-    assert [w._rings, w._eyes, w._airs, w._powers] == [{}, {}, {}, []]
+    assert [w._groups, w._airs, w._powers] == [[], {}, []]
     w.v_body[1] = (0.5, 0.0, 0.0)
     w.step()
     assert w.truth()[1, 3] == 0.5

@@ -276,7 +276,13 @@ def all_groups(*, gazebo: bool = False) -> list[tuple[str, Callable[[bool], Iter
     """Return all groups, the quick ones first; whole runs take minutes. Gazebo's only on request."""
     from swarmbed_experiments.bench import eyes, ros, runs
 
-    whole = (("speed", runs.speed), ("sweep", runs.sweeps), ("cost", runs.cost), ("tasks", runs.tasks))
+    whole = (
+        ("speed", runs.speed),
+        ("sweep", runs.sweeps),
+        ("cost", runs.cost),
+        ("tasks", runs.tasks),
+        ("forms", runs.forms),
+    )
     on_ros = (
         ("ros pace", ros.pace),
         ("ros latency", ros.latency),

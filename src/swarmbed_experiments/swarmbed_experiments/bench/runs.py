@@ -236,6 +236,46 @@ def sweeps(quick: bool) -> Iterator[Row]:
     )
 
 
+FORMS = (
+    (
+        "epuck2_50",
+        "distance_per_robot",
+        ("noise=true", "robots.0.count=10", "frame.transducers=[{name: travel}]"),
+    ),
+    (
+        "transport",
+        "items",
+        (
+            "robots.0.count=6",
+            "controller.silence=60",
+            "controller.destination=[-8.0, -20.0]",
+            "frame.acceptors=[{name: elapsed}]",
+        ),
+    ),
+)
+"""Scenarios of crowds, what to measure in them, and changes that make them short."""
+WHOLE = ("robots.0.crowd=false",)
+"""The change that gives each robot of a crowd an Onboard and a program of its own."""
+
+
+def forms(quick: bool) -> Iterator[Row]:
+    """Compare crowds with the same robots outside a crowd, over seeds."""
+    seeds, seconds = (2, 10) if quick else (20, 600)
+    for name, measure, changes in FORMS:
+        samples = []
+        for form in ((), WHOLE):
+            sets = [*changes, *form, f"time_limit={seconds}"]
+            with tempfile.TemporaryDirectory() as out:
+                rows = sweep(name, seeds=seeds, first_seed=SEED, out=Path(out), sets=sets).rows
+            samples.append([float(row[measure]) for row in rows])
+        crowd, whole = samples
+        note = f"{np.mean(whole):.3g} and {np.mean(crowd):.3g} in {seeds} runs of {seconds} s"
+        if np.mean(crowd) > 0:
+            share = float(np.mean(whole) / np.mean(crowd))
+            yield Row(f"{name}: {measure} of whole robots over that of a crowd", share, "x", note=note)
+        yield from differ(f"{name}: {measure} of whole robots and of a crowd", whole, crowd)
+
+
 def _run(name: str, *, seed: int, sets: Sequence[str]) -> dict[str, Any]:
     """Return the summary of a run that writes nothing."""
     scenario, source = load_scenario(name, sets, seed=seed)

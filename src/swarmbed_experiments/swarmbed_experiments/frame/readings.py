@@ -1,4 +1,4 @@
-"""A transducer that records the sensor readings of a crowd of e-puck2s, with the robots' true poses.
+"""A transducer that records sensor readings in the robots' own units, with the robots' true poses.
 
 The figures of "Design and analysis of an E-Puck2 robot plug-in for ARGoS" are made from its records.
 """
@@ -8,14 +8,16 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
+import numpy as np
 from pydantic import Field
 from swarmbed_core.config import Part
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.readings import Blobs, Readings, dark, readings_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from swarmbed_core.epuck2 import Blobs
+    from swarmbed_core.local import LocalRobot
     from swarmbed_core.world import CrowdWorld
 
     from swarmbed_experiments.frame import Look, Setting
@@ -25,7 +27,7 @@ class ReadingsParameters(Part):
     """Parameters of `ReadingsOf`.
 
     Attributes:
-        sense: a field of `swarmbed_core.epuck2.Readings`.
+        sense: a field of `swarmbed_core.readings.Readings`.
         every: ticks between samples.
         poses: whether to record the robots' true poses too.
     """
@@ -46,7 +48,9 @@ class ReadingsParameters(Part):
 
 
 class ReadingsOf:
-    """The time series of one sense of a crowd, as lists by time and robot, named after the sense.
+    """The time series of one sense of all robots, as lists by time and robot, named after the sense.
+
+    Robots outside a crowd are recorded as their programs sensed last.
 
     Metrics:
         SENSE_times: [s] times of the samples; SENSE is the parameter `sense`.
@@ -64,22 +68,37 @@ class ReadingsOf:
         """
         world = cast("CrowdWorld", setting.world)
         self._crowd = world.crowd() if setting.scene.crowd else None
+        self._robots = setting.robots
         self._parameters = parameters
-        if self._sample() is None:
-            message = (
-                f"readings: sense: {parameters.sense} is off, or these robots do not have it; "
-                "use a crowd of e-puck2s with it in `crowd.senses`"
-            )
-            raise ConfigError(message)
+        if self._crowd is not None or any(robot.spec.readings is None for robot in self._robots):
+            self._sample()
         self._times: list[float] = []
         self._poses: list[Any] = []
         self._values: list[Any] = []
         self._ticks = 0
 
     def _sample(self) -> Any:
-        """Return the current readings, None if there are none."""
-        own = None if self._crowd is None else self._crowd.senses().epuck2
-        return None if own is None else getattr(own, self._parameters.sense)
+        """Return the current readings.
+
+        Raises:
+            ConfigError: the robots do not have the sense, or it is off.
+        """
+        sense = self._parameters.sense
+        if self._crowd is None:
+            all_own = [_own(robot) for robot in self._robots]
+        else:
+            all_own = [self._crowd.senses().readings]
+        found = [None if own is None else getattr(own, sense) for own in all_own]
+        rows: list[Any] = [row for row in found if row is not None]
+        if not rows or len(rows) < len(found):
+            message = (
+                f"readings: sense: {sense} is off, or these robots do not have it; "
+                "use robots with `readings` in their file, a crowd with it in `crowd.senses`"
+            )
+            raise ConfigError(message)
+        if self._crowd is not None:
+            return rows[0]
+        return _joined(rows) if sense == "camera" else np.concatenate(rows)
 
     def tick(self, look: Look) -> None:
         """Record a sample, if one is due."""
@@ -101,6 +120,23 @@ class ReadingsOf:
         name = self._parameters.sense
         course = {f"{name}_times": self._times, name: self._values}
         return {**course, f"{name}_poses": self._poses} if self._parameters.poses else course
+
+
+def _own(robot: LocalRobot) -> Readings | None:
+    """Return the readings of a robot outside a crowd, as sensed last by its program; None without units."""
+    of = readings_of(robot.spec)
+    senses = robot.latest or robot.onboard.senses()
+    return None if of is None else of(senses, robot.spec, dark(robot.spec, 1))
+
+
+def _joined(rows: list[Blobs]) -> Blobs:
+    """Return the blobs of several robots, from those of each."""
+    counts = [len(row.pixels) for row in rows]
+    return Blobs(
+        np.concatenate([[0], np.cumsum(counts)]),
+        np.concatenate([row.pixels for row in rows]),
+        np.concatenate([row.colours for row in rows]),
+    )
 
 
 def _blobs(blobs: Blobs) -> list[list[list[float]]]:

@@ -94,12 +94,13 @@ class _Robot:
     def __init__(self, recorder: Recorder, name: str, spec: RobotSpec) -> None:
         self.name = name
         self._recorder = recorder
-        self._declared = topics_of(spec)
+        robot = Robot(name, spec, MAP_CELL)
+        self._declared = topics_of(robot)
         # Frames have the robot's prefix, because a recording has all robots in one tree.
         body = f"{name}_{BODY}"
         self._odom = OdometryTemplate(f"{name}_odom", body, covariance=False)
         self._filtered = OdometryTemplate("map", body, covariance=True)
-        self._encoders = encoders_of(Robot(name, spec, MAP_CELL), recorded=True)
+        self._encoders = encoders_of(robot, recorded=True)
         self._doing: str | None = None
         self._nodes: list[trees.NodeStatus] = []
 
@@ -159,7 +160,7 @@ class Watched:
             message = f"images of {robot.name}/{strangers[0]}: no such camera; its cameras are {known}"
             raise RunError(message)
         self._name = robot.name
-        self._declared = topics_of(device.spec)
+        self._declared = topics_of(Robot(robot.name, device.spec))
         self._watcher = device.images.watcher()
         self._detectors = {
             name: Detector(there[name].width, there[name].height, Health(), name) for name in cameras

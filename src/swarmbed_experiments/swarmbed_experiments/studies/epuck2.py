@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from swarmbed_core.lamps import FAR
 from swarmbed_core.spec import RobotSpec
 
 from swarmbed_core import discharge, epuck2
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.readings import IntArray
 
 SPEC = RobotSpec.load("epuck2")
 RING = SPEC.ranges[0]
@@ -262,7 +264,7 @@ def _figure(
     return figure, list(axes.ravel())
 
 
-def _off(measured: FloatArray, expected: FloatArray | epuck2.IntArray) -> float:
+def _off(measured: FloatArray, expected: FloatArray | IntArray) -> float:
     """Return the largest absolute difference."""
     return float(np.abs(measured - expected).max())
 
@@ -318,7 +320,7 @@ def _draw_light(file: Path, found: dict[str, Found]) -> dict[str, float]:
         look: dict[str, Any] = {"color": colour, "marker": MARKERS[k], "linestyle": "", "markersize": 4.5}
         axes.plot(100 * distance, values, label=f"read at intensity {intensity:g}", **look)
         # At the end of the range, rounding decides whether the lamp is within it.
-        inside = np.abs(distance - epuck2.FAR) > 1e-6
+        inside = np.abs(distance - FAR) > 1e-6
         ours = epuck2.light(np.array(intensity), distance)
         worst = max(worst, _off(values[inside], ours[inside]))
     axes.plot([], [], color=GREY, linewidth=1, label="the paper's equation (2)")

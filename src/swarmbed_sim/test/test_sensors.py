@@ -1,0 +1,216 @@
+"""Position, ground, light, coloured lights and sonar echoes of whole robots: the same as those of crowds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from swarmbed_core.epuck2 import readings_of
+from swarmbed_core.leds import pack
+from swarmbed_core.local import LocalSwarm
+from swarmbed_core.readings import dark
+from swarmbed_core.robot import Command
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import RobotPlacement, make_scene
+from swarmbed_core.spec import RobotSpec
+from swarmbed_sim.mujoco_world import make as make_mujoco
+from swarmbed_sim.planar_world import make
+
+EPUCK = RobotSpec.load("epuck2")
+LAMPS = [{"place": [0.15, 0.1, 0.03]}, {"place": [-0.2, 0.0, 0.05], "colour": [1, 2, 3]}]
+
+
+def world_of(robots, seed=1, *, noise=False, arena="empty", how=make, **more):
+    """Return a world; `robots` are pairs of a kind and its poses."""
+    scenario = Scenario.model_validate(
+        {
+            "version": 1,
+            "title": "test",
+            "time_limit": 10.0,
+            "world": "planar",
+            "arena": arena,
+            "noise": noise,
+            "robots": [{"kind": kind, "place": {"poses": poses}} for kind, poses in robots],
+            "controller": {"name": "epuck2_wheels"},
+            **more,
+        }
+    )
+    return how(make_scene(scenario, seed), np.random.SeedSequence(seed))
+
+
+def crowd_of(kind, poses, **more):
+    robots = [{"kind": kind, "place": {"poses": poses}, "crowd": {"step": 0.1}}]
+    return world_of([], robots=robots, **more)
+
+
+def sensed(world, steps=1):
+    """Return what the programs of all robots sense after some steps, by name."""
+    swarm = LocalSwarm(world)
+    for _ in range(steps):
+        swarm.step()
+    return {robot.name: robot.sense() for robot in swarm.robots}
+
+
+spots = st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5), st.floats(-3.1, 3.1))
+places = st.lists(spots, min_size=2, max_size=6).filter(
+    lambda found: all(
+        math.dist(one[:2], other[:2]) > 0.09 for i, one in enumerate(found) for other in found[:i]
+    )
+)
+
+
+@settings(deadline=None, max_examples=15, derandomize=True)
+@given(places)
+def test_whole_robots_read_what_a_crowd_reads(poses):
+    more = {"arena": "epuck2_quarters", "lights": LAMPS}
+    crowd = crowd_of("epuck2", poses, **more)
+    crowd.crowd().senses().readings.leds[:] = 255
+    crowd.step()
+    expected = crowd.crowd().senses().readings
+    world = world_of([("epuck2", poses)], **more)
+    for name in world.names:
+        world.device(name).leds.show([pack(255, 255, 255)] * 10)
+    first = expected.camera.first.tolist()
+    for k, senses in enumerate(sensed(world).values()):
+        own = readings_of(senses, EPUCK, dark(EPUCK, 1))
+        assert np.abs(own.ground[0] - expected.ground[k]).max() <= 1
+        assert np.abs(own.light[0] - expected.light[k]).max() <= 1
+        assert np.abs(own.proximity[0] - expected.proximity[k]).max() <= 1
+        assert abs(own.tof[0] - expected.tof[k]) <= 1
+        seen = expected.camera.pixels[first[k] : first[k + 1]]
+        assert own.camera.pixels == pytest.approx(seen, abs=1e-6)
+        assert np.array_equal(own.camera.colours, expected.camera.colours[first[k] : first[k + 1]])
+        assert own.acceleration.tolist() == [[0, 0, 16384]]
+        assert own.encoders.tolist() == [[0, 0]]
+
+
+boxes = [
+    {"shape": "box", "size": [1.0, 0.5], "pose": [2.0, 1.0, 0.4]},
+    {"shape": "cylinder", "radius": 0.4, "pose": [-2.0, 0.5, 0.0]},
+]
+
+
+@settings(deadline=None, max_examples=30, derandomize=True)
+@given(st.floats(-1.0, 1.0), st.floats(-1.5, 0.0), st.floats(-3.1, 3.1))
+def test_sonars_of_whole_robots_get_the_echoes_that_a_crowd_gets(x, y, yaw):
+    poses = [[x, y, yaw]]
+    crowd = crowd_of("pioneer3dx", poses, obstacles=boxes)
+    expected = crowd.crowd().senses().ranges[0]
+    sonar = sensed(world_of([("pioneer3dx", poses)], obstacles=boxes))["pioneer3dx1"].ranges["sonar"]
+    assert sonar == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_slanting_wall_gives_no_echo_and_hides_what_is_behind():
+    def front(angle):
+        walls = [
+            {"shape": "box", "size": [0.1, 4.0], "pose": [2.0, 0.0, angle]},
+            {"shape": "box", "size": [0.1, 8.0], "pose": [4.5, 0.0, 0.0]},
+        ]
+        world = world_of([("pioneer3dx", [[0, 0, 0]])], obstacles=walls)
+        return sensed(world)["pioneer3dx1"].ranges["sonar"][3:5]
+
+    assert (front(0.0) < 2.0).all()
+    assert np.isinf(front(1.0)).all()
+
+
+def test_a_robot_gets_echoes_of_the_sides_of_others_but_not_of_its_own():
+    robots = sensed(world_of([("pioneer3dx", [[0, 0, 0], [1.0, 0, 0]])]))
+    sonar = robots["pioneer3dx1"].ranges["sonar"]
+    # From the face at 0.19 m to the other's rear side, 0.2425 m behind its centre.
+    gap = 1.0 - 0.485 / 2 - 0.19 * math.cos(math.radians(10))
+    assert sonar[3] == pytest.approx(gap / math.cos(math.radians(5)), abs=0.02)
+    assert np.isinf(np.delete(sonar, [2, 3, 4, 5])).all()
+
+
+def test_a_position_sensor_tells_where_the_robot_is():
+    senses = sensed(world_of([("pioneer3dx", [[1.5, -2.0, 0.3]]), ("dots", [[0, 0, 0]])]))
+    assert senses["pioneer3dx1"].position.tolist() == [1.5, -2.0]
+    dots = senses["dots1"]
+    assert [dots.position, dots.ground, dots.light, dots.spots] == [None, None, None, {}]
+
+
+def test_a_camera_sees_leds_of_other_kinds_as_they_change():
+    """The body of a DOTS robot between them is higher than the e-puck2s, and its own LEDs have no places."""
+    world = world_of([("epuck2", [[0, 0, 0], [0.3, 0, math.pi]]), ("dots", [[0, 2.0, 0]])])
+    swarm = LocalSwarm(world)
+
+    def colours():
+        swarm.run(0.2)
+        return {tuple(row) for row in swarm.robots[0].sense().spots["front"][:, 2:].tolist()}
+
+    assert colours() == set()
+    swarm.robots[1].act(Command(leds=[pack(0, 0, 200)] * 10))
+    # Red and green lights have no blue channel.
+    assert colours() == {(0, 0, 200)}
+    world.teleport("dots1", (0.15 + 0.15, 0.6, 0.0))
+    assert colours() == {(0, 0, 200)}
+    world.kill("epuck22")
+    assert colours() == set()
+
+
+def test_a_higher_robot_hides_lights_and_a_lower_lamp_shines_over_none():
+    lamp = {"place": [0.8, 0.0, 0.028], "colour": [9, 9, 9]}
+    free = world_of([("epuck2", [[0, 0, 0]])], lights=[lamp])
+    assert len(sensed(free)["epuck21"].spots["front"]) == 1
+    hidden = world_of([("epuck2", [[0, 0, 0]]), ("dots", [[0.5, 0, 0]])], lights=[lamp])
+    assert len(sensed(hidden)["epuck21"].spots["front"]) == 0
+
+
+def test_robots_that_join_and_leave_keep_each_others_readings_apart():
+    poses = [[-0.25, 0.25, 0], [0.25, 0.25, 0], [0.25, -0.25, 0]]
+    world = world_of([("epuck2", poses)], arena="epuck2_quarters", noise=True)
+    swarm = LocalSwarm(world)
+    swarm.run(0.2)
+    old = world.device("epuck21").ground
+    world.remove_robot("epuck21")
+    swarm.remove("epuck21")
+    world.add_robot(RobotPlacement("new", EPUCK, (-0.25, -0.25, 0.0)))
+    new = swarm.add("new")
+    new.act(Command(leds=[pack(255, 0, 0)] * 10))
+    swarm.run(0.3)
+    greys = {robot.name: robot.sense().ground.mean() for robot in swarm.robots}
+    assert list(greys) == ["epuck22", "epuck23", "new"]
+    assert list(greys.values()) == pytest.approx([1.0, 0.0, 0.33], abs=0.03)
+    assert old.read() is None
+    world.teleport("new", (0.45, 0.25, math.pi))
+    swarm.run(0.2)
+    seen = next(robot for robot in swarm.robots if robot.name == "epuck22").sense().spots["front"]
+    assert len(seen)
+    assert (seen[:, 2:] == (255, 0, 0)).all()
+
+
+def test_noise_is_each_robots_own_and_stays_in_its_bounds():
+    def grounds(poses):
+        world = world_of([("epuck2", poses)], arena="epuck2_grey", noise=True)
+        return np.array([senses.ground for senses in sensed(world, 15).values()])
+
+    one = grounds([[0.4, 0.4, 0]])
+    several = grounds([[0.4, 0.4, 0], [0.4, -0.4, 0]])
+    assert np.array_equal(one[0], several[0])
+    assert not np.array_equal(several[0], several[1])
+    assert np.abs(several - 0.9).max() <= 0.01
+
+
+def test_a_dead_robot_senses_nothing_new():
+    world = world_of([("epuck2", [[0.1, 0.1, 0]])], arena="epuck2_quarters")
+    swarm = LocalSwarm(world)
+    swarm.run(0.2)
+    assert swarm.robots[0].sense().ground is not None
+    world.kill("epuck21")
+    swarm.run(1.0)
+    senses = swarm.robots[0].sense()
+    assert senses.ground is None
+    assert senses.refused["ground.silent"] == 1
+
+
+def test_mujoco_has_the_same_senses():
+    more = {"arena": "epuck2_quarters", "lights": LAMPS}
+    poses = [[0.1, 0.1, 0.5], [0.3, 0.15, -2.5]]
+    planar, mujoco = (sensed(world_of([("epuck2", poses)], how=how, **more)) for how in (make, make_mujoco))
+    for name, senses in planar.items():
+        assert senses.ground == pytest.approx(mujoco[name].ground)
+        assert senses.light == pytest.approx(mujoco[name].light, abs=1e-3)
+        assert senses.spots["front"] == pytest.approx(mujoco[name].spots["front"], abs=0.1)
