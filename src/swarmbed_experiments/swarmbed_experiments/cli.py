@@ -100,16 +100,12 @@ def as_speed(text: str) -> float | None:
     Raises:
         typer.BadParameter: the text is neither `max` nor a positive finite number.
     """
-    if text == "max":
-        return None
+    from swarmbed_core.pacing import speed_of
+
     try:
-        speed = float(text)
-    except ValueError:
-        speed = 0.0
-    if not 0 < speed < float("inf"):
-        message = f"{text} is neither max nor a number above 0, such as 1 for real time"
-        raise typer.BadParameter(message, param_hint="--speed")
-    return speed
+        return speed_of(text)
+    except SwarmbedError as error:
+        raise typer.BadParameter(str(error), param_hint="--speed") from None
 
 
 @app.command()

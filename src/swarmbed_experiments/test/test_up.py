@@ -21,7 +21,7 @@ pytest.importorskip("rclpy", reason="rclpy is not here; source scripts/env.sh")
 pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; run scripts/setup")
 
 from geometry_msgs.msg import PoseStamped
-from swarmbed_experiments.launching.processes import Plan, Process
+from swarmbed_experiments.launching.processes import Process, ProcessPlan
 from swarmbed_experiments.runs.run import Run, Track
 from swarmbed_experiments.runs.scenarios import load_scenario
 from swarmbed_robot.domains import own_domain
@@ -367,7 +367,7 @@ def test_a_world_that_dies_after_a_reset_is_told_with_its_signal(tmp_path):
     (first / LATER).write_text(f"{second}\n", encoding="utf-8")
     world = Process("world", "none", "none", needed=True)
     ups = object.__new__(Processes)
-    ups.plan, ups._restart = Plan((world,), (), first), False
+    ups.plan, ups._restart = ProcessPlan((world,), (), first), False
     assert "world ended with SIGSEGV (Segmentation fault)" in ups._ended(
         _Child(world, [], first / "log"), -11
     )

@@ -33,7 +33,7 @@ from swarmbed_robot.errors import RobotError
 from swarmbed_robot.eyes import TAG_STAMP, Eyes
 from swarmbed_robot.images import IMAGE_ENCODING, Images
 from swarmbed_robot.options import Option
-from swarmbed_robot.place import ROOT, Place
+from swarmbed_robot.place import ROOT, PoseTopics
 from swarmbed_robot.topics import BODY, RATES, Live, Robot, encoders_of, topics_of
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class RobotApi:
             # Compile or load kernels now, so that they do not delay the robot's loop.
             encoder.ready()
             self._encoded.append((self.output(topic), encoder, encoder.news if encoder.waits else None))
-        self.place = Place(self)
+        self.place = PoseTopics(self)
         for camera in spec.cameras:
             self.output(f"{camera.name}_tags")
         if spec.radios:

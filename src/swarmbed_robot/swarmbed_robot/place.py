@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROOT = "odom"
 
 
-class Place:
+class PoseTopics:
     """The topics of one robot's pose.
 
     Attributes:

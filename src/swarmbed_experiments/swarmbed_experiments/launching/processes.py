@@ -80,7 +80,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProcessPlan:
     """The processes of a scenario.
 
     Attributes:
@@ -111,7 +111,7 @@ def make_processes(
     programs: bool = True,
     out: Path = Path("runs"),
     parameters: Path | None = None,
-) -> Plan:
+) -> ProcessPlan:
     """Make the plan of a scenario, and write the final scenario into the run's directory.
 
     Args:
@@ -202,7 +202,7 @@ def make_processes(
         )
     if rviz:
         more.append(_rviz())
-    return Plan((world_process, *drivers, *more), names if programs else (), directory, case.title)
+    return ProcessPlan((world_process, *drivers, *more), names if programs else (), directory, case.title)
 
 
 def _controllers(
