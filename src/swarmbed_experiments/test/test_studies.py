@@ -71,13 +71,13 @@ def test_a_convoy_goes_on_though_messages_are_lost():
     assert summary["metrics"]["messages_lost"] > 1000
 
 
-def test_a_convoy_that_loses_a_robot_stands_and_is_rejected():
+def test_a_convoy_that_loses_a_robot_stands():
+    few = ("robots.0.count=6", "frame.acceptors=[{name: elapsed}]")
     death = '{"name": "robot_death", "count": 1, "after": 20}'
-    summary, _ = run_convoy(
-        "robots.0.count=6", f"frame.generators=[{death}]", "frame.acceptors=[{name: elapsed}]"
-    )
-    before = summary["metrics"]["convoy_rounds"]
-    assert before < 20
+    (whole, _), (broken, _) = run_convoy(*few), run_convoy(*few, f"frame.generators=[{death}]")
+    assert broken["metrics"]["convoy_rounds"] < 20
+    assert broken["metrics"]["convoy_rounds"] < whole["metrics"]["convoy_rounds"] / 2
+    assert broken["metrics"]["convoy_speed"] < whole["metrics"]["convoy_speed"] / 2
 
 
 @pytest.mark.parametrize("way", convoy.WAYS)
@@ -103,7 +103,6 @@ def test_devs_models_do_in_real_time_what_they_do_in_simulated_time():
     fast, poses = run_convoy(*few, name="convoy_devs", seconds=6)
     paced, same = run_convoy(*few, name="convoy_devs", seconds=6, speed=5.0)
     assert paced["wall_seconds"] >= 1.15
-    assert fast["wall_seconds"] < paced["wall_seconds"]
     assert poses.tobytes() == same.tobytes()
     assert fast["metrics"]["distance_per_robot"] > 0.05
 
