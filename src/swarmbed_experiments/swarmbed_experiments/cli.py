@@ -465,7 +465,8 @@ def study(
 ) -> None:
     """Reproduce the figures of a paper's study from scratch, with our numbers beside the paper's.
 
-    Without a name, list the studies: convoy, epuck2, transport, and those of installed packages.
+    Without a name, list the studies, ours and those of installed packages.
+
     Each cell of a study is a sweep in runs/. To continue a study that was stopped, repeat the command.
 
     Exit status: 0 made, 1 failed, 2 bad input, 130 interrupted.

@@ -260,7 +260,6 @@ def test_the_command_says_which_studies_there_are():
     shown = CliRunner().invoke(app, ["study", "--help"])
     assert shown.exit_code == 0
     assert "convoy" in shown.output
-    assert "epuck2" in shown.output
     with pytest.raises(ConfigError, match="no study 'nothing'"):
         CliRunner().invoke(app, ["study", "nothing"], catch_exceptions=False)
     for wrong in (
