@@ -27,7 +27,7 @@ from swarmbed_core.orders import (
 from swarmbed_core.runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from swarmbed_core.controller import Controller
@@ -70,6 +70,7 @@ class Ensemble:
         orders: the way in, for any thread.
         audience: the observers.
         runner: the loop.
+        on_change: called with the name of each robot that joins or leaves.
     """
 
     def __init__(self, scene: Scene, world: TaskWorld) -> None:
@@ -86,6 +87,7 @@ class Ensemble:
         self.robots: Sequence[LocalRobot] = () if self.swarm is None else self.swarm.robots
         self.controllers: list[Controller] = []
         self.labels: list[str] = []
+        self.on_change: Callable[[str], None] | None = None
         self.orders = Orders()
         self.audience = Audience()
         self.runner = Runner(self, orders=self.orders, audience=self.audience)
@@ -107,6 +109,12 @@ class Ensemble:
         return self.world.time
 
     @property
+    def awaited(self) -> AbstractSet[str]:
+        """Return the names of the robots that get a program at the start, in this process or elsewhere."""
+        groups = self.scene.scenario.robots
+        return {item.name for item in self.scene.robots if groups[item.group].driver == "program"}
+
+    @property
     def dead(self) -> AbstractSet[str]:
         """Return the names of the robots that an experiment has killed."""
         return frozenset()
@@ -120,7 +128,7 @@ class Ensemble:
         else:
             self.swarm.step()
 
-    def tick(self) -> bool:
+    def think(self) -> bool:
         """Return False: nothing is judged, so there is no last tick."""
         return False
 
@@ -200,10 +208,11 @@ class Ensemble:
             if placement.localised:
                 robot.onboard.place(placement.pose)
             self.employ(robot, order)
+            self.met(placement.name)
         except BaseException:
             self._forget(placement.name)
+            del self.controllers[len(self.robots) :], self.labels[len(self.robots) :]
             raise
-        self.met(placement.name)
         return placement.name
 
     def employ(self, robot: LocalRobot, order: Join) -> None:
@@ -231,7 +240,13 @@ class Ensemble:
         self.met(name)
 
     def met(self, name: str) -> None:
-        """Take note of a robot that has joined or left."""
+        """Take note of a robot that has joined or left.
+
+        Raises:
+            SwarmbedError: it cannot stay.
+        """
+        if self.on_change is not None:
+            self.on_change(name)
 
     def _forget(self, name: str) -> None:
         """Remove everything that exists of a robot."""

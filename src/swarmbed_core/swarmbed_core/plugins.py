@@ -1,8 +1,9 @@
 """Plugins: worlds, controllers, devices, readings, studies and the parts of frames, found by name.
 
 A package adds a plugin through an entry point (`swarmbed.worlds`, `swarmbed.controllers`,
-`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.devices`,
-`swarmbed.readings`, `swarmbed.crowd_readings`, `swarmbed.studies`). No change is needed here.
+`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.observers`,
+`swarmbed.devices`, `swarmbed.readings`, `swarmbed.crowd_readings`, `swarmbed.studies`). No change is needed
+here.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ DEVICES = "swarmbed.devices"
 READINGS = "swarmbed.readings"
 CROWD_READINGS = "swarmbed.crowd_readings"
 STUDIES = "swarmbed.studies"
+OBSERVERS = "swarmbed.observers"
 
 
 def known(group: str) -> list[str]:

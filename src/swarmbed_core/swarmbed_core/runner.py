@@ -35,7 +35,7 @@ class Play(Source, Protocol):
         """Advance the world by one time step, with the Onboards that are due."""
         ...
 
-    def tick(self) -> bool:
+    def think(self) -> bool:
         """Tick the programs and the frame, ten times a second; return whether that was the last tick."""
         ...
 
@@ -172,7 +172,7 @@ class Runner:
                 if self.script is not None:
                     self._follow(self.script, in_tick=True)
                 if self.before_tick is None or self.before_tick():
-                    self.over = play.tick() or self.over
+                    self.over = play.think() or self.over
             finally:
                 self.in_tick = False
         audience = self.audience

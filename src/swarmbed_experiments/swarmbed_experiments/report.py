@@ -122,6 +122,9 @@ def result_table(summary: Mapping[str, Any], units: Mapping[str, str] | None = N
                 continue
             shown += f" of {metrics['carriers']}"
         table.add_row(Text(in_words(key)), Text(shown))
+    for name, told in summary.get("observers", {}).items():
+        if "dropped" in told:
+            table.add_row("observer dropped", Text(f"{name}: {told['dropped']}", style="yellow"))
     for reason, count in summary.get("refused", {}).items():
         table.add_row("refused by robots", Text(f"{reason}, {count:,} times", style="yellow"))
     return table

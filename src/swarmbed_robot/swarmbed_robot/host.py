@@ -18,6 +18,7 @@ from rclpy.duration import Duration
 from rclpy.node import NodeNameNonExistentError
 from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
+from swarmbed_core.config import names
 from swarmbed_core.errors import SwarmbedError
 from swarmbed_core.orders import Join, Leave
 from swarmbed_core.orders import Pause as PauseOrder
@@ -100,6 +101,7 @@ class Hosted(Protocol):
         runner: the loop that steps it.
         seed: seed of all random numbers.
         fixed: reason why robots can be neither added nor removed; empty if they can.
+        on_change: called with the name of each robot that joins or leaves.
     """
 
     scene: Scene
@@ -107,10 +109,16 @@ class Hosted(Protocol):
     runner: Runner
     seed: int
     fixed: str
+    on_change: Callable[[str], None] | None
 
     @property
     def robots(self) -> Sequence[LocalRobot]:
         """Return the robots that are there now."""
+        ...
+
+    @property
+    def awaited(self) -> AbstractSet[str]:
+        """Return the names of the robots that get a program at the start."""
         ...
 
     @property
@@ -200,6 +208,7 @@ class WorldHost:
         runner.before_cycle = self._breathe
         runner.after_step = self._publish
         runner.before_tick = self._hear
+        stage.on_change = self._meet
         runner.pace(self._speed_asked)
         runner.paused = paused
 
@@ -362,7 +371,8 @@ class WorldHost:
     def _missing(self) -> list[str]:
         """Return what the world waits for: robots without a program or, after them, the recorder."""
         if self._options["wait"]:
-            missing = [name for name, api in self.apis.items() if not api.commands]
+            awaited = self.stage.awaited
+            missing = [name for name, api in self.apis.items() if name in awaited and not api.commands]
             if missing:
                 return missing
         return [RECORDER] if self._options["recorder"] and not self._is_recorded() else []
@@ -625,18 +635,12 @@ class WorldHost:
         """
         if self.stage.fixed:
             raise RobotError(self.stage.fixed)
-        name = self.runner.obey(Join(kind, pose, name))
-        try:
-            self._offer(self._robot(name))
-        except SwarmbedError:
-            self._forget(name)
-            raise
-        self._showing.take(self.apis)
-        return name
-
-    def _robot(self, name: str) -> LocalRobot:
-        """Return a robot of the world."""
-        return next(robot for robot in self.stage.robots if robot.name == name)
+        if kind not in names("config/robots"):
+            # A file of this machine is nothing for a client to choose.
+            message = f"no kind of robot '{kind}'; available: {', '.join(names('config/robots'))}"
+            raise RobotError(message)
+        made: str = self.runner.obey(Join(kind, pose, name))
+        return made
 
     def _on_remove(self, request: Remove.Request, response: Remove.Response) -> Remove.Response:
         try:
@@ -658,15 +662,22 @@ class WorldHost:
         if name not in self.apis:
             message = f"no robot '{name}'; available: {', '.join(self.apis) or 'none'}"
             raise RobotError(message)
-        self._forget(name)
-        self._showing.take(self.apis)
-
-    def _forget(self, name: str) -> None:
-        """Remove everything that exists of a robot."""
-        self._give_up(name)
         self.runner.obey(Leave(name))
-        self._programs.discard(name)
-        self._silent.pop(name, None)
+
+    def _meet(self, name: str) -> None:
+        """Offer the API of a robot that has joined, or take away that of one that has left."""
+        robot = next((robot for robot in self.stage.robots if robot.name == name), None)
+        if robot is None:
+            self._give_up(name)
+            self._programs.discard(name)
+            self._silent.pop(name, None)
+        else:
+            try:
+                self._offer(robot)
+            except SwarmbedError:
+                self._give_up(name)
+                raise
+        self._showing.take(self.apis)
 
     def close(self) -> None:
         """Close the APIs and the stage, and release the ROS domains."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from swarmbed_core.local import LocalRobot
     from swarmbed_core.scenario import Named
     from swarmbed_core.scene import Scene
+    from swarmbed_core.spec import RobotSpec
     from swarmbed_core.world import CarrierTruth, Contact, TaskWorld
 
 
@@ -46,7 +47,7 @@ class Look:
     carriers: CarrierTruth
     contacts: Sequence[Contact]
     doing: Sequence[str]
-    names: Sequence[str] = ()
+    names: Sequence[str]
 
 
 @dataclass
@@ -60,6 +61,7 @@ class Setting:
         events: timeline so far; parts add events with `tell`.
         dead: names of the robots that a generator has killed.
         spent_wh: [Wh] energy that robots had drawn that have left.
+        specs: specifications of all robots that were ever there, by name.
     """
 
     scene: Scene
@@ -68,6 +70,11 @@ class Setting:
     events: list[Event] = field(default_factory=list)
     dead: set[str] = field(default_factory=set)
     spent_wh: float = 0.0
+    specs: dict[str, RobotSpec] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Store the specifications."""
+        self.specs = {placement.name: placement.spec for placement in self.scene.robots}
 
     def tell(self, time: float, kind: str, who: str, text: str) -> None:
         """Add an event to the timeline."""

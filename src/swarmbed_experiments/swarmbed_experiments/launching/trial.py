@@ -86,11 +86,11 @@ class HostedRun(Run):
         except Exception as error:  # noqa: BLE001 - the data so far is kept in any case
             self.fail(error)
 
-    def tick(self) -> bool:
+    def think(self) -> bool:
         """Run the experimental frame; return whether the run is decided. An error ends it."""
         if self.decided is None:
             try:
-                return super().tick()
+                return super().think()
             except Exception as error:  # noqa: BLE001 - as above
                 self.fail(error)
         return True

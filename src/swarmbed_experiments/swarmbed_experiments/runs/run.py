@@ -147,6 +147,7 @@ class Run(Ensemble):
         super().__init__(plan.scene, world)
         self._crowd: tuple[Crowd, CrowdProgram] | None = None
         self._chance = stream(scenario.seed, Stream.PROGRAMS)
+        self._remote = remote
         self._recorder: Recorder | None = None
         self._journal: Journal | None = None
         self._log: OrderLog | None = None
@@ -403,7 +404,7 @@ class Run(Ensemble):
         now = time.perf_counter()
         self._due = now + max(KEPT, (now - started) / COST)
 
-    def tick(self) -> bool:
+    def think(self) -> bool:
         """Tick the programs and the experimental frame; return whether the frame has decided."""
         if self._crowd is not None:
             crowd, program = self._crowd
@@ -416,6 +417,16 @@ class Run(Ensemble):
                 controller.tick()
         self.decided = self._judge(self._frame())
         return self.decided is not None
+
+    def tick(self) -> Look:
+        """Advance by 0.1 s, and return what the frame saw: for programs that step a run themselves.
+
+        What is decided is in `decided`; a run goes on when it is stepped further.
+        """
+        before = self._look
+        while self._look is before or self._look is None:
+            self.runner.cycle()
+        return self._look
 
     def step(self) -> None:
         """Advance the world by one time step, and run the Onboards that are due."""
@@ -536,8 +547,15 @@ class Run(Ensemble):
         self.setting.dead.discard(name)
 
     def met(self, name: str) -> None:
-        """Tell the timeline of a robot that has joined or left."""
+        """Tell the timeline of a robot that has joined or left.
+
+        Raises:
+            SwarmbedError: it cannot stay.
+        """
+        super().met(name)
         here = name in self.world.names
+        if here:
+            self.setting.specs[name] = self.robot(name).spec
         kind, text = ("joined", "joins the run") if here else ("left", "leaves the run")
         self.setting.tell(self.time, kind, name, text)
 
@@ -680,6 +698,7 @@ class Run(Ensemble):
             "controller": self.scenario.controller.name,
             "robots": len(self.scene.robots),
             "seed": self.scenario.seed,
+            **({"programs": "elsewhere"} if self._remote else {}),
         }
 
     def _sum_up(self, verdict: Verdict, reason: str, wall: float) -> dict[str, Any]:
@@ -794,7 +813,8 @@ def redraw(directory: Path) -> list[Path]:
     scene, track = make_scene(scenario, source=source), Track.load(directory / "track.npz")
     robots = tuple(placement.name for placement in scene.robots)
     carriers = tuple(placement.name for placement in scene.carriers)
-    if (track.robots, track.carriers) != (robots, carriers):
+    # Robots that joined come after those of the start.
+    if (track.robots[: len(robots)], track.carriers) != (robots, carriers):
         message = (
             f"{directory}: scenario.yaml and track.npz are from different runs: robots or carriers differ"
         )
