@@ -150,6 +150,10 @@ def test_a_package_is_made_installed_used_and_removed(tmp_path, monkeypatch):
     call(python, *tests[1:])
 
     call(sys.executable, "-m", "pip", "--python", python, "uninstall", "-y", "shy_swarm")
+    # The same in a ROS 2 workspace.
+    call(sys.executable, "-m", "colcon", "build", "--base-paths", "shy_swarm")
+    [share] = (tmp_path / "install").glob("shy_swarm/lib/python3*/site-packages/shy_swarm")
+    assert {file.name for file in tree(share)} >= {"study.py", "shy_swarm.yaml", "shy_swarm_bot.yaml"}
     assert tree(venv) == before
     shutil.rmtree(tmp_path / "shy_swarm")
     assert "no study 'shy_swarm'" in call(*swarmbed, *study[1:], status=2)
