@@ -17,7 +17,8 @@ setup(
     maintainer_email="developers@swarmbed.org",
     description="Controllers for robots, and the toolkit of behaviour trees that they are built from.",
     license="Apache-2.0",
-    extras_require={"test": ["pytest"]},
+    # xdevs is GPL-3.
+    extras_require={"test": ["pytest"], "devs": ["xdevs>=3.0,<4"]},
     entry_points={
         "swarmbed.controllers": [
             "reference = swarmbed_behaviours.reference:Reference",

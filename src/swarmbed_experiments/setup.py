@@ -6,7 +6,7 @@ setup(
     name=PACKAGE,
     version="0.1.0",
     packages=find_packages(exclude=["test"]),
-    package_data={PACKAGE: ["py.typed", "tools/templates/*"]},
+    package_data={PACKAGE: ["py.typed", "tools/templates/*", "tools/templates/package/*"]},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
         (f"share/{PACKAGE}", ["package.xml"]),
@@ -22,6 +22,11 @@ setup(
         "console_scripts": [
             "swarmbed = swarmbed_experiments.cli:main",
             "trial = swarmbed_experiments.launching.trial:main",
+        ],
+        "swarmbed.studies": [
+            "convoy = swarmbed_experiments.studies.convoy:STUDY",
+            "epuck2 = swarmbed_experiments.studies.epuck2:STUDY",
+            "transport = swarmbed_experiments.studies.transport:STUDY",
         ],
         "swarmbed.generators": [
             "radio_loss = swarmbed_experiments.frame.generators:RadioLoss",

@@ -66,10 +66,6 @@ class Accord:
         """Return whether all members are known to be ready for a stage."""
         return all(known >= stage for known in self._ready)
 
-    def missing(self, stage: int) -> list[int]:
-        """Return the indices of the members that are not known to be ready for a stage."""
-        return [i for i, known in enumerate(self._ready) if known < stage]
-
     def start(self, stage: int) -> float | None:
         """Return the agreed start time of a stage, None if there is none yet."""
         at = self._starts.get(stage)

@@ -182,7 +182,7 @@ def radio_of(spec: RobotSpec) -> str:
     return radio.name
 
 
-class Place:
+class FormationPose:
     """Pose of one robot and of the formation, relative to the robot's pose when the carriers were lifted.
 
     Attributes:
@@ -275,7 +275,7 @@ class Barrier(Leaf):
     """Stand until all are ready for a stage and its agreed start has come."""
 
     def __init__(
-        self, board: Board, accord: Accord, place: Place, stage: int, patience: float, name: str
+        self, board: Board, accord: Accord, place: FormationPose, stage: int, patience: float, name: str
     ) -> None:
         """Wait for a stage."""
         super().__init__(name, board)
@@ -306,7 +306,7 @@ class Barrier(Leaf):
 class Measure(Leaf):
     """Stand and measure the place of the carrier above."""
 
-    def __init__(self, board: Board, place: Place, name: str = "measure") -> None:
+    def __init__(self, board: Board, place: FormationPose, name: str = "measure") -> None:
         """Measure for `place`."""
         super().__init__(name, board)
         self._place = place
@@ -330,7 +330,7 @@ class Carry(Leaf):
     """Move the formation along its course, together with the others."""
 
     def __init__(
-        self, board: Board, accord: Accord, place: Place, course: Course, name: str = "carry"
+        self, board: Board, accord: Accord, place: FormationPose, course: Course, name: str = "carry"
     ) -> None:
         """Follow the course."""
         super().__init__(name, board)
@@ -424,7 +424,7 @@ class Collective(TreeController):
         length, width = (0.0, 0.0) if carrier is None else (carrier.length, carrier.width)
         slots = slots_of(asked.cells, length, width)
         reach = max(math.hypot(*slot) for slot in slots)
-        self._place = place = Place(board, (*slots[self._index], 0.0))
+        self._place = place = FormationPose(board, (*slots[self._index], 0.0))
         course = Course.plan(asked.way(), spec, reach, asked.speed, asked.acceleration)
 
         def barrier(stage: int, name: str) -> Barrier:

@@ -23,23 +23,23 @@ and for a crowd, which has one model for each robot,
 - any port that the model's `listens` names (in): the row that the robot with that number broadcasts, whenever
   it is received. This couples models by radio, with its reach and losses.
 
-Only this module and models import xdevs, because it is GPL-3.
+xdevs is GPL-3 and not installed by default (`swarmbed_behaviours[devs]`, or `scripts/setup --devs`). Only
+models and `devs_engine`, which is imported when a model is to run, import it.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from pydantic import Field, field_validator
 from swarmbed_core.config import Part
-from swarmbed_core.errors import ConfigError, SwarmbedError
+from swarmbed_core.errors import ConfigError, NotInstalledError, SwarmbedError
 from swarmbed_core.plugins import find_plugin
 from swarmbed_core.robot import Command
-from xdevs.models import Component, Coupled
-from xdevs.sim import Coordinator, SimulationClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,14 +48,16 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.robot import Robot
     from swarmbed_core.spec import RobotSpec
-    from xdevs.models import Port
+    from xdevs.models import Component, Port
+
+    from swarmbed_behaviours.devs_engine import Engine
 
 MODELS: Final = "swarmbed.devs_models"
 SENSES, COMMAND, TELL = "senses", "command", "tell"
 MOTION: Final = ("velocity_body", "path", "cancel")
 OTHERS: Final = tuple(item.name for item in fields(Command) if item.name not in MOTION)
-ROUNDS: Final = 10_000
-"""Most events of one tick; with more, the model's time is assumed to stand still."""
+LIBRARY: Final = "xdevs"
+INSTALL: Final = "scripts/setup --devs"
 
 
 class DevsError(SwarmbedError):
@@ -108,6 +110,8 @@ class DevsParameters(Part):
     def _is_there(cls, name: str) -> str:
         try:
             find_model(name)
+        except NotInstalledError:
+            raise
         except ConfigError as error:
             raise ValueError(str(error)) from None
         return name
@@ -149,6 +153,8 @@ class Devs:
         """Advance the model to the current time, pass it the senses, and execute its commands."""
         senses = self._robot.sense()
         if self._engine is None:
+            from swarmbed_behaviours.devs_engine import Engine
+
             self._engine = Engine([self._model], senses.time)
         command = Command(velocity_body=self._velocity)
         for _, said in self._engine.advance(senses.time, [(self._senses, senses)], self._said):
@@ -217,6 +223,8 @@ class DevsCrowd:
         # Copies: the world reuses its arrays, and models may keep what they received.
         now, ranges, twists = senses.time, senses.ranges.copy(), senses.twists.copy()
         if self._engine is None:
+            from swarmbed_behaviours.devs_engine import Engine
+
             self._engine = Engine(self._models, now)
         given: list[tuple[Port, Any]] = [
             (port, row) for of, ports in self._ears for port, row in _heard(senses.air.heard(of), ports)
@@ -251,69 +259,16 @@ def _heard(rows: FloatArray, ports: Sequence[Port | None]) -> Iterator[tuple[Por
             yield port, row
 
 
-class _World(Coupled):  # type: ignore[misc] # xdevs has no type hints
-    """All models side by side, without couplings."""
-
-    def __init__(self, models: Sequence[Component]) -> None:
-        super().__init__("world")
-        for model in models:
-            self.add_component(model)
-
-
-class Engine:
-    """DEVS models on an external clock."""
-
-    def __init__(self, models: Sequence[Component], start: float) -> None:
-        """Start the models at a time."""
-        self._clock = SimulationClock(start)
-        self._coordinator = Coordinator(_World(models), self._clock)
-        self._coordinator.initialize()
-
-    def advance(
-        self, now: float, given: Sequence[tuple[Port, Any]], watched: Sequence[Port]
-    ) -> list[tuple[Port, Any]]:
-        """Execute all events up to `now`, with input at that time; return the output, in order.
-
-        Args:
-            now: the time; not before that of the last call.
-            given: input ports and their values at `now`.
-            watched: output ports.
-
-        Raises:
-            DevsError: more than `ROUNDS` events occur, because a model's time advance stays 0.
-        """
-        said: list[tuple[Port, Any]] = []
-        for _ in range(ROUNDS):
-            if not self._coordinator.time_next < now:
-                break
-            self._happen(self._coordinator.time_next, watched, said)
-        for port, value in given:
-            port.add(value)
-        self._happen(now, watched, said)
-        for _ in range(ROUNDS):
-            if self._coordinator.time_next > now:
-                return said
-            self._happen(self._coordinator.time_next, watched, said)
-        message = f"more than {ROUNDS} events up to {now:g} s: does a model's time advance stay 0?"
-        raise DevsError(message)
-
-    def _happen(self, time: float, watched: Sequence[Port], said: list[tuple[Port, Any]]) -> None:
-        """Execute the events of one time."""
-        coordinator = self._coordinator
-        self._clock.time = time
-        if time == coordinator.time_next:
-            coordinator.lambdaf()
-            said.extend((port, value) for port in watched if port for value in port.values)
-        coordinator.deltfcn()
-        coordinator.clear()
-
-
 def find_model(name: str) -> Any:
     """Return the class or function that makes a model.
 
     Raises:
+        NotInstalledError: xdevs is missing.
         ConfigError: there is none of this name.
     """
+    if find_spec(LIBRARY) is None:
+        message = f"controller 'devs' needs {LIBRARY}, which is not installed (it is GPL-3): run {INSTALL}"
+        raise NotInstalledError(message)
     return find_plugin(MODELS, name)
 
 
@@ -323,8 +278,11 @@ def make_model(parameters: DevsParameters, who: Who) -> Component:
     Raises:
         ConfigError: there is no such model, or it does not return an xdevs component.
     """
-    model = find_model(parameters.model)(who, **parameters.parameters)
-    if not isinstance(model, Component):
+    make = find_model(parameters.model)
+    from swarmbed_behaviours.devs_engine import is_model
+
+    model: Component = make(who, **parameters.parameters)
+    if not is_model(model):
         message = f"devs_model '{parameters.model}' returned {model!r}; expected an xdevs.models.Component"
         raise ConfigError(message)
     return model

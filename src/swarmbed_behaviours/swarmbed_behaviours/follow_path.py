@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from py_trees.composites import Selector, Sequence
 from pydantic import Field
+from swarmbed_core.arena import Coordinate
 from swarmbed_core.config import ConfigFile, Part
 from swarmbed_core.geometry import compose, invert
 from swarmbed_core.spec import NotNegative, Positive
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 
     from swarmbed_behaviours.toolkit import Board
 
-Place = Annotated[float, Field(ge=-1000, le=1000)]
-Pose = tuple[Place, Place, Place]
+Pose = tuple[Coordinate, Coordinate, Coordinate]
 
 
 class PathPoint(Part):

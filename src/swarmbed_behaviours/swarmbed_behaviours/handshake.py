@@ -106,7 +106,7 @@ class Counts:
 
 
 @dataclass(eq=False)
-class Outcome:
+class Talked:
     """A completed talk: the partner and its route, None if it has none."""
 
     partner: int
@@ -213,7 +213,7 @@ class Handshake:
         elif self._talk is not None and message.talk == self._talk.talk:
             self._hear_talk(self._talk, message)
 
-    def tick(self, now: float) -> tuple[list[Message], Outcome | None]:
+    def tick(self, now: float) -> tuple[list[Message], Talked | None]:
         """Return the messages to send now, and the outcome of a talk that has just been completed."""
         out, self._out = self._out, []
         outcome = None
@@ -281,7 +281,7 @@ class Handshake:
         self._talk = _Talk(partner, talk, now, [piece.copy() for piece in pieces])
         self.doing = Doing.TALKS
 
-    def _go_on(self, talk: _Talk, out: list[Message], now: float) -> Outcome | None:
+    def _go_on(self, talk: _Talk, out: list[Message], now: float) -> Talked | None:
         if not talk.heard and self.me < talk.partner:
             # Repeat ACCEPTACK until the partner is heard on the private channel: the first may be lost.
             out.append(Message(Kind.ACCEPTACK, BROADCAST, self.me, talk.partner, self.knows, talk.talk))
@@ -309,7 +309,7 @@ class Handshake:
             return None
         self.counts.done += 1
         self._history[talk.partner] = now
-        return Outcome(talk.partner, route)
+        return Talked(talk.partner, route)
 
     def _give_up(self, now: float) -> None:
         self.doing = Doing.FREE

@@ -157,13 +157,6 @@ class Knowledge:
         dx, dy = x - self._odom[0], y - self._odom[1]
         return self.x + c * dx - s * dy, self.y + s * dx + c * dy
 
-    def to_odom(self, x: float, y: float) -> tuple[float, float]:
-        """Convert a point from the robot's frame to odom."""
-        turn = self.turn or 0.0
-        c, s = math.cos(turn), math.sin(turn)
-        dx, dy = x - self.x, y - self.y
-        return self._odom[0] + c * dx + s * dy, self._odom[1] - s * dx + c * dy
-
     @property
     def depth(self) -> float | None:
         """Return how far the robot is inside the drop zone, None if it has never been at its edge."""

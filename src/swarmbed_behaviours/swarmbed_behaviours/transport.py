@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from swarmbed_core.robot import Robot
     from swarmbed_core.spec import RobotSpec
 
-Place = tuple[float, float]
+Point = tuple[float, float]
 Return = tuple[float, float, float]
 """A sonar return: direction in the robot's frame, metres from its centre, uncertainty of the direction."""
 
@@ -99,8 +99,8 @@ class TransportParameters(Part):
         again: seconds before the same two robots talk again.
     """
 
-    source: Place
-    destination: Place
+    source: Point
+    destination: Point
     mode: Literal["full", "partial", "none"] = "full"
     traffic: tuple[Literal["lanes", "swerve", "driving"], ...] = ()
     speed: Annotated[float, Field(gt=0, le=2)] = 0.5
@@ -177,7 +177,7 @@ def turn_of(angle: float) -> float:
     return (angle + math.pi) % (2 * math.pi) - math.pi
 
 
-class Carrier:
+class Porter:
     """One robot's program.
 
     Attributes:
@@ -216,7 +216,7 @@ class Carrier:
         self._rng = rng
         self._trail = Trail(parameters.source)
         self._index = 0
-        self._target: Place | None = None
+        self._target: Point | None = None
         self._moves: list[tuple[str, float]] = []
         # Of the current manoeuvre: its goal, its start, and its timeout.
         self._goal, self._from, self._until = 0.0, (0.0, 0.0), 0.0
@@ -231,8 +231,8 @@ class Carrier:
         self._heading = 0.0
         self._ranges: Sequence[float] = ()
         self._seen: list[Return] | None = None
-        self._bumps: list[Place] = []
-        self._anchor: tuple[float, Place] = (0.0, (math.inf, math.inf))
+        self._bumps: list[Point] = []
+        self._anchor: tuple[float, Point] = (0.0, (math.inf, math.inf))
 
     @property
     def knows(self) -> bool:
@@ -240,7 +240,7 @@ class Carrier:
         return len(self.route) > 0
 
     def tick(
-        self, now: float, place: Place, heading: float, ranges: Sequence[float], heard: Sequence[Message]
+        self, now: float, place: Point, heading: float, ranges: Sequence[float], heard: Sequence[Message]
     ) -> tuple[float, float, list[Message]]:
         """Return speed and rate of turn for the next tick, and the messages to send.
 
@@ -343,7 +343,7 @@ class Carrier:
             return 0.0, 0.0
         return self._go(target)
 
-    def _new_location(self) -> Place:
+    def _new_location(self) -> Point:
         """Return a place to explore, in a random direction around the heading, ever wider (algorithm 2)."""
         wide = WANDER
         while True:
@@ -384,7 +384,7 @@ class Carrier:
             self._side, self._target = 0.0, None
         return self._go_round(self._detour, step)
 
-    def _to_next(self, step: int) -> Place:
+    def _to_next(self, step: int) -> Point:
         """Return the next place of the route; with `lanes`, to its right if a robot is near."""
         x, y = float(self.route[self._index, 0]), float(self.route[self._index, 1])
         came = self._index - step
@@ -412,13 +412,13 @@ class Carrier:
             if moves is not None and self._now - when < RECENT
         ]
 
-    def _go(self, target: Place) -> tuple[float, float]:
+    def _go(self, target: Point) -> tuple[float, float]:
         """Go towards a place, with `swerve` around robots nearby."""
         if self._swerves and self._robot_near():
             return self._swerve(target)
         return self._towards(target)
 
-    def _swerve(self, target: Place) -> tuple[float, float]:
+    def _swerve(self, target: Point) -> tuple[float, float]:
         """Go towards a place among robots that share their positions."""
         x, y = self._place
         things = [(self._heading + angle, away, unsure) for angle, away, unsure in self._returns()]
@@ -509,7 +509,7 @@ class Carrier:
                 room = min(room, max(away * math.cos(off) - eyes.radius, 0.0))
         return room
 
-    def _in_the_way(self, target: Place) -> bool:
+    def _in_the_way(self, target: Point) -> bool:
         """Return whether an obstacle is in the way to a place that the robot faces."""
         x, y = self._place
         dx, dy = target[0] - x, target[1] - y
@@ -587,7 +587,7 @@ class Carrier:
 
     # How to move
 
-    def _towards(self, target: Place) -> tuple[float, float]:
+    def _towards(self, target: Point) -> tuple[float, float]:
         x, y = self._place
         off = turn_of(math.atan2(target[1] - y, target[0] - x) - self._heading)
         if abs(off) > TURN_FIRST:
@@ -656,7 +656,7 @@ class Transport:
             ConfigError: it lacks one of the sensors, or has no packet radio with room for a piece of a route.
         """
         spec = robot.spec
-        self.carrier = Carrier(number_of(robot.name), Eyes.of(spec), parameters, rng)
+        self.carrier = Porter(number_of(robot.name), Eyes.of(spec), parameters, rng)
         self.doing = self.carrier.doing
         self._robot = robot
         self._ring = spec.ranges[0].name
@@ -711,7 +711,7 @@ class TransportCrowd:
         """Give each robot its own program and random generator."""
         eyes = Eyes.of(spec)
         self.carriers = [
-            Carrier(k + 1, eyes, parameters, np.random.default_rng(seed))
+            Porter(k + 1, eyes, parameters, np.random.default_rng(seed))
             for k, seed in enumerate(rng.bit_generator.seed_seq.spawn(count))  # type: ignore[attr-defined]
         ]
         self.doing = ["explore"] * count

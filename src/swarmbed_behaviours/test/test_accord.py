@@ -21,7 +21,7 @@ def test_nobody_starts_before_all_are_ready():
         team[1].ready(1, 0.1 * k)
         talk(team, 0.1 * k)
     assert [member.start(1) for member in team] == [None] * 3
-    assert team[0].missing(1) == [2]
+    assert not team[0].all_ready(1)
     team[2].ready(1, 2.0)
     assert team[2].start(1) == pytest.approx(3.5)
     talk(team, 2.0)

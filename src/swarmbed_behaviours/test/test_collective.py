@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from swarmbed_behaviours.collective import Collective, CollectiveParameters, Place, index_of, radio_of
+from swarmbed_behaviours.collective import Collective, CollectiveParameters, FormationPose, index_of, radio_of
 from swarmbed_behaviours.toolkit import Board
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.local import LocalSwarm
@@ -135,7 +135,7 @@ def test_alone_a_member_waits_and_then_gives_up(fake):
 
 def test_the_formation_is_where_the_carriers_are(fake):
     """A robot that stands aside of its carrier's middle knows the formation all the same."""
-    place = Place(Board(fake, np.random.default_rng(0)), (0.165, -0.165, 0.0))
+    place = FormationPose(Board(fake, np.random.default_rng(0)), (0.165, -0.165, 0.0))
     board = Board(fake, np.random.default_rng(0))
     place.begin_to_stand(board)
     carrier = np.array([0.01, 0.02, 0.5])

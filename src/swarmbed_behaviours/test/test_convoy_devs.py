@@ -6,10 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from swarmbed_behaviours.convoy_devs import ConvoyRobot
-from swarmbed_behaviours.devs import Engine, RobotSenses, Who
+from swarmbed_behaviours.devs import RobotSenses, Who
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.spec import RobotSpec
+
+pytest.importorskip("xdevs", reason="needs xdevs: scripts/setup --devs")
+
+from swarmbed_behaviours.convoy_devs import ConvoyRobot
+from swarmbed_behaviours.devs_engine import Engine
 
 SPEC = RobotSpec.load("convoy_car")
 

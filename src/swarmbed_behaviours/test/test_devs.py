@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_behaviours.devs import Devs, DevsError, DevsParameters, Engine, after
+from swarmbed_behaviours.devs import Devs, DevsError, DevsParameters, after
 from swarmbed_core.controller import find_controller
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.robot import Command
 from swarmbed_core.spec import RobotSpec
 from swarmbed_core.trajectory import Path, Waypoint
+
+pytest.importorskip("xdevs", reason="needs xdevs: scripts/setup --devs")
+
+from swarmbed_behaviours.devs_engine import Engine
 from xdevs.models import Atomic, Coupled, Port
 
 

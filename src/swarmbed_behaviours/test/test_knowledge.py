@@ -60,7 +60,6 @@ def test_dead_reckoning_goes_along_the_compass():
     assert (robot.knowledge.x, robot.knowledge.y) == pytest.approx((0.0, 1.0), abs=1e-9)
     x, y = robot.knowledge.from_odom(2.0, 0.5)
     assert (x, y) == pytest.approx((-0.5, 2.0), abs=1e-9)
-    assert robot.knowledge.to_odom(x, y) == pytest.approx((2.0, 0.5), abs=1e-9)
 
 
 def test_a_drifting_odometry_is_straightened_by_the_compass():

@@ -1,3 +1,6 @@
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from swarmbed_behaviours.random_walk import RandomWalk, RandomWalkParameters
@@ -67,5 +70,11 @@ def test_parameters_are_checked():
 
 def test_there_is_a_form_for_crowds():
     spec = RobotSpec.load("dots")
-    program = RandomWalk.crowd(spec, RandomWalkParameters(), 7, np.random.default_rng(1))
-    assert callable(program.tick)
+    program = RandomWalk.crowd(spec, RandomWalkParameters(speed=0.3), 7, np.random.default_rng(1))
+    ranges = np.full((7, spec.ranges[0].count), math.inf)
+    # Something is close ahead of the last one.
+    ranges[-1, 0] = 0.05
+    v_body = np.zeros((7, 3))
+    program.tick(SimpleNamespace(ranges=ranges, angles=np.array(spec.ranges[0].angles)), v_body)
+    assert v_body[:-1] == pytest.approx(np.array([(0.3, 0.0, 0.0)] * 6))
+    assert v_body[-1, 0] < 0.3

@@ -13,8 +13,8 @@ from swarmbed_behaviours.transport import (
     FRONT,
     SEES,
     STRIDE,
-    Carrier,
     Eyes,
+    Porter,
     Transport,
     TransportParameters,
     turn_of,
@@ -38,7 +38,7 @@ def parameters(**more):
 
 
 def carrier(me=1, seed=1, **more):
-    return Carrier(me, EYES, parameters(**more), np.random.default_rng(seed))
+    return Porter(me, EYES, parameters(**more), np.random.default_rng(seed))
 
 
 def with_route(robot, *between):

@@ -34,6 +34,7 @@ case "$*" in
   *"pip sync"*)
     echo "${UV_DEFAULT_INDEX-none} ${UV_INDEX-none} ${SSL_CERT_FILE-none}" >$FAKES/trusted
     echo sync >>$FAKES/calls ;;
+  *"pip install --python"*) echo devs >>$FAKES/calls ;;
   *_mend_wheels*) echo mend >>$FAKES/calls ;;
   *"-m colcon"*)
     echo "$AMENT_PREFIX_PATH" >$FAKES/underlay
@@ -72,6 +73,7 @@ class Workspace:
         self.write("launch/a.launch.py", "")
         self.write("config/a.yaml", "")
         self.write("requirements/lock.txt", "uv==1 \\\n    --hash=sha256:0\n")
+        self.write("requirements/lock-devs.txt", "xdevs==1 \\\n    --hash=sha256:0\n")
         shutil.copytree(ROOT / "scripts", self.root / "scripts")
         for name in ["python", "cmake", "g++", "make"]:
             (self.fakes / name).write_text(STAND_IN)
@@ -150,6 +152,20 @@ def test_force_does_everything_again(workspace):
     (workspace.root / "install/stale").mkdir()
     assert workspace.setup("--force")[0] == ALL
     assert not (workspace.root / "install/stale").exists()
+
+
+def test_xdevs_is_installed_for_those_who_ask(workspace):
+    """It is GPL-3."""
+    assert workspace.setup("--check", "--devs", code=1)[0] == []
+    assert workspace.setup("--devs")[0] == ["devs"]
+    assert workspace.setup("--devs")[0] == []
+    assert workspace.is_ready
+    (workspace.root / "requirements/lock-devs.txt").write_text("xdevs==2 \\\n    --hash=sha256:1\n")
+    assert not workspace.is_ready
+    assert workspace.setup()[0] == ["devs"]
+    (workspace.root / "requirements/lock.txt").write_text("uv==2 \\\n    --hash=sha256:1\n")
+    assert workspace.setup()[0] == ["venv", "sync", "mend", "devs", "colcon"], "an update keeps it"
+    assert workspace.setup("--force")[0] == ALL
 
 
 @pytest.mark.parametrize(

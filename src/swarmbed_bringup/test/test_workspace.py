@@ -100,7 +100,8 @@ def test_lock(path):
         r"^([a-z0-9][\w.-]*)==\S+ .*\\(?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)+$", text, re.MULTILINE
     )
     lines = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
-    assert len(entries) == len(lines) > 50
+    assert len(entries) == len(lines)
+    assert len(lines) == 1 if path.name == "lock-devs.txt" else len(lines) > 50
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,7 @@ def test_lock(path):
     [
         ("lock.txt", ["core", "experiments", "dev", "ros"]),
         ("lock-full-ros.txt", ["core", "experiments", "dev", "full-ros"]),
+        ("lock-devs.txt", ["devs"]),
     ],
 )
 def test_lock_holds_what_is_asked_for(lock, sources):
@@ -121,6 +123,15 @@ def test_lock_holds_what_is_asked_for(lock, sources):
         }
         assert asked
         assert asked <= locked, f"run scripts/lock: {source}.in has changed"
+
+
+def test_what_is_gpl_is_installed_for_those_who_ask():
+    for path in LOCKS:
+        assert ("xdevs" in path.read_text()) is (path.name == "lock-devs.txt")
+    assert "--devs" not in (ROOT / "docker" / "Dockerfile").read_text()
+    asked = (ROOT / "requirements" / "devs.in").read_text().splitlines()[-1]
+    # As pip reads it: `pip install 'swarmbed_behaviours[devs]'`.
+    assert f'"devs": ["{asked}"]' in (ROOT / "src/swarmbed_behaviours/setup.py").read_text()
 
 
 def test_tools_know_every_python_package():

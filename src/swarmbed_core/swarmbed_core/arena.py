@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
 Length = Annotated[float, Field(gt=0, le=1000)]
-Place = Annotated[float, Field(ge=-1000, le=1000)]
+Coordinate = Annotated[float, Field(ge=-1000, le=1000)]
 
 
 class Patch(Part):
@@ -32,7 +32,7 @@ class Patch(Part):
     """
 
     grey: Fraction
-    pose: tuple[Place, Place, float] = (0.0, 0.0, 0.0)
+    pose: tuple[Coordinate, Coordinate, float] = (0.0, 0.0, 0.0)
     size: tuple[Length, Length] | None = None
     radius: Length | None = None
 
@@ -77,7 +77,7 @@ class Arena(ConfigFile):
     title: str
     size: tuple[Length, Length] | None = None
     wall_height: Length = 0.5
-    walls: tuple[tuple[Place, Place, Place, Place], ...] = ()
+    walls: tuple[tuple[Coordinate, Coordinate, Coordinate, Coordinate], ...] = ()
     zones: Zones | None = None
     marker_map: str | None = None
     floor: Floor = Floor()

@@ -306,7 +306,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class Drive:
     """A drive past a target, in driving order.
 
     Attributes:
@@ -334,7 +334,7 @@ def plan(
     speed: float = 0.3,
     yaw_rate: float = 1.0,
     pause: float = 1.0,
-) -> Plan:
+) -> Drive:
     """Return a plan of poses that spreads the target's corners over each camera's image.
 
     The robot turns on the spot at a few places. From all headings in steps of ten degrees, the plan picks
@@ -400,7 +400,7 @@ def plan(
     seconds = pause * len(stops)
     for before, after in pairwise(stop.pose_map for stop in stops):
         seconds += math.hypot(*(after - before)[:2]) / speed + abs(wrap(after[2] - before[2])) / yaw_rate
-    return Plan(stops, covered, seconds)
+    return Drive(stops, covered, seconds)
 
 
 def _foresee(target: CalibrationTarget, model: CameraModel, pose_map: FloatArray) -> IntArray:

@@ -22,12 +22,12 @@ from swarmbed_core.errors import MarkerError
 from swarmbed_core.kernel import kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.spec import Camera, Lifter, RobotSpec
+    from swarmbed_core.spec import Camera, CameraLatency, Lifter, RobotSpec
 
     BoolArray = NDArray[np.bool_]
 
@@ -46,6 +46,8 @@ LENS_NUMBERS = 9
 NEAR = 1e-3
 # Lower bound of a spec's corner noise: no detector is more accurate.
 SIGMA_MIN_PX = 0.05
+# The shortest side of a marker in an image that the detector reads.
+MARKER_SIDE_MIN_PX = 12.0
 # The radius (tangent of the angle off the axis) up to which a lens is checked: 84 deg.
 _RADIUS_LIMIT = 10.0
 _UNDISTORT_STEPS = 30
@@ -183,11 +185,11 @@ class CameraModel:
         undistort_points_k(self.numbers, given, rays, found)
         return rays, found
 
-    def bearing(self, pixels: ArrayLike) -> tuple[FloatArray, BoolArray]:
-        """Return the unit directions (n, 3) of pixels in the body frame, and which pixels have one."""
-        flat, found = self.undistort(pixels)
-        rays = np.column_stack([flat, np.ones(len(flat))]) @ self.rotation
-        return rays / np.linalg.norm(rays, axis=1, keepdims=True), found
+
+def latency_of(table: Iterable[CameraLatency], rate: float, cameras: int) -> tuple[float, float]:
+    """Return mean and sigma for a refresh rate and a number of cameras: the nearest entry of Table II."""
+    rows = sorted(table, key=lambda row: (abs(row.refresh_hz - rate), abs(row.cameras - cameras)))
+    return (rows[0].mean, rows[0].sigma) if rows else (0.0, 0.0)
 
 
 def cameras_of(

@@ -5,9 +5,13 @@ The numbers below are part of every run's seeds: changing one changes all result
 
 from __future__ import annotations
 
+import zlib
 from enum import IntEnum
 
 import numpy as np
+
+UNNAMED = 1_000_000
+"""Numbers of parts below this are those of `PartStream`."""
 
 
 class Stream(IntEnum):
@@ -26,7 +30,7 @@ class Stream(IntEnum):
 class PartStream(IntEnum):
     """The robot's parts that have a substream of their own in the world's.
 
-    A range ring has `RINGS` plus its index. Append new parts at the end, so that no number changes.
+    A range ring has `RINGS` plus its index. New parts need no number here: see `part_number`.
     """
 
     WHEELS = 0
@@ -41,6 +45,11 @@ class PartStream(IntEnum):
     LIGHT = 1004
     SPOTS = 1005
     """A camera has `SPOTS` plus its index."""
+
+
+def part_number(name: str) -> int:
+    """Return the number of the substream of a part that `PartStream` does not name."""
+    return UNNAMED + zlib.crc32(name.encode())
 
 
 def stream(seed: int, name: Stream, *numbers: int) -> np.random.SeedSequence:

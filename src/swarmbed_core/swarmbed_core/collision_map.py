@@ -18,7 +18,7 @@ writes only to cells near returns. From time to time the scale is multiplied in 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -554,32 +554,6 @@ def to_grid_k(
             out[row, column] = min(value * scale, 1.0)
 
 
-@kernel
-def from_grid_k(
-    grid: FloatArray, resolution: float, cells: FloatArray, state: FloatArray, numbers: FloatArray
-) -> None:
-    """Fill the cells from an image made by `to_grid_k`, by bilinear interpolation."""
-    cell = numbers[_CELL]
-    n = cells.shape[0]
-    half = n // 2
-    c = math.cos(state[_YAW])
-    s = math.sin(state[_YAW])
-    size = grid.shape[0]
-    for cell_j in range(int(state[_J]) - half, int(state[_J]) + half + 1):
-        for cell_i in range(int(state[_I]) - half, int(state[_I]) + half + 1):
-            to_x = (cell_i + 0.5) * cell - state[_X]
-            to_y = (cell_j + 0.5) * cell - state[_Y]
-            u = (c * to_x + s * to_y) / resolution + 0.5 * size - 0.5
-            v = (c * to_y - s * to_x) / resolution + 0.5 * size - 0.5
-            low_column = math.floor(u)
-            low_row = math.floor(v)
-            value = 0.0
-            for row in range(max(low_row, 0), min(low_row + 2, size)):
-                for column in range(max(low_column, 0), min(low_column + 2, size)):
-                    value += (1.0 - abs(u - column)) * (1.0 - abs(v - row)) * grid[row, column]
-            cells[cell_j % n, cell_i % n] = min(value, 1.0)
-
-
 class CollisionMap:
     """The collision map of one robot.
 
@@ -834,44 +808,6 @@ class CollisionMap:
         out = np.empty((size, size))
         to_grid_k(float(pixel), self._legs, self._cells, self._state, self._numbers, out)
         return out
-
-    @classmethod
-    def from_grid(
-        cls,
-        spec: RobotSpec,
-        grid: ArrayLike,
-        resolution: float,
-        stamp: float = 0.0,
-        pose_odom: ArrayLike = (0.0, 0.0, 0.0),
-        params: CollisionMapParams | None = None,
-    ) -> CollisionMap:
-        """Create a map from an image of one, so that a program that only has the image can query it.
-
-        Args:
-            spec: the kind of robot.
-            grid: an image as returned by `as_grid`.
-            resolution: edge of its pixels in metres.
-            stamp: time of the image.
-            pose_odom: of the robot at that time.
-            params: of the new map; its extent becomes the image's.
-
-        Raises:
-            MapError: the image is not square, has values outside [0, 1], or stamp or pose are invalid.
-        """
-        image = np.ascontiguousarray(grid, dtype=np.float64)
-        if image.ndim != 2 or image.shape[0] != image.shape[1] or not image.size:
-            message = f"grid of shape {image.shape}: it must be square"
-            raise MapError(message)
-        if not (image.min() >= 0.0 and image.max() <= 1.0):
-            message = f"grid with values from {image.min()} to {image.max()}: they must be between 0 and 1"
-            raise MapError(message)
-        made = cls(spec, replace(params or CollisionMapParams(), extent=image.shape[0] * resolution / 2))
-        made.move(stamp, pose_odom)
-        if made.stamp is None:
-            message = f"stamp {stamp}, pose {pose_odom!r}: expected a finite time and finite (x, y, yaw)"
-            raise MapError(message)
-        from_grid_k(image, float(resolution), made._cells, made._state, made._numbers)
-        return made
 
     def _refuse(self, verdict: int, stamp: float, pose: Sequence[float]) -> None:
         """Count input that `move_k` or `update_k` rejected."""

@@ -187,7 +187,7 @@ class MotionController:
     """
 
     __slots__ = (
-        "_command", "_matrix", "_parameters", "_period", "_saturation", "_stamp", "_state", "_time",
+        "_command", "_matrix", "_parameters", "_period", "_stamp", "_state", "_time",
         "_timeout", "health", "kinematics", "mode",
     )  # fmt: skip
 
@@ -213,7 +213,6 @@ class MotionController:
         self._command: tuple[float, float, float] | None = None
         self._stamp = -math.inf
         self._time: float | None = None
-        self._saturation = 1.0
         self._state[:] = 0.0
 
     @property
@@ -221,11 +220,6 @@ class MotionController:
         """Return the commanded body velocity of the last cycle (vx, vy, omega), in m/s and rad/s."""
         vx, vy, omega = self._state[3:].tolist()
         return vx, vy, omega
-
-    @property
-    def saturation(self) -> float:
-        """Return the saturation factor of the wheels in the last cycle: 1 if they did not saturate."""
-        return self._saturation
 
     def command(self, v_body: Sequence[float] | FloatArray, stamp: float) -> bool:
         """Command a body velocity, valid from its stamp until `command_timeout` later.
@@ -299,7 +293,7 @@ class MotionController:
             self.stop()
             return self._slew((0.0, 0.0, 0.0), dt)
         wheel_speeds = np.empty(self._matrix.shape[0])
-        self._saturation = track_k(
+        track_k(
             self._state, self._parameters, self._matrix, wheel_speeds,
             x, y, yaw, vx, vy, omega, to_x, to_y, to_yaw, to_vx, to_vy, to_omega, ax, ay, alpha, dt,
         )  # fmt: skip
@@ -308,9 +302,7 @@ class MotionController:
     def _slew(self, v_body: tuple[float, float, float], dt: float) -> FloatArray:
         wheel_speeds = np.empty(self._matrix.shape[0])
         vx, vy, omega = v_body
-        self._saturation = slew_k(
-            self._state, self._parameters, self._matrix, wheel_speeds, vx, vy, omega, dt
-        )
+        slew_k(self._state, self._parameters, self._matrix, wheel_speeds, vx, vy, omega, dt)
         return wheel_speeds
 
     def _tick(self, now: float) -> float:

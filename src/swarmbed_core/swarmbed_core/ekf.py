@@ -38,7 +38,7 @@ from scipy.special import chdtri
 
 from swarmbed_core import ekf_kernel as ek
 from swarmbed_core import odometry as od
-from swarmbed_core.ekf_kernel import Outcome
+from swarmbed_core.ekf_kernel import Verdict
 from swarmbed_core.geometry import between, compose, wrap
 from swarmbed_core.health import Health
 from swarmbed_core.odometry import Odometry, OdometryParams
@@ -261,7 +261,7 @@ class PoseFilter:
             self._candidate = self._candidate_heading = None
         return od.count_flags(self._health, flags, stamp, travel, gyro_z)
 
-    def start(self, pose_map: ArrayLike, covariance: ArrayLike) -> Outcome:
+    def start(self, pose_map: ArrayLike, covariance: ArrayLike) -> Verdict:
         """Restart from the robot's current pose.
 
         Args:
@@ -273,17 +273,17 @@ class PoseFilter:
         """
         checked = self._checked(pose_map, covariance)
         if checked is None:
-            return Outcome.INVALID
+            return Verdict.INVALID
         if self._core[ek.NEWEST] < 0.0:
             self._core[:3] = checked[0]
             self._cov[:3, :3] = checked[1]
             self._core[ek.LOCALISED] = 1.0
-            return Outcome.INITIALISED
+            return Verdict.INITIALISED
         return self._restart(float(self._state[od.STAMP]), *checked, self._lenses)
 
     def add_pose(
         self, stamp: float, pose_map: ArrayLike, covariance: ArrayLike, lens: FloatArray | None = None
-    ) -> Outcome:
+    ) -> Verdict:
         """Apply a pose from markers at its time of exposure.
 
         Args:
@@ -302,7 +302,7 @@ class PoseFilter:
                 self._health.refuse(
                     "ekf.pose_invalid", f"marker pose with stamp {stamp}: expected finite seconds"
                 )
-            return Outcome.INVALID
+            return Verdict.INVALID
         pose, cov = checked
         if lens is None:
             lens = self._lenses
@@ -312,7 +312,7 @@ class PoseFilter:
                 f"marker pose with lens errors {lens.tolist()}: expected"
                 f" {self._lenses.shape[0]} x {self._lenses.shape[1]} finite numbers",
             )
-            return Outcome.INVALID
+            return Verdict.INVALID
         if self._core[ek.LOCALISED] == 0.0:
             return self._restart(float(stamp), pose, cov + lens @ lens.T, lens)
         code = ek.late_measure(
@@ -334,19 +334,19 @@ class PoseFilter:
             cov[2, 2],
             lens,
         )
-        outcome = Outcome(code)
-        if outcome is Outcome.ACCEPTED:
+        outcome = Verdict(code)
+        if outcome is Verdict.ACCEPTED:
             self._candidate = None
             return outcome
         self._count("pose", outcome, stamp, pose)
-        if outcome is not Outcome.GATED:
+        if outcome is not Verdict.GATED:
             return outcome
         cov = cov + lens @ lens.T
         if self._lost(float(stamp), pose, cov):
             return self._restart(float(stamp), pose, cov, lens)
         return outcome
 
-    def add_heading(self, stamp: float, heading: float, sigma: float) -> Outcome:
+    def add_heading(self, stamp: float, heading: float, sigma: float) -> Verdict:
         """Apply a compass heading at its time of measurement.
 
         Args:
@@ -362,7 +362,7 @@ class PoseFilter:
                 f"heading {heading} with sigma {sigma} and stamp {stamp}: expected finite numbers, sigma >= 0"
             )
             self._health.refuse("ekf.heading_invalid", explanation)
-            return Outcome.INVALID
+            return Verdict.INVALID
         variance = max(float(sigma), ek.HEADING_FLOOR) ** 2
         code = ek.late_measure(
             self._core,
@@ -383,13 +383,13 @@ class PoseFilter:
             variance,
             self._lenses,
         )
-        outcome = Outcome(code)
-        if outcome is Outcome.ACCEPTED:
+        outcome = Verdict(code)
+        if outcome is Verdict.ACCEPTED:
             self._candidate_heading = None
             return outcome
         self._count("heading", outcome, stamp, heading)
         # Markers have priority: a compass that contradicts recent ones is disturbed.
-        if outcome is Outcome.GATED and self._core[ek.MARKED] < stamp - self._params.recover_within:
+        if outcome is Verdict.GATED and self._core[ek.MARKED] < stamp - self._params.recover_within:
             return self._recover_yaw(float(stamp), float(heading), variance)
         return outcome
 
@@ -460,7 +460,7 @@ class PoseFilter:
         )
         return None
 
-    def _restart(self, stamp: float, pose: FloatArray, covariance: FloatArray, lens: FloatArray) -> Outcome:
+    def _restart(self, stamp: float, pose: FloatArray, covariance: FloatArray, lens: FloatArray) -> Verdict:
         """Restart from a pose, if its stamp is usable; the covariance includes the lens errors."""
         code = ek.set_pose(
             self._core,
@@ -473,14 +473,14 @@ class PoseFilter:
             covariance,
             lens,
         )
-        outcome = Outcome(code)
-        if outcome is Outcome.ACCEPTED:
+        outcome = Verdict(code)
+        if outcome is Verdict.ACCEPTED:
             self._candidate = self._candidate_heading = None
-            return Outcome.INITIALISED
+            return Verdict.INITIALISED
         self._count("pose", outcome, stamp, pose)
         return outcome
 
-    def _count(self, what: str, outcome: Outcome, stamp: float, value: object) -> None:
+    def _count(self, what: str, outcome: Verdict, stamp: float, value: object) -> None:
         """Count a rejected measurement."""
         now = float(self._state[od.STAMP])
         self._health.refuse(
@@ -516,14 +516,14 @@ class PoseFilter:
         self._candidate = self._agreed(self._candidate, new, predicted_yaw_only=False)
         return self._convinces(self._candidate)
 
-    def _recover_yaw(self, stamp: float, heading: float, variance: float) -> Outcome:
+    def _recover_yaw(self, stamp: float, heading: float, variance: float) -> Verdict:
         """Restart the yaw from the compass once enough gated headings agree."""
         odom = self._core[ek.ODOM : ek.ODOM + 3].copy()
         pose = np.array([0.0, 0.0, heading])
         new = _Candidate(stamp, pose, np.diag((1.0, 1.0, variance)), odom, stamp, 1)
         self._candidate_heading = self._agreed(self._candidate_heading, new, predicted_yaw_only=True)
         if not self._convinces(self._candidate_heading):
-            return Outcome.GATED
+            return Verdict.GATED
         localised, marked = self._core[ek.LOCALISED], self._core[ek.MARKED]
         pose = self.pose
         pose[2] = heading + wrap(self._state[od.POSE + 2] - odom[2])

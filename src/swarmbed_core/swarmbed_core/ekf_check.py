@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from swarmbed_core.ekf import EkfParams, PoseFilter
-from swarmbed_core.ekf_kernel import Outcome
+from swarmbed_core.ekf_kernel import Verdict
 from swarmbed_core.geometry import wrap
 from swarmbed_core.kernel import kernel
 from swarmbed_core.odometry import arc
@@ -220,7 +220,7 @@ class Trace:
     twist_nees: FloatArray
     error: FloatArray
     nis: list[float]
-    outcomes: dict[Outcome, int]
+    outcomes: dict[Verdict, int]
 
 
 def follow(drive: Drive, pose_filter: PoseFilter) -> Trace:
@@ -228,7 +228,7 @@ def follow(drive: Drive, pose_filter: PoseFilter) -> Trace:
     n = len(drive.stamps)
     pose, twist, covariance = np.zeros((n, 3)), np.zeros((n, 3)), np.zeros((n, 7, 7))
     nis: list[float] = []
-    outcomes = dict.fromkeys(Outcome, 0)
+    outcomes = dict.fromkeys(Verdict, 0)
     counted_from = math.inf
     next_marker = 0
     stamps, gyro = drive.stamps.tolist(), drive.gyro.tolist()
@@ -239,9 +239,9 @@ def follow(drive: Drive, pose_filter: PoseFilter) -> Trace:
             next_marker += 1
             outcome = pose_filter.add_pose(seen, pose_map, marker_covariance)
             outcomes[outcome] += 1
-            if outcome is Outcome.INITIALISED:
+            if outcome is Verdict.INITIALISED:
                 counted_from = min(counted_from, stamp + BURN_IN)
-            elif stamp >= counted_from and outcome is Outcome.ACCEPTED:
+            elif stamp >= counted_from and outcome is Verdict.ACCEPTED:
                 nis.append(pose_filter.distance2)
         pose[k], twist[k], covariance[k] = pose_filter.pose, pose_filter.twist_body, pose_filter.covariance
     error, twist_error = pose - drive.pose, twist - drive.twist
@@ -303,8 +303,8 @@ def nees_study(
     error = np.concatenate([trace.error[counted] for trace in traces])
     nis = np.concatenate([trace.nis for trace in traces])
     total = sum(sum(trace.outcomes.values()) for trace in traces)
-    gated = sum(trace.outcomes[Outcome.GATED] for trace in traces)
-    used = sum(trace.outcomes[Outcome.ACCEPTED] + trace.outcomes[Outcome.INITIALISED] for trace in traces)
+    gated = sum(trace.outcomes[Verdict.GATED] for trace in traces)
+    used = sum(trace.outcomes[Verdict.ACCEPTED] + trace.outcomes[Verdict.INITIALISED] for trace in traces)
     return {
         "runs": runs,
         "seconds": seconds,

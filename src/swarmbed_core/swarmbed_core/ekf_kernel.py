@@ -82,8 +82,8 @@ DRIFT = 0.02  # m and rad, sigma of odometry's drift between two gated measureme
 FLOOR = 1e-4  # the least of every sigma, in its unit: no measurement is exact
 
 
-class Outcome(IntEnum):
-    """The outcome of a late measurement."""
+class Verdict(IntEnum):
+    """What became of a late measurement."""
 
     ACCEPTED = 0
     GATED = 1
@@ -611,7 +611,7 @@ def late_measure(
         lens: sensitivity of the pose to each lens error, in addition to c00 to c22: (3, lens errors).
 
     Returns:
-        The `Outcome` as a number.
+        The `Verdict` as a number.
     """
     serial = _cycle_of(core, history, params, stamp)
     if serial < 0:
@@ -677,7 +677,7 @@ def set_pose(
     covariance: FloatArray,
     lens: FloatArray,
 ) -> int:
-    """Restart from a pose at a stamp, keeping twist and bias. Return the `Outcome` as a number.
+    """Restart from a pose at a stamp, keeping twist and bias. Return the `Verdict` as a number.
 
     Args:
         core: of the filter, like the four arrays that follow.

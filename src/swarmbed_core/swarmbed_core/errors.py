@@ -34,6 +34,10 @@ class ConfigError(SwarmbedError):
     """A configuration, the user's or that of config/, is invalid."""
 
 
+class NotInstalledError(ConfigError):
+    """An optional package that a scenario needs is not installed."""
+
+
 class PathError(SwarmbedError):
     """A path is invalid, or the robot cannot follow it."""
 

@@ -44,6 +44,19 @@ def rotate(vector: ArrayLike, angle: float) -> FloatArray:
     return turned
 
 
+def clearance(segments: FloatArray, x: float, y: float) -> float:
+    """Return the distance of a point from the nearest of some segments; infinity without any.
+
+    Segments are rows of x1, y1, x2, y2.
+    """
+    if not len(segments):
+        return math.inf
+    start, along = segments[:, :2], segments[:, 2:] - segments[:, :2]
+    to = np.array((x, y)) - start
+    share = np.clip((to * along).sum(axis=1) / (along * along).sum(axis=1), 0.0, 1.0)
+    return float(np.hypot(*(to - share[:, None] * along).T).min())
+
+
 def compose(pose_ab: ArrayLike, pose_bc: ArrayLike) -> FloatArray:
     """Return the pose of c in a, from the pose of b in a and that of c in b."""
     # Python's floats are faster here than numpy's.

@@ -140,11 +140,3 @@ class Kinematics:
         limited = np.array(wheel_speeds, dtype=np.float64)
         limit_k(limited, self.max_speed)
         return limited
-
-    def limit_twist(self, v_body: ArrayLike) -> FloatArray:
-        """Return the body velocity scaled by one factor so that no wheel is above its limit.
-
-        A velocity that is not finite becomes 0.
-        """
-        factor = limit_k(self.wheels(v_body), self.max_speed)
-        return np.asarray(v_body, dtype=np.float64) * factor if factor > 0 else np.zeros(3)

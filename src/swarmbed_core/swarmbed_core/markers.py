@@ -800,10 +800,6 @@ class CarrierPoseSolver:
         found = kit.answer()
         return None if found is None else UndersideSight(reading.stamp, *found, markers=count)
 
-    def carrier_centre(self, side_pose: ArrayLike) -> FloatArray:
-        """Return the carrier's centre in the frame of a side's pose; its yaw is that of the side."""
-        return compose(side_pose, (-self.tray_side / 2, 0.0, 0.0))
-
 
 def _frontal(pose_body: FloatArray) -> float:
     """Return the cosine between a side's normal and the line of sight: 1 if it faces the robot."""

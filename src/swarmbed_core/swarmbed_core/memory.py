@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from swarmbed_core.arena import Arena
-from swarmbed_core.camera import SIGMA, CameraModel, cameras_of, see_markers_k
+from swarmbed_core.camera import MARKER_SIDE_MIN_PX, SIGMA, CameraModel, cameras_of, latency_of, see_markers_k
 from swarmbed_core.chance import PartStream, within
 from swarmbed_core.device import (
     HOLD,
@@ -34,7 +34,7 @@ from swarmbed_core.kernel import kernel
 from swarmbed_core.kinematics import Kinematics, body_k, limit_k
 from swarmbed_core.leds import LedBar
 from swarmbed_core.lifter import LifterModel
-from swarmbed_core.power import BatteryModel, PowerModel
+from swarmbed_core.power import BATTERY_PERIOD, BatteryModel, PowerModel
 from swarmbed_core.radio import RadioModel
 from swarmbed_core.ranges import RangeModel
 from swarmbed_core.raycast import cast_ring_k
@@ -42,17 +42,11 @@ from swarmbed_core.spec import RobotSpec
 from swarmbed_core.watchdog import Pace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from swarmbed_core.device import CompassReading, RadioPart
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.spec import CameraLatency, Compass, Imu, Radio, RangeRing
-
-MARKER_SIDE_MIN_PX = 12.0
-"""Shortest side of a marker in an image, in pixels, that the detector reads."""
-BATTERY_PERIOD = 0.1
-"""Seconds between two updates of the battery, whose voltage changes over minutes."""
-NO_DISCS = np.empty((0, 3))
+    from swarmbed_core.spec import Compass, Imu, Radio, RangeRing
 
 Pose = tuple[float, float, float]
 
@@ -255,7 +249,7 @@ class _Cameras:
             for camera in spec.cameras
             if not camera.on_lifter
         ]
-        self._latency = _latency_of(spec.camera_latency, spec.cameras[0].rate, len(self._eyes))
+        self._latency = latency_of(spec.camera_latency, spec.cameras[0].rate, len(self._eyes))
         self._body = body
         self._world = world
         self._rng = rng
@@ -298,12 +292,6 @@ class _Cameras:
             reading = CornerReading(now, model.name, world.marker_ids[self._visible], corners)
             self._taken += 1
             self._pending.append((now + delay, self._taken, reading))
-
-
-def _latency_of(table: Iterable[CameraLatency], rate: float, cameras: int) -> tuple[float, float]:
-    """Return mean and sigma for a refresh rate and a number of cameras: the nearest entry of Table II."""
-    rows = sorted(table, key=lambda row: (abs(row.refresh_hz - rate), abs(row.cameras - cameras)))
-    return (rows[0].mean, rows[0].sigma) if rows else (0.0, 0.0)
 
 
 class _Compass:

@@ -20,7 +20,7 @@ from swarmbed_core.collision_map import CollisionMap
 from swarmbed_core.control import Mode
 from swarmbed_core.device import HOLD, Zone
 from swarmbed_core.ekf import PoseFilter
-from swarmbed_core.ekf_kernel import Outcome
+from swarmbed_core.ekf_kernel import Verdict
 from swarmbed_core.errors import PathError
 from swarmbed_core.geometry import between, compose, invert
 from swarmbed_core.heading import derived_heading, derived_zone
@@ -807,7 +807,7 @@ class Onboard:
         Raises:
             PathError: the pose is invalid.
         """
-        if self.filter.start(pose_map, np.diag(np.square(PLACED_SIGMA))) is not Outcome.INITIALISED:
+        if self.filter.start(pose_map, np.diag(np.square(PLACED_SIGMA))) is not Verdict.INITIALISED:
             message = f"a robot placed at {tuple(pose_map)}: expected x, y in metres and yaw in radians"
             raise PathError(message)
 

@@ -1,8 +1,9 @@
-"""Plugins: worlds, controllers, devices, readings and the parts of experimental frames, found by name.
+"""Plugins: worlds, controllers, devices, readings, studies and the parts of frames, found by name.
 
 A package adds a plugin through an entry point (`swarmbed.worlds`, `swarmbed.controllers`,
 `swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.observers`,
-`swarmbed.devices`, `swarmbed.readings`, `swarmbed.crowd_readings`). No change is needed here.
+`swarmbed.devices`, `swarmbed.readings`, `swarmbed.crowd_readings`, `swarmbed.studies`). No change is needed
+here.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ ACCEPTORS = "swarmbed.acceptors"
 DEVICES = "swarmbed.devices"
 READINGS = "swarmbed.readings"
 CROWD_READINGS = "swarmbed.crowd_readings"
+STUDIES = "swarmbed.studies"
 OBSERVERS = "swarmbed.observers"
 
 
@@ -47,7 +49,7 @@ def find_plugin(group: str, name: str) -> Any:
     Raises:
         ConfigError: there is no such plugin, or it cannot be imported.
     """
-    what = group.rpartition(".")[2].removesuffix("s")
+    what = group.rpartition(".")[2].removesuffix("s").replace("studie", "study")
     points = [point for point in entry_points(group=group) if point.name == name]
     if not points and ":" in name:
         look_in(Path.cwd())

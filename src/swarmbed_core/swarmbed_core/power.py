@@ -28,6 +28,8 @@ SECONDS_PER_HOUR: Final = 3600.0
 RECOVERY: Final = 0.05
 # Assumed: seconds over which the robot averages its consumption to estimate the time left.
 AVERAGING: Final = 60.0
+# Seconds between two updates of a simulated battery, whose voltage changes over minutes.
+BATTERY_PERIOD: Final = 0.1
 # Less than this is the monitor's noise, not a load. The bound also keeps hours_left finite.
 LEAST_WATTS: Final = 1e-3
 

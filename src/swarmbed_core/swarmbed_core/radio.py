@@ -106,15 +106,6 @@ def hear(poses_map: FloatArray, sender: int, range_max: float, beam: float, dist
         distances[receiver] = heard_distance(poses_map, sender, receiver, range_max, beam)
 
 
-def who_hears(poses_map: FloatArray, radio: Radio) -> NDArray[np.bool_]:
-    """Return whether the robot of each row is within reach of the robot of each column, before any loss."""
-    poses = np.ascontiguousarray(poses_map, dtype=np.float64)
-    distances = np.empty((len(poses), len(poses)))
-    for sender in range(len(poses)):
-        hear(poses, sender, radio.range_max, radio.beam, distances[sender])
-    return distances.T >= 0
-
-
 class RadioModel:
     """The medium that the robots of a world share: one kind of radio, one for each robot.
 

@@ -15,6 +15,7 @@ import numpy as np
 from swarmbed_core.arena import Arena
 from swarmbed_core.chance import Stream, stream
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.geometry import clearance
 from swarmbed_core.heading import Area, Zones
 from swarmbed_core.markers import CarrierMarkers
 from swarmbed_core.raycast import box_segments
@@ -396,7 +397,7 @@ class _Placer:
         # Reject places outside the walls too, where no wall may be near.
         if size is not None and (abs(x) + room > size[0] / 2 or abs(y) + room > size[1] / 2):
             return "a wall, or is outside them"
-        if len(self.segments) and _distance(self.segments, x, y) < room:
+        if len(self.segments) and clearance(self.segments, x, y) < room:
             return "a wall or an obstacle"
         if (
             len(self.pillars)
@@ -419,7 +420,7 @@ class _Placer:
         for x, y, radius in self.pillars.tolist():
             if (
                 _inside(pose, size, x, y)
-                or _distance(np.hstack([corners, np.roll(corners, -1, 0)]), x, y) < radius
+                or clearance(np.hstack([corners, np.roll(corners, -1, 0)]), x, y) < radius
             ):
                 return "an obstacle"
         for other, name in self._trays:
@@ -486,14 +487,6 @@ def _overlap(one: FloatArray, other: FloatArray) -> bool:
             if along_one.max() <= along_other.min() or along_other.max() <= along_one.min():
                 return False
     return True
-
-
-def _distance(segments: FloatArray, x: float, y: float) -> float:
-    """Return the distance from a point to the nearest of some segments."""
-    start, along = segments[:, :2], segments[:, 2:] - segments[:, :2]
-    to = np.array((x, y)) - start
-    share = np.clip((to * along).sum(axis=1) / (along * along).sum(axis=1), 0.0, 1.0)
-    return float(np.hypot(*(to - share[:, None] * along).T).min())
 
 
 def _inside(pose: Pose, size: tuple[float, float], x: float, y: float) -> bool:

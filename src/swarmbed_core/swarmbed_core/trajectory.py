@@ -278,16 +278,6 @@ class PathPlayer:
         return self._waypoint
 
     @property
-    def speed_limit(self) -> float:
-        """Return the active speed limit, in m/s: that of the previous path until the new one takes effect."""
-        return self._top.speed if self._segment is None else self._segment.top.speed
-
-    @property
-    def acceleration_limit(self) -> float:
-        """Return the active limit of acceleration, in m/s²."""
-        return self._top.acceleration if self._segment is None else self._segment.top.acceleration
-
-    @property
     def progress(self) -> float:
         """Return the completed share of the latest path, from 0 to 1, counted in waypoints."""
         part = 0.0

@@ -1,7 +1,9 @@
 """Named streams of chance: their numbers stay what they are, and nobody shifts anybody."""
 
 import numpy as np
-from swarmbed_core.chance import PartStream, Stream, stream, within
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from swarmbed_core.chance import PartStream, Stream, part_number, stream, within
 
 
 def first(source):
@@ -24,6 +26,10 @@ def test_the_numbers_stay_what_they_are():
         "RINGS": 4,
         "WATCHED_IMAGES": 1000,
         "WATCHED_MARKERS": 1001,
+        "POSITION": 1002,
+        "GROUND": 1003,
+        "LIGHT": 1004,
+        "SPOTS": 1005,
     }
 
 
@@ -39,3 +45,18 @@ def test_streams_within_a_stream_do_not_depend_on_which_were_taken_before():
     world.spawn(5)
     assert first(within(world, 3, PartStream.RINGS)) == before
     assert first(within(world, 3, PartStream.RINGS + 1)) != before
+
+
+def test_parts_without_a_number_have_a_stream_by_their_name():
+    # This too would change runs.
+    assert part_number("humidity") == 1_000_000 + 1778153410
+    assert first(within(stream(7, Stream.WORLD), 3, part_number("humidity"))) != first(
+        within(stream(7, Stream.WORLD), 3, part_number("pressure"))
+    )
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.text())
+def test_no_name_has_the_stream_of_a_ring_or_camera(name):
+    rings, cameras = range(PartStream.RINGS, 1000), range(PartStream.SPOTS, PartStream.SPOTS + 1000)
+    assert part_number(name) not in {*PartStream, *rings, *cameras}

@@ -657,47 +657,10 @@ class TestGrid:
             assert middle[column] == pytest.approx(0.6, abs=0.05)
             assert middle[row] == pytest.approx(-0.3, abs=0.05)
 
-    @pytest.mark.parametrize("resolution", [0.02, 0.03, 0.04])
-    @pytest.mark.parametrize("pose", [(0.0, 0.0, 0.0), (0.3, -0.2, 0.7)])
-    def test_a_map_made_from_an_image_gives_the_same_answers(self, resolution, pose):
-        original = CollisionMap(DOTS)
-        room = box_segments(np.array([0.1, 0.0, 0.4]), 1.5, 1.2)
-        watch(original, pose, room, errors=RangeModel(RING, np.random.default_rng(6)))
-        # As an OccupancyGrid has it: whole percents.
-        image = np.round(original.as_grid(resolution) * 100) / 100
-        copy = CollisionMap.from_grid(DOTS, image, resolution, original.stamp, pose)
-        assert copy.stamp == original.stamp
-        assert copy.params.extent == pytest.approx(PARAMS.extent, abs=resolution)
-        for angle in np.linspace(-math.pi, math.pi, 24):
-            for speed in (0.0, 0.2, 0.4, 0.6, 0.8):
-                v = (speed * math.cos(angle), speed * math.sin(angle))
-                assert copy.likelihood(v, 1.0) == pytest.approx(original.likelihood(v, 1.0), abs=0.05)
-        copy.move(copy.stamp + 1.0, pose)
-        assert copy.as_grid().max() == pytest.approx(math.exp(-1.0), abs=0.01)
-
-    @pytest.mark.parametrize(
-        ("grid", "match"),
-        [
-            (np.zeros(5), "square"), (np.zeros((4, 5)), "square"), (np.zeros((0, 0)), "square"),
-            (np.full((40, 40), math.nan), "between 0 and 1"), (np.full((40, 40), 1.5), "between 0 and 1"),
-            (np.full((40, 40), -0.01), "between 0 and 1"),
-        ],
-    )  # fmt: skip
-    def test_an_image_of_no_map_is_an_error(self, grid, match):
-        with pytest.raises(MapError, match=match):
-            CollisionMap.from_grid(DOTS, grid, 0.03)
-
     @pytest.mark.parametrize("resolution", [0.0, -1.0, math.nan, math.inf])
     def test_a_resolution_of_none_is_an_error(self, resolution):
         with pytest.raises(MapError):
             CollisionMap(DOTS).as_grid(resolution or 1e-9)
-        with pytest.raises(MapError):
-            CollisionMap.from_grid(DOTS, np.zeros((40, 40)), resolution)
-
-    def test_a_stamp_or_pose_of_none_is_an_error(self):
-        for stamp, pose in ((math.nan, HOME), (0.0, (math.nan, 0.0, 0.0)), (0.0, (0.0, 0.0))):
-            with pytest.raises(MapError, match="finite"):
-                CollisionMap.from_grid(DOTS, np.zeros((40, 40)), 0.03, stamp, pose)
 
 
 def test_a_map_from_another_ones_content_answers_alike():

@@ -70,7 +70,6 @@ def paths_error(spec: RobotSpec, lag: float) -> tuple[float, float]:
         plant.step(controller.track(time, plant.pose, plant.v_body, setpoint))
         time += DT
     assert math.dist(plant.pose[:2], setpoint.pose[:2]) < 0.003
-    assert controller.saturation == 1.0
     return place, heading
 
 
@@ -140,9 +139,8 @@ def test_saturated_wheels_do_not_wind_up(axis: int) -> None:
     for i in range(200):
         speeds = controller.track(i * DT, REST, REST, Setpoint((far[0], far[1], far[2])))
         assert np.abs(speeds).max() == pytest.approx(DOTS.drive.wheels.max_speed)
-        assert controller.saturation < 1.0
-    controller.track(2.0, REST, REST, Setpoint((near[0], near[1], near[2])))
-    assert controller.saturation == 1.0
+    speeds = controller.track(2.0, REST, REST, Setpoint((near[0], near[1], near[2])))
+    assert np.abs(speeds).max() < DOTS.drive.wheels.max_speed
     # Nothing was stored in the two seconds.
     assert controller.v_body == pytest.approx(REST, abs=1e-6)
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from swarmbed_core.ekf import EkfParams, PoseFilter
 from swarmbed_core.ekf_check import Conditions, simulate
-from swarmbed_core.ekf_kernel import Outcome
+from swarmbed_core.ekf_kernel import Verdict
 from swarmbed_core.geometry import compose, wrap
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.odometry import arc
@@ -101,7 +101,7 @@ def test_the_first_marker_pose_localises():
     robot = Robot(start=(1.0, -2.0, 3.0))
     robot.drive(0.2, vx=0.5, omega=1.0)
     assert not robot.filter.localised
-    assert robot.see(13) is Outcome.INITIALISED
+    assert robot.see(13) is Verdict.INITIALISED
     assert robot.filter.localised
     assert robot.error.max() < 1e-3
     robot.drive(1.0, vx=0.5, vy=-0.3, omega=1.0, markers=True)
@@ -112,13 +112,13 @@ def test_the_first_marker_pose_localises():
 
 def test_a_given_start_localises_before_and_after_the_first_cycle():
     pose_filter = PoseFilter.for_robot(DOTS, WHEELS.inverse)
-    assert pose_filter.start((1.0, 2.0, 0.5), SMALL) is Outcome.INITIALISED
+    assert pose_filter.start((1.0, 2.0, 0.5), SMALL) is Verdict.INITIALISED
     assert pose_filter.localised
     pose_filter.step(0.0, np.zeros(3), 0.0)
     np.testing.assert_allclose(pose_filter.pose, (1.0, 2.0, 0.5))
-    assert pose_filter.start((3.0, 2.0, 0.5), SMALL) is Outcome.INITIALISED
+    assert pose_filter.start((3.0, 2.0, 0.5), SMALL) is Verdict.INITIALISED
     np.testing.assert_allclose(pose_filter.pose, (3.0, 2.0, 0.5))
-    assert pose_filter.start((math.nan, 2.0, 0.5), SMALL) is Outcome.INVALID
+    assert pose_filter.start((math.nan, 2.0, 0.5), SMALL) is Verdict.INVALID
     np.testing.assert_allclose(pose_filter.pose, (3.0, 2.0, 0.5))
     assert_sound(pose_filter)
 
@@ -126,7 +126,7 @@ def test_a_given_start_localises_before_and_after_the_first_cycle():
 def test_a_start_keeps_how_the_numbers_of_its_pose_depend_on_each_other():
     covariance = np.array([[2e-4, 1e-4, -5e-5], [1e-4, 3e-4, 8e-5], [-5e-5, 8e-5, 1e-4]])
     robot = Robot()
-    assert robot.see(covariance=covariance) is Outcome.INITIALISED
+    assert robot.see(covariance=covariance) is Verdict.INITIALISED
     np.testing.assert_allclose(robot.filter.covariance[:3, :3], covariance + 1e-8 * np.eye(3))
     assert_sound(robot.filter)
 
@@ -164,13 +164,13 @@ def test_the_odometry_below_starts_at_zero_and_ignores_markers():
 @pytest.mark.parametrize(
     ("stamp", "outcome"),
     [
-        (0.49, Outcome.TOO_OLD),
-        (-5.0, Outcome.TOO_OLD),
-        (0.51, Outcome.ACCEPTED),
-        (1.0, Outcome.ACCEPTED),
-        (1.014, Outcome.ACCEPTED),
-        (1.02, Outcome.FUTURE),
-        (1e9, Outcome.FUTURE),
+        (0.49, Verdict.TOO_OLD),
+        (-5.0, Verdict.TOO_OLD),
+        (0.51, Verdict.ACCEPTED),
+        (1.0, Verdict.ACCEPTED),
+        (1.014, Verdict.ACCEPTED),
+        (1.02, Verdict.FUTURE),
+        (1e9, Verdict.FUTURE),
     ],
 )
 def test_a_measurement_must_be_of_the_last_half_second(stamp, outcome):
@@ -179,15 +179,15 @@ def test_a_measurement_must_be_of_the_last_half_second(stamp, outcome):
     robot.drive(1.0)
     assert robot.filter.add_pose(stamp, (0.0, 0.0, 0.0), SMALL) is outcome
     assert robot.filter.add_heading(stamp, 0.0, 0.01) is outcome
-    refused = outcome is not Outcome.ACCEPTED
+    refused = outcome is not Verdict.ACCEPTED
     assert robot.counts[f"ekf.pose_{outcome.name.lower()}"] == refused
     assert robot.counts[f"ekf.heading_{outcome.name.lower()}"] == refused
 
 
 def test_before_the_first_cycle_everything_is_in_the_future():
     pose_filter = PoseFilter.for_robot(DOTS, WHEELS.inverse)
-    assert pose_filter.add_pose(0.0, (0.0, 0.0, 0.0), SMALL) is Outcome.FUTURE
-    assert pose_filter.add_heading(0.0, 0.0, 0.01) is Outcome.FUTURE
+    assert pose_filter.add_pose(0.0, (0.0, 0.0, 0.0), SMALL) is Verdict.FUTURE
+    assert pose_filter.add_heading(0.0, 0.0, 0.01) is Verdict.FUTURE
     assert not pose_filter.localised
 
 
@@ -216,7 +216,7 @@ lopsided = SMALL + np.array([[0, 5e-5, 0], [0, 0, 0], [0, 0, 0]])
 )
 def test_what_is_no_pose_is_refused(stamp, pose, covariance):
     robot = Robot()
-    assert robot.filter.add_pose(stamp, pose, covariance) is Outcome.INVALID
+    assert robot.filter.add_pose(stamp, pose, covariance) is Verdict.INVALID
     assert robot.counts == {"ekf.pose_invalid": 1}
     assert not robot.filter.localised
 
@@ -233,7 +233,7 @@ def test_what_is_no_pose_is_refused(stamp, pose, covariance):
 )
 def test_what_is_no_heading_is_refused(stamp, heading, sigma):
     robot = Robot()
-    assert robot.filter.add_heading(stamp, heading, sigma) is Outcome.INVALID
+    assert robot.filter.add_heading(stamp, heading, sigma) is Verdict.INVALID
     assert robot.counts == {"ekf.heading_invalid": 1}
 
 
@@ -266,7 +266,7 @@ def run_with(order, seed=3, seconds=4.0, outliers=0.1):
         pose_filter.step(float(now), drive.travel[k], float(drive.gyro[k]))
         while events and events[0][0] <= now:
             outcome = events.pop(0)[2]()
-            assert outcome in {Outcome.ACCEPTED, Outcome.GATED}
+            assert outcome in {Verdict.ACCEPTED, Verdict.GATED}
     assert not events
     return pose_filter
 
@@ -293,7 +293,7 @@ def test_a_late_measurement_counts_at_its_own_time():
         k = round(robot.time / CYCLE) - 10
         half = compose(robot.poses[k], (0.4 * 1.5 * CYCLE, 0.0, 0.4 * 2.0 * CYCLE))
         outcome = robot.filter.add_pose((k + 0.4) * CYCLE, half, 1e-6 * np.eye(3))
-        assert outcome is Outcome.ACCEPTED
+        assert outcome is Verdict.ACCEPTED
     assert robot.error.max() < 5e-4
 
 
@@ -304,7 +304,7 @@ def test_a_heading_counts_at_its_own_time():
     for _ in range(20):
         robot.drive(0.1, omega=3.0)
         heading = robot.pose[2] - 3.0 * 5.6 * CYCLE
-        assert robot.filter.add_heading(robot.time - 5.6 * CYCLE, heading, 0.001) is Outcome.ACCEPTED
+        assert robot.filter.add_heading(robot.time - 5.6 * CYCLE, heading, 0.001) is Verdict.ACCEPTED
     assert robot.error[2] < 1e-3
 
 
@@ -316,7 +316,7 @@ def test_measurements_at_the_same_time_count_in_any_order():
         robot.drive(0.3, vx=1.0, omega=1.0)
         offs = [(0.01, 0.0, 0.02), (0.0, -0.02, -0.01), (-0.01, 0.01, 0.0)]
         for i in order:
-            assert robot.see(20, off=offs[i]) is Outcome.ACCEPTED
+            assert robot.see(20, off=offs[i]) is Verdict.ACCEPTED
             robot.filter.add_heading(0.2, 0.2 + 0.001 * i, 0.01)
         filters.append(robot.filter)
     np.testing.assert_allclose(filters[0].pose, filters[1].pose, atol=1e-12)
@@ -357,7 +357,7 @@ def test_a_single_wild_pose_never_moves_the_estimate():
     robot.drive(1.0, vx=0.5, markers=True)
     before = robot.filter.pose
     for off in ((1.0, 0.0, 0.0), (0.0, 0.0, 3.0), (300.0, 4.0, 1.0)):
-        assert robot.see(off=off) is Outcome.GATED
+        assert robot.see(off=off) is Verdict.GATED
         np.testing.assert_array_equal(robot.filter.pose, before)
     assert robot.counts == {"ekf.pose_gated": 3}
     assert robot.filter.distance2 > 16.0
@@ -373,7 +373,7 @@ def test_a_tenth_of_wild_poses_does_not_shift_the_estimate(seed):
     for k, now in enumerate(drive.stamps):
         pose_filter.step(float(now), drive.travel[k], float(drive.gyro[k]))
         while markers and markers[0][0] <= now:
-            assert pose_filter.add_pose(*markers.pop(0)[1:]) is not Outcome.INITIALISED
+            assert pose_filter.add_pose(*markers.pop(0)[1:]) is not Verdict.INITIALISED
         assert np.hypot(*(pose_filter.pose - drive.pose[k])[:2]) < 0.03
     assert pose_filter.health.counts["ekf.pose_gated"] > 10
 
@@ -394,7 +394,7 @@ def test_a_kidnapped_robot_knows_it_within_two_seconds(rate, wild):
         if k >= 10 and k % (100 // rate) == 0:
             off = rng.normal(0.0, 0.01, 3) + (rng.uniform(-2, 2, 3) if rng.random() < wild else 0.0)
             outcomes.append(robot.see(round(robot.time / CYCLE) - 7, off))
-    assert outcomes.count(Outcome.INITIALISED) == 1
+    assert outcomes.count(Verdict.INITIALISED) == 1
     assert robot.error[:2].max() < 0.05
     assert_sound(robot.filter)
 
@@ -404,8 +404,8 @@ def test_wild_poses_that_agree_do_not_win_while_others_are_accepted():
     robot.see()
     for _ in range(100):
         robot.drive(0.03, vx=0.2)
-        assert robot.see(off=(1.0, 0.0, 0.0)) is Outcome.GATED
-        assert robot.see() is Outcome.ACCEPTED
+        assert robot.see(off=(1.0, 0.0, 0.0)) is Verdict.GATED
+        assert robot.see() is Verdict.ACCEPTED
     assert robot.error.max() < 1e-3
 
 
@@ -416,7 +416,7 @@ def test_gated_poses_that_disagree_do_not_win():
     for _ in range(200):
         robot.drive(0.03)
         off = rng.uniform(1.0, 3.0, 3) * rng.choice((-1, 1), 3)
-        assert robot.see(off=off) is Outcome.GATED
+        assert robot.see(off=off) is Verdict.GATED
     assert robot.error.max() < 1e-3
 
 
@@ -425,7 +425,7 @@ def test_gated_poses_long_apart_do_not_win():
     robot.see()
     for _ in range(20):
         robot.drive(1.5)
-        assert robot.see(off=(1.0, 0.0, 0.0)) is Outcome.GATED
+        assert robot.see(off=(1.0, 0.0, 0.0)) is Verdict.GATED
 
 
 def test_many_gated_poses_of_one_moment_do_not_win():
@@ -433,22 +433,22 @@ def test_many_gated_poses_of_one_moment_do_not_win():
     robot.see()
     robot.drive(0.5)
     for _ in range(40):
-        assert robot.see(off=(1.0, 0.0, 0.0)) is Outcome.GATED
+        assert robot.see(off=(1.0, 0.0, 0.0)) is Verdict.GATED
 
 
 def test_a_restart_drops_what_came_before_it():
     robot = Robot()
     robot.see()
     robot.drive(1.0)
-    assert robot.filter.start((4.0, 4.0, 1.0), SMALL) is Outcome.INITIALISED
-    assert robot.filter.add_pose(robot.time - 0.1, (4.0, 4.0, 1.0), SMALL) is Outcome.TOO_OLD
-    assert robot.filter.add_pose(robot.time, (4.0, 4.0, 1.0), SMALL) is Outcome.ACCEPTED
+    assert robot.filter.start((4.0, 4.0, 1.0), SMALL) is Verdict.INITIALISED
+    assert robot.filter.add_pose(robot.time - 0.1, (4.0, 4.0, 1.0), SMALL) is Verdict.TOO_OLD
+    assert robot.filter.add_pose(robot.time, (4.0, 4.0, 1.0), SMALL) is Verdict.ACCEPTED
 
 
 def test_an_unlocalised_filter_refuses_a_first_pose_that_is_too_old():
     robot = Robot()
     robot.drive(2.0)
-    assert robot.see(10) is Outcome.TOO_OLD
+    assert robot.see(10) is Verdict.TOO_OLD
     assert not robot.filter.localised
 
 
@@ -477,7 +477,7 @@ def test_a_compass_alone_gives_the_yaw():
     robot = Robot(RobotSpec.load("pioneer3dx"), start=(0.0, 0.0, 2.0))
     for _ in range(100):
         robot.drive(0.04, vx=0.3, omega=0.2)
-        assert robot.filter.add_heading(robot.time, robot.pose[2], 0.0) is Outcome.ACCEPTED
+        assert robot.filter.add_heading(robot.time, robot.pose[2], 0.0) is Verdict.ACCEPTED
     assert not robot.filter.localised
     assert robot.error[2] < 0.01
     assert_sound(robot.filter)
@@ -488,8 +488,8 @@ def test_a_disturbed_compass_is_gated_while_markers_are_there():
     robot.see()
     for _ in range(100):
         robot.drive(0.03, omega=0.5)
-        assert robot.see() is Outcome.ACCEPTED
-        assert robot.filter.add_heading(robot.time, robot.pose[2] + 1.0, 0.01) is Outcome.GATED
+        assert robot.see() is Verdict.ACCEPTED
+        assert robot.filter.add_heading(robot.time, robot.pose[2] + 1.0, 0.01) is Verdict.GATED
     assert robot.error.max() < 1e-3
 
 
@@ -501,8 +501,8 @@ def test_without_markers_a_compass_that_insists_is_believed():
     for _ in range(100):
         robot.drive(0.01, omega=0.5)
         outcomes.append(robot.filter.add_heading(robot.time, robot.pose[2], 0.01))
-    assert outcomes.count(Outcome.INITIALISED) == 1
-    assert outcomes[-1] is Outcome.ACCEPTED
+    assert outcomes.count(Verdict.INITIALISED) == 1
+    assert outcomes[-1] is Verdict.ACCEPTED
     assert robot.error[2] < 0.02
     assert robot.filter.localised
     assert_sound(robot.filter)
@@ -515,13 +515,13 @@ def test_a_clock_that_steps_backwards_keeps_the_estimate_and_takes_new_markers()
     robot.time -= 0.4
     assert not robot.read(0.3)
     assert robot.error.max() < 1e-3
-    assert robot.filter.add_pose(robot.time - 0.05, robot.pose, SMALL) is Outcome.TOO_OLD
-    assert robot.filter.add_pose(robot.time + 0.4, robot.pose, SMALL) is Outcome.FUTURE
+    assert robot.filter.add_pose(robot.time - 0.05, robot.pose, SMALL) is Verdict.TOO_OLD
+    assert robot.filter.add_pose(robot.time + 0.4, robot.pose, SMALL) is Verdict.FUTURE
     robot.poses.clear()
     robot.drive(0.1, vx=0.5, omega=0.3)
-    assert robot.see() is Outcome.ACCEPTED
+    assert robot.see() is Verdict.ACCEPTED
     robot.drive(0.5, vx=0.5, omega=0.3)
-    assert robot.see(round(robot.time / CYCLE) - 7) is Outcome.ACCEPTED
+    assert robot.see(round(robot.time / CYCLE) - 7) is Verdict.ACCEPTED
     assert robot.error.max() < 1e-3
     assert robot.counts["odometry.clock_back"] == 1
     assert_sound(robot.filter)
@@ -530,10 +530,10 @@ def test_a_clock_that_steps_backwards_keeps_the_estimate_and_takes_new_markers()
 def test_a_clock_that_steps_backwards_counts_no_measurement_twice():
     robot = Robot()
     robot.see()
-    assert robot.see() is Outcome.ACCEPTED
+    assert robot.see() is Verdict.ACCEPTED
     robot.time -= 1.0
     assert not robot.read()
-    assert robot.filter.add_pose(robot.time, (0.0, 0.0, 0.0), SMALL) is Outcome.ACCEPTED
+    assert robot.filter.add_pose(robot.time, (0.0, 0.0, 0.0), SMALL) is Verdict.ACCEPTED
     assert robot.filter.covariance[0, 0] == pytest.approx(SMALL[0, 0] / 3, rel=1e-3)
 
 
@@ -591,17 +591,17 @@ def test_a_flood_of_marker_poses_does_no_harm(wild):
         now = round(robot.time / CYCLE)
         for _ in range(30):
             outcome = robot.see(rng.integers(max(0, now - 40), now + 1), off=(wild, 0.0, 0.0))
-            assert outcome in {Outcome.ACCEPTED, Outcome.GATED, Outcome.TOO_OLD, Outcome.INITIALISED}
+            assert outcome in {Verdict.ACCEPTED, Verdict.GATED, Verdict.TOO_OLD, Verdict.INITIALISED}
     assert_sound(robot.filter)
     robot.drive(1.0, vx=0.5)
-    assert robot.see(off=(wild, 0.0, 0.0)) is not Outcome.TOO_OLD
+    assert robot.see(off=(wild, 0.0, 0.0)) is not Verdict.TOO_OLD
 
 
 def test_more_poses_of_one_moment_than_are_kept_are_refused():
     robot = Robot()
     robot.see()
     outcomes = [robot.see() for _ in range(ekf_kernel.MEASURES + 50)]
-    assert outcomes == [Outcome.ACCEPTED] * ekf_kernel.MEASURES + [Outcome.TOO_OLD] * 50
+    assert outcomes == [Verdict.ACCEPTED] * ekf_kernel.MEASURES + [Verdict.TOO_OLD] * 50
 
 
 def test_noise_of_a_cycle_does_not_depend_on_how_time_is_cut():
@@ -676,7 +676,7 @@ def test_slip_that_lasts_makes_the_pose_less_sure():
 
 def test_the_gate_is_where_it_is_asked_for():
     strict = replace(EkfParams.from_spec(DOTS), gate_probability=0.5)
-    for params, outcome in ((EkfParams.from_spec(DOTS), Outcome.ACCEPTED), (strict, Outcome.GATED)):
+    for params, outcome in ((EkfParams.from_spec(DOTS), Verdict.ACCEPTED), (strict, Verdict.GATED)):
         robot = Robot(params=params)
         robot.see()
         assert robot.see(off=(0.03, 0.0, 0.0)) is outcome
@@ -793,7 +793,7 @@ def test_a_robot_that_was_carried_away_still_knows_its_lenses():
         robot.roll()
         robot.read()
         outcomes.add(robot.see(lens=LENS))
-    assert Outcome.INITIALISED in outcomes
+    assert Verdict.INITIALISED in outcomes
     assert robot.error.max() < 1e-6
     beyond = np.linalg.eigvalsh(robot.filter.covariance[:3, :3] - LENS @ LENS.T)
     assert beyond.min() > 0.0
@@ -822,9 +822,9 @@ def test_a_compass_that_insists_leaves_the_lens_errors_of_the_place():
 @pytest.mark.parametrize("lens", [np.zeros((3, 3)), np.full((3, 4), math.nan), np.full((3, 4), math.inf)])
 def test_lens_errors_that_are_none_are_refused(lens):
     robot = Robot(lens_errors=4)
-    assert robot.see(lens=LENS) is Outcome.INITIALISED
+    assert robot.see(lens=LENS) is Verdict.INITIALISED
     before = robot.filter.covariance
-    assert robot.see(lens=lens) is Outcome.INVALID
+    assert robot.see(lens=lens) is Verdict.INVALID
     np.testing.assert_array_equal(robot.filter.covariance, before)
     assert robot.counts == {"ekf.pose_invalid": 1}
 

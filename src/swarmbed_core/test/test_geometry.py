@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_core.geometry import TAU, angle_between, between, compose, invert, rotate, wrap
+from swarmbed_core.geometry import TAU, angle_between, between, clearance, compose, invert, rotate, wrap
 
 property_test = settings(deadline=None, max_examples=300, derandomize=True)
 angles = st.floats(-1e4, 1e4)
@@ -163,3 +163,29 @@ def test_what_comes_in_is_not_changed() -> None:
     rotate(pose[:2], 1.0)
     assert pose.tolist() == [1.0, 2.0, 3.0]
     assert other.tolist() == [4.0, 5.0, 6.0]
+
+
+@property_test
+@given(
+    st.lists(st.tuples(lengths, lengths, lengths, lengths), min_size=1, max_size=4),
+    lengths,
+    lengths,
+    st.floats(0.0, 1.0),
+)
+def test_clearance_is_the_distance_of_the_nearest_point_of_all_segments(
+    segments: list[tuple[float, float, float, float]], x: float, y: float, share: float
+) -> None:
+    long = [row for row in segments if math.dist(row[:2], row[2:]) > 1e-3]
+    found = clearance(np.array(long).reshape(-1, 4), x, y)
+    for x1, y1, x2, y2 in long:
+        # No point of a segment is nearer, and its ends are points of it.
+        for at in (share, 0.0, 1.0):
+            assert found <= math.dist((x, y), (x1 + at * (x2 - x1), y1 + at * (y2 - y1))) + 1e-9
+    assert (found == math.inf) == (not long)
+
+
+def test_clearance_of_a_point_beside_and_beyond_a_wall() -> None:
+    wall = np.array([(0.0, 0.0, 2.0, 0.0)])
+    assert clearance(wall, 1.0, 0.5) == pytest.approx(0.5)
+    assert clearance(wall, 5.0, 4.0) == pytest.approx(5.0)
+    assert clearance(np.empty((0, 4)), 1.0, 0.5) == math.inf

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swarmbed_core.errors import ConfigError
-from swarmbed_core.radio import CLOSEST, RadioModel, distance_from_rssi, heard_distance, mean_rssi, who_hears
+from swarmbed_core.radio import CLOSEST, RadioModel, distance_from_rssi, heard_distance, mean_rssi
 from swarmbed_core.spec import Radio, RobotSpec
 
 if TYPE_CHECKING:
@@ -136,6 +136,17 @@ def test_a_radio_that_does_not_measure_says_so() -> None:
 
 
 # Who hears whom.
+
+
+def who_hears(poses_map: FloatArray, radio: Radio) -> np.ndarray:
+    """Return whether the robot of each row is within reach of the robot of each column, before any loss."""
+    count = len(poses_map)
+    heard = np.zeros((count, count), dtype=np.bool_)
+    for receiver in range(count):
+        for sender in range(count):
+            distance = heard_distance(poses_map, sender, receiver, radio.range_max, radio.beam)
+            heard[receiver, sender] = distance >= 0
+    return heard
 
 
 @property_test

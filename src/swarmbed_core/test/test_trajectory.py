@@ -59,6 +59,12 @@ def fast(robot: PathPlayer, angle: float = 0.0) -> Setpoint:
     return robot.advance(3.0)
 
 
+def limits_in_force(robot: PathPlayer) -> tuple[float, float]:
+    """Return the limits of speed and acceleration: the previous path's until the new one takes effect."""
+    top = robot._top if robot._segment is None else robot._segment.top
+    return top.speed, top.acceleration
+
+
 def speed_of(setpoint: Setpoint) -> float:
     return math.hypot(*setpoint.velocity[:2])
 
@@ -282,7 +288,7 @@ def test_what_a_player_knows() -> None:
     path = to((1, 0, 0), max_speed=0.5, max_acceleration=3.0)
     robot.follow(path, ORIGIN)
     assert robot.path is path
-    assert (robot.speed_limit, robot.acceleration_limit) == (0.5, 3.0)
+    assert limits_in_force(robot) == (0.5, 3.0)
     robot.cancel()
     assert robot.path is None
     assert robot.time_remaining == 0.0
@@ -396,7 +402,7 @@ def test_a_slower_path_slows_down_at_once() -> None:
     robot = player()
     fast(robot)
     robot.follow(to((20, 5, 0), max_speed=0.5, max_acceleration=1.0), ORIGIN)
-    assert (robot.speed_limit, robot.acceleration_limit) == (2.0, 2.0)
+    assert limits_in_force(robot) == (2.0, 2.0)
     speeds = [speed_of(setpoint) for setpoint in play(robot, longest=90)]
     below = next(i for i, speed in enumerate(speeds) if speed <= 0.5 * WITHIN)
     assert below * DT < 1.5 / 2 + 2 / 20 + 1.0
@@ -439,7 +445,7 @@ def test_cancel_stops_in_time_from_any_motion(seed: int) -> None:
     for _ in range(rng.integers(1, 4)):
         robot.follow(random_path(rng, LIMITS), ORIGIN)
         before = robot.advance(rng.exponential(0.4))
-    acceleration = robot.acceleration_limit
+    _, acceleration = limits_in_force(robot)
     robot.cancel()
     turning = LIMITS.yaw_rate / LIMITS.yaw_acceleration + 2 * LIMITS.yaw_acceleration / LIMITS.yaw_jerk
     effort = effort_of(before)
@@ -502,7 +508,7 @@ def test_stop_hard_and_reset() -> None:
     robot.advance(1.0)
     robot.reset((7, 8, 9))
     assert robot.advance(DT) == Setpoint((7, 8, 9))
-    assert (robot.state, robot.speed_limit) == (PlayerState.IDLE, 2.0)
+    assert (robot.state, limits_in_force(robot)[0]) == (PlayerState.IDLE, 2.0)
 
 
 # Differential robots

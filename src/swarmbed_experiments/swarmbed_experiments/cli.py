@@ -96,14 +96,6 @@ Look = Annotated[
 ]
 
 
-class StudyName(StrEnum):
-    """Studies of `swarmbed study`."""
-
-    convoy = "convoy"
-    transport = "transport"
-    epuck2 = "epuck2"
-
-
 def as_speed(text: str) -> float | None:
     """Return the real-time factor, None for `max`.
 
@@ -477,13 +469,19 @@ def sweep(
 
 @app.command()
 def study(
-    name: Annotated[StudyName, typer.Argument(help="Study to make: convoy, transport, epuck2.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Study to make: one that [bold]swarmbed study[/bold] lists, or module:STUDY.",
+            show_default=False,
+        ),
+    ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
             min=1,
             help="Number of runs per cell, each with its own seed.",
-            show_default="convoy 10, transport 20, epuck2 30",
+            show_default="the study's own",
         ),
     ] = None,
     workers: WorkerCount = None,
@@ -496,6 +494,8 @@ def study(
 ) -> None:
     """Reproduce the figures of a paper's study from scratch, with our numbers beside the paper's.
 
+    Without a name, list the studies, ours and those of installed packages.
+
     Each cell of a study is a sweep in runs/. To continue a study that was stopped, repeat the command.
 
     Exit status: 0 made, 1 failed, 2 bad input, 130 interrupted.
@@ -507,18 +507,21 @@ def study(
 
       swarmbed study convoy --style paper --format pdf,svg
     """
-    from importlib import import_module
-
+    from swarmbed_experiments import report
     from swarmbed_experiments.pictures.drawing import drawn, formats_of
+    from swarmbed_experiments.studies import find_study
 
-    directory = RUNS / f"study-{name.value}" if out is None else out
     console = Console()
+    if name is None:
+        console.print(report.study_table())
+        return
+    chosen = find_study(name)
+    directory = RUNS / f"study-{name.rpartition(':')[0] or name}" if out is None else out
     # Fail now, not after an hour of runs.
     make_ready(directory, "choose another --out")
     make_ready(RUNS, "the runs of the study are written there; start it in another directory")
-    chosen = import_module(f"swarmbed_experiments.studies.{name.value}")
     with drawn(style.value, formats_of(formats)):
-        files = chosen.study(directory, seeds=seeds or chosen.SEEDS, workers=workers, console=console)
+        files = chosen.make(directory, seeds=seeds or chosen.seeds, workers=workers, console=console)
     for file in files:
         console.print(f"written: {file}", markup=False, highlight=False, soft_wrap=True)
 
@@ -1043,12 +1046,15 @@ def arenas(
 
 @app.command()
 def new(
-    kind: Annotated[Kind, typer.Argument(help="What to create: scenario, controller, robot or arena.")],
+    kind: Annotated[
+        Kind, typer.Argument(help="What to create: scenario, controller, robot, arena or package.")
+    ],
     name: Annotated[str, typer.Argument(help="Its name: lower-case letters, digits and underscores.")],
     out: Annotated[Path, typer.Option(help="Directory for the files.")] = Path(),
 ) -> None:
-    """Create a scenario, a controller with its test, a robot or an arena as a starting point.
+    """Create a scenario, a controller with its test, a robot, an arena or a package as a starting point.
 
+    A package has a robot, a scenario, a controller, a metric and a study, and installs with pip or colcon.
     The files are commented and run as they are. Existing files are never
     overwritten. The command prints what to try next.
 

@@ -18,6 +18,7 @@ from rich.progress import (
 )
 from rich.table import Column, Table
 from rich.text import Text
+from swarmbed_core.errors import SwarmbedError
 
 from swarmbed_experiments.pictures.drawing import FORMATS
 from swarmbed_experiments.runs.metrics import by_rank, in_words, unit_of
@@ -217,6 +218,25 @@ def scenario_table() -> Table:
             f"{number:,}",
             f"{scenario.time_limit:g} s",
         )
+    return table
+
+
+def study_table() -> Table:
+    """Return a table of the studies, ours and those of installed packages."""
+    from swarmbed_core.plugins import STUDIES, known
+
+    from swarmbed_experiments.studies import find_study
+
+    table = Table(
+        Column("study", no_wrap=True), "what it shows", Column("runs per cell", no_wrap=True, justify="right")
+    )
+    for name in known(STUDIES):
+        try:
+            study = find_study(name)
+        except SwarmbedError as error:
+            table.add_row(name, Text(str(error), style="red"), "")
+        else:
+            table.add_row(name, Text(study.title), str(study.seeds))
     return table
 
 

@@ -219,6 +219,19 @@ def test_what_is_lost_of_the_results_is_told_and_no_success(scenario, tmp_path, 
     assert "lost: timeline.png: ZeroDivisionError" in result.output
 
 
+@pytest.mark.parametrize("command", [["run", "convoy_devs"], ["sweep", "convoy_devs"], ["study", "convoy"]])
+def test_who_lacks_an_optional_library_reads_how_to_get_it(command, monkeypatch, tmp_path, capsys):
+    from swarmbed_behaviours import devs
+
+    monkeypatch.setattr(devs, "find_spec", lambda _: None)
+    monkeypatch.setattr(sys, "argv", ["swarmbed", *command, "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("run scripts/setup --devs")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -244,9 +257,9 @@ def test_what_is_lost_of_the_results_is_told_and_no_success(scenario, tmp_path, 
         (["run", "--set", "title=["], "--set title=[: not valid YAML"),
         (["run", "--out", "a" * 5000], "choose another --out"),
         (["run", "--seed", "-1"], "--seed"),
-        (["run", "--speed", "fast"], "neither max nor a number above 0"),
-        (["run", "--speed", "0"], "neither max nor a number above 0"),
-        (["run", "--speed", "nan"], "neither max nor a number above 0"),
+        (["run", "--speed", "fast"], "expected max, or a number above 0"),
+        (["run", "--speed", "0"], "expected max, or a number above 0"),
+        (["run", "--speed", "nan"], "expected max, or a number above 0"),
         (["run", "--nonsense"], "No such option"),
         (["run", "--images", "dots9/cam0"], "write ROBOT/CAMERA, such as dots1/cam0"),
         (["run", "--images", "dots1"], "write ROBOT/CAMERA, such as dots1/cam0"),

@@ -36,6 +36,14 @@ def test_a_machine_that_runs_these_tests_has_all_that_is_needed():
         assert bool(one["mend"]) or one["state"] in {OK, NOTE}, one
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_an_optional_library_is_told(monkeypatch, there):
+    monkeypatch.setattr(doctor, "_imports", lambda _: there)
+    [told] = doctor._optional()
+    assert told.name == "xdevs"
+    assert (told.state, told.mend) == ((OK, "") if there else (OPTIONAL, "scripts/setup --devs"))
+
+
 def test_something_missing_is_exit_1_and_is_told_with_what_mends_it(monkeypatch):
     lacks = [Check("Python", OK, "3.11"), Check("disk", MISSING, "0.1 GB free", "rm -r runs/...")]
     monkeypatch.setattr(doctor, "examine", lambda: lacks)

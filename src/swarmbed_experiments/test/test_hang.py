@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from swarmbed_experiments.errors import FailedError, make
 from swarmbed_experiments.runs.hang import (
+    CodeLine,
     Limits,
-    Place,
     Stuck,
     Watch,
     attend,
@@ -186,9 +186,9 @@ def test_lines_are_read_from_what_faulthandler_wrote(tmp_path):
 
 
 def test_a_users_line_is_preferred():
-    theirs = Place("/home/somebody/mine.py", 3, "tick")
-    ours = Place(sys.modules[Watch.__module__].__file__, 5, "tick")
-    library = Place(threading.__file__, 7, "wait")
+    theirs = CodeLine("/home/somebody/mine.py", 3, "tick")
+    ours = CodeLine(sys.modules[Watch.__module__].__file__, 5, "tick")
+    library = CodeLine(threading.__file__, 7, "wait")
     assert where([library, ours, theirs]) == "mine.py, line 3, in tick"
     assert where([library, ours]) == "hang.py, line 5, in tick"
     assert where([library]) == "threading.py, line 7, in wait"

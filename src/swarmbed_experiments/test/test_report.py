@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 from swarmbed_core.config import check
 from swarmbed_core.scenario import Scenario
-from swarmbed_experiments.report import RunProgress, result_table, scenario_table, show_files
+from swarmbed_experiments.report import RunProgress, result_table, scenario_table, show_files, study_table
 from swarmbed_experiments.runs.run import Run
 
 
@@ -126,3 +126,10 @@ def shown_by(console, what):
     console.print(what)
     (line,) = console.file.getvalue().splitlines()
     return line
+
+
+def test_studies_that_cannot_be_imported_hide_no_others(monkeypatch):
+    monkeypatch.setattr("swarmbed_core.plugins.known", lambda _: ["convoy", "no_such_study"])
+    text = shown(study_table())
+    assert "convoy" in text
+    assert "no study 'no_such_study'" in text

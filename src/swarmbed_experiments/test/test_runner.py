@@ -566,6 +566,7 @@ def test_pacing_takes_its_time_and_changes_nothing(scenario_data):
 
 def test_a_devs_model_of_ones_own_is_a_program_in_simulated_and_in_real_time(tmp_path, monkeypatch):
     """The one of docs/devs.md, as it stands there, on whole robots."""
+    pytest.importorskip("xdevs", reason="needs xdevs: scripts/setup --devs")
     page = (Path(__file__).parents[3] / "docs" / "devs.md").read_text()
     (program,) = re.findall(r"^```python\n(.*?)^swarm = ", page, re.MULTILINE | re.DOTALL)
     (controller,) = re.findall(r"^controller: (\{.*)$", page, re.MULTILINE)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from swarmbed_gazebo.place import Place
+    from swarmbed_gazebo.place import Simulator
 
 START: Final = 60.0
 """Timeout in seconds for starting a screen: it takes half a second, but machines may be busy."""
@@ -44,7 +44,7 @@ class Display:
         environment: environment variables for programs that use it.
     """
 
-    def __init__(self, place: Place, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, place: Simulator, folder: Path, environment: Mapping[str, str]) -> None:
         """Start it.
 
         Args:

@@ -29,7 +29,7 @@ ADVICE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Simulator:
     """A simulator and the plugin built for it.
 
     Attributes:
@@ -125,7 +125,7 @@ class Place:
         }
 
 
-def find(kind: str = "") -> Place:
+def find(kind: str = "") -> Simulator:
     """Return the location of a simulator; without a kind, of any, Gazebo 11 first.
 
     Raises:
@@ -136,7 +136,7 @@ def find(kind: str = "") -> Place:
             said, plugin = prefix / "share" / PACKAGE / f"{one}.prefix", prefix / "lib" / PLUGINS[one]
             if said.is_file() and plugin.is_file():
                 where = said.read_text(encoding="utf-8").strip()
-                place = Place(one, plugin.parent, Path(where) if where else None)
+                place = Simulator(one, plugin.parent, Path(where) if where else None)
                 if place.prefix is not None and not Path(place.server).is_file():
                     message = f"{place.server} no longer exists: run scripts/setup --gazebo"
                     raise GazeboError(message)

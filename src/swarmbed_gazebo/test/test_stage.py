@@ -21,7 +21,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_gazebo.display import Display
 from swarmbed_gazebo.errors import GazeboError
-from swarmbed_gazebo.place import Place, find, missing
+from swarmbed_gazebo.place import Simulator, find, missing
 from swarmbed_gazebo.sdf import GAZEBO11
 from swarmbed_gazebo.world import GazeboPhysics, make_gazebo11
 from swarmbed_sim.mujoco_stage import MujocoStage
@@ -272,13 +272,13 @@ def test_an_image_that_cannot_be_drawn_is_told_of(world):
 
 
 def test_without_a_screen_it_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setattr(Place, "screen", property(lambda _: None))
+    monkeypatch.setattr(Simulator, "screen", property(lambda _: None))
     with pytest.raises(GazeboError, match=r"no Xvfb here: run scripts/setup --gazebo .* vision: corners"):
         GazeboPhysics(scene_of(), kind=GAZEBO11)
     broken = tmp_path / "Xvfb"
     broken.write_text("#!/bin/sh\necho no memory >&2\nexit 1\n", encoding="utf-8")
     broken.chmod(0o755)
-    monkeypatch.setattr(Place, "screen", property(lambda _: str(broken)))
+    monkeypatch.setattr(Simulator, "screen", property(lambda _: str(broken)))
     with pytest.raises(GazeboError, match=r"does not start \(no memory\): run scripts/setup"):
         GazeboPhysics(scene_of(), kind=GAZEBO11)
 
@@ -296,7 +296,7 @@ def test_without_opengl_it_says_what_to_do(monkeypatch):
 
 
 def test_corners_need_no_screen(monkeypatch):
-    monkeypatch.setattr(Place, "screen", property(lambda _: None))
+    monkeypatch.setattr(Simulator, "screen", property(lambda _: None))
     scene = scene_of(vision="corners")
     world = GazeboPhysics(scene, kind=GAZEBO11)
     try:

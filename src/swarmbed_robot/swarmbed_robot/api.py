@@ -1,8 +1,8 @@
 """One robot's API on ROS 2: topics with its Onboard's senses, topics and actions for its commands.
 
 The names, types and units are those of the DOTS robots, so that controllers written for them run unchanged;
-docs/robot_api.md lists all of them. Outputs are written into preformatted bytes (`templates`), and computed
-only while they have subscribers.
+docs/robot_api.md lists all of them, and `topics` declares the outputs. Outputs are written into preformatted
+bytes (`templates`), and computed only while they have subscribers.
 
 Invalid input never stops the robot: it is rejected, counted in the Onboard's health, and shown in the
 diagnostics.
@@ -11,53 +11,30 @@ diagnostics.
 from __future__ import annotations
 
 import math
-import struct
 import time
 from collections import Counter, deque
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
-from geometry_msgs.msg import PointStamped, Twist
-from nav_msgs.msg import OccupancyGrid
+from geometry_msgs.msg import Twist
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.serialization import deserialize_message
-from sensor_msgs.msg import BatteryState, Imu, PointCloud2
-from std_msgs.msg import (
-    Bool,
-    Float32,
-    Float64,
-    Float64MultiArray,
-    Int32MultiArray,
-    MultiArrayDimension,
-    String,
-)
-from swarmbed_core.device import Zone
+from std_msgs.msg import Bool, Float64, Int32MultiArray, String
 from swarmbed_core.robot import Command
 from swarmbed_core.watchdog import Pace, Watchdog
 
-from dots_interfaces.msg import TagArray
 from swarmbed_interfaces import msg
 from swarmbed_robot import qos, wire
 from swarmbed_robot.action_server import ActionServers
 from swarmbed_robot.actions import LiftServer, PathServer
-from swarmbed_robot.cdr import LITTLE_ENDIAN
 from swarmbed_robot.description import describe, model_of
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.eyes import TAG_STAMP, Eyes
 from swarmbed_robot.images import IMAGE_ENCODING, Images
-from swarmbed_robot.laser import Laser
 from swarmbed_robot.options import Option
-from swarmbed_robot.place import BODY, ROOT, Place
-from swarmbed_robot.templates import (
-    SLOT,
-    Template,
-    cloud,
-    grid_template,
-    message,
-    returns_k,
-    stamped,
-)
+from swarmbed_robot.place import ROOT, PoseTopics
+from swarmbed_robot.topics import BODY, RATES, Live, Robot, encoders_of, topics_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,19 +43,9 @@ if TYPE_CHECKING:
     from rclpy.publisher import Publisher
     from swarmbed_core.local import LocalRobot
     from swarmbed_core.markers import MarkerMap
-    from swarmbed_core.spec import Battery, RobotSpec
 
 OPTIONS = (
-    Option("senses_rate", 10.0, "messages per second on senses; each ticks the robot's program", 0.1, 100.0),
-    Option("scan_rate", 50.0, "highest message rate of sensor/scan and sensor/laser/<ring>, Hz", 0.1, 100.0),
-    Option("imu_rate", 100.0, "messages per second on sensor/imu", 0.1, 100.0),
-    Option("compass_rate", 50.0, "messages per second on sensor/compass", 0.1, 100.0),
-    Option("zone_rate", 10.0, "messages per second on sensor/zone and sensor/dropzone", 0.1, 100.0),
-    Option("odom_rate", 50.0, "messages per second on odom and odometry/filtered", 0.1, 100.0),
-    Option("tf_rate", 50.0, "messages per second on the robot's own tf", 0.1, 100.0),
-    Option("lifter_rate", 10.0, "messages per second on lifter_height", 0.1, 100.0),
-    Option("battery_rate", 1.0, "messages per second on battery_state", 0.1, 10.0),
-    Option("map_rate", 5.0, "messages per second on collision_map", 0.1, 50.0),
+    *(Option(rate.name, rate.default, rate.text, 0.1, rate.high) for rate in RATES),
     Option("map_cell", 0.03, "cell size of collision_map, in metres", 0.01, 0.5),
     TAG_STAMP,
     IMAGE_ENCODING,
@@ -209,7 +176,6 @@ class RobotApi:
         # Robots of one world start to publish in different cycles, to spread the load.
         self._phase = index % PHASES
         self._sent: bytes | None = None
-        self._sweeps: dict[str, float] = {}
         self._made: list[Any] = []
         self.outputs: dict[str, Output] = {}
         self._make_outputs(index, seed)
@@ -221,56 +187,41 @@ class RobotApi:
 
     # Outputs
 
-    def output(self, topic: str, kind: Any, profile: Any, rate: float) -> Output:
-        """Create an output topic of the robot."""
+    def output(self, topic: str) -> Output:
+        """Create one of the robot's topics, as `topics` declares it."""
+        declared, part = self._declared[topic]
+        package, _, kind = declared.kind.partition("/msg/")
         # No event callbacks: they are waitables, which must not be destroyed while one of their events is
         # queued (see `action_server`). A subscriber with an incompatible QoS reports that itself.
         quiet = PublisherEventCallbacks(use_default_callbacks=False)
-        publisher = self.node.create_publisher(kind, f"/{self.name}/{topic}", profile, event_callbacks=quiet)
-        output = self.outputs[topic] = Output(publisher, rate)
+        publisher = self.node.create_publisher(
+            getattr(import_module(f"{package}.msg"), kind),
+            f"/{self.name}/{topic}",
+            qos.PROFILES[declared.quality],
+            event_callbacks=quiet,
+        )
+        output = self.outputs[topic] = Output(publisher, declared.hertz(part, self._options))
         return output
 
     def _make_outputs(self, index: int, seed: int) -> None:
         spec, name, options = self._spec, self.name, self._options
-        base = f"{name}_{BODY}"
         self.clock = _Stamp(self.epoch)
-        if spec.ranges:
-            self._scan = self.output("sensor/scan", PointCloud2, qos.SENSOR, options["scan_rate"])
-            self._clouds = [Template(cloud(base, n)) for n in range(sum(r.count for r in spec.ranges) + 1)]
-            self._scan_height = spec.ranges[0].mount_height
-            self._returns = np.empty((len(self._clouds) - 1, 3), np.float32)
-            # Compile or load the kernel now, so that it does not delay the robot's loop.
-            returns_k(np.full((1, 2), math.nan), 0.0, self._returns)
-            self._map = self.output("collision_map", OccupancyGrid, qos.OUTPUT, options["map_rate"])
-            self._grid: Template | None = None
-        self._lasers = [Laser(self, ring, base, options["scan_rate"]) for ring in spec.ranges]
-        if spec.imu is not None:
-            self._imu = self.output("sensor/imu", Imu, qos.OUTPUT, options["imu_rate"])
-            self._imu_bytes = Template(_imu_message(f"{name}_imu_link", spec))
-            self._imu_values = np.zeros(6)
-            self._imu_bytes.fill(self._imu_values)
-        if spec.compass is not None:
-            self._compass = self.output("sensor/compass", Float32, qos.OUTPUT, options["compass_rate"])
-        self._plain = [
-            (sensor, self._plain_output(sensor, rate)) for sensor, rate in self.onboard.sensors.items()
-        ]
-        self._zone = self.output("sensor/zone", msg.Zone, qos.OUTPUT, options["zone_rate"])
-        self._dropzone = self.output("sensor/dropzone", Bool, qos.SENSOR, options["zone_rate"])
-        self.place = Place(self, options["odom_rate"], options["tf_rate"])
-        if spec.lifter is not None:
-            self._height = self.output("lifter_height", Float32, qos.OUTPUT, options["lifter_rate"])
-        if spec.battery is not None:
-            self._battery = self.output("battery_state", BatteryState, qos.OUTPUT, options["battery_rate"])
-            self._capacity_ah = capacity_ah(spec.battery)
+        robot = Robot(name, spec, options["map_cell"], self.onboard.sensors)
+        self._declared = topics_of(robot)
+        self._known = Live(self.onboard)
+        self._encoded = []
+        for topic, (_, encoder) in encoders_of(robot).items():
+            # Compile or load kernels now, so that they do not delay the robot's loop.
+            encoder.ready()
+            self._encoded.append((self.output(topic), encoder, encoder.news if encoder.waits else None))
+        self.place = PoseTopics(self)
         for camera in spec.cameras:
-            self.output(f"{camera.name}_tags", TagArray, qos.OUTPUT, camera.rate)
+            self.output(f"{camera.name}_tags")
         if spec.radios:
-            self.output("radio", msg.RadioScan, qos.OUTPUT, options["senses_rate"])
-        self._reflect = self.output("reflect_out", Float64, qos.OUTPUT, 1.0)
-        # Latched: a program that starts while the world waits for it needs the current senses.
-        self._senses = self.output("senses", msg.Senses, qos.LATCHED, options["senses_rate"])
-        info = self.output("info", msg.RobotInfo, qos.LATCHED, 1.0)
-        description = self.output("robot_description", String, qos.LATCHED, 1.0)
+            self.output("radio")
+        self._reflect = self.output("reflect_out")
+        self._senses = self.output("senses")
+        info, description = self.output("info"), self.output("robot_description")
         info.send(
             msg.RobotInfo(
                 run=self.run,
@@ -282,32 +233,6 @@ class RobotApi:
             )
         )
         description.send(String(data=describe(model_of(spec), f"{name}_")))
-
-    def _plain_output(self, sensor: str, rate: float) -> Output:
-        """Create the topic of a sensor whose values are published as they are."""
-        kind = PointStamped if sensor == "position" else Float64MultiArray
-        return self.output(f"sensor/{sensor.replace('.', '/')}", kind, qos.OUTPUT, rate)
-
-    def _publish_plain(self, sensor: str, output: Output) -> None:
-        """Publish the newest reading of a sensor, as it is."""
-        sensed = self.onboard.sensed(sensor)
-        if sensed is None:
-            return
-        stamp, values = sensed
-        if sensor == "position":
-            made = PointStamped()
-            made.header.stamp = wire.stamp_of(self.epoch + stamp)
-            made.header.frame_id = "map"
-            made.point.x, made.point.y = values.tolist()
-        else:
-            made = Float64MultiArray(data=values.ravel().tolist())
-            # The stride of a dimension counts all numbers from it on.
-            sizes = [(label, values.shape[k:]) for k, label in enumerate(("row", "column")[: values.ndim])]
-            made.layout.dim = [
-                MultiArrayDimension(label=label, size=shape[0], stride=math.prod(shape))
-                for label, shape in sizes
-            ]
-        output.send(made)
 
     def cycle(self, now: float) -> None:
         """Publish the messages that are due; call it after each step of the Onboard."""
@@ -328,110 +253,16 @@ class RobotApi:
         self.place.show_path()
 
     def _publish(self, now: float) -> None:
-        self._publish_senses_of(now)
+        for output, encode, news in self._encoded:
+            if output.wanted and (news is None or news(self._known)) and output.due(now):
+                made = encode(self._known, self.clock)
+                if made is not None:
+                    output.send(made)
         self.place.publish(now)
         if self._eyes is not None:
             self._eyes.cycle(now)
         if self._images is not None:
             self._images.cycle(now)
-
-    def _publish_senses_of(self, now: float) -> None:
-        """Publish the topics of the individual sensors."""
-        onboard, spec = self.onboard, self._spec
-        if spec.ranges:
-            if self._scan.wanted:
-                self._publish_scan(now)
-            for laser in self._lasers:
-                laser.publish(now)
-            if self._map.due(now):
-                self._publish_map()
-        if spec.imu is not None and self._imu.due(now):
-            self._publish_imu()
-        if spec.compass is not None and self._compass.due(now) and onboard.heading is not None:
-            self._compass.send(LITTLE_ENDIAN + struct.pack("<f", onboard.heading))
-        for sensor, output in self._plain:
-            if output.due(now):
-                self._publish_plain(sensor, output)
-        if self._zone.due(now):
-            self._zone.send(LITTLE_ENDIAN + bytes((int(onboard.zone),)))
-        if self._dropzone.due(now):
-            self._dropzone.send(LITTLE_ENDIAN + bytes((onboard.zone == Zone.DROP,)))
-        if spec.lifter is not None and self._height.due(now):
-            height = onboard.lifter_height
-            if height is not None:
-                self._height.send(LITTLE_ENDIAN + struct.pack("<f", height))
-        if spec.battery is not None and self._battery.due(now):
-            self._publish_battery()
-
-    def _publish_scan(self, now: float) -> None:
-        """Publish the returns of all rings if at least one ring has a new sweep."""
-        onboard, news = self.onboard, False
-        for ring in self._spec.ranges:
-            stamp, _ = onboard.sweep(ring.name)
-            if self._sweeps.get(ring.name) != stamp:
-                self._sweeps[ring.name] = stamp
-                news = True
-        if not (news and self._scan.due(now)):
-            return
-        sweeps = [onboard.sweep(ring.name)[1] for ring in self._spec.ranges]
-        points = sweeps[0] if len(sweeps) == 1 else np.concatenate(sweeps)
-        count = returns_k(points, self._scan_height, self._returns)
-        template = self._clouds[count]
-        # The points are followed only by the flag `is_dense`.
-        template.data[-1 - 12 * count : -1] = self._returns[:count].data.cast("B")
-        template.stamp(*self.clock.now)
-        self._scan.send(bytes(template.data))
-
-    def _publish_map(self) -> None:
-        grid_map = self.onboard.collision_map
-        if grid_map is None:
-            return
-        cells = grid_map.as_grid(self._options["map_cell"])
-        if self._grid is None:
-            self._grid = Template(grid_template(f"{self.name}_{BODY}", len(cells), self._options["map_cell"]))
-        template = self._grid
-        template.data[-cells.size :] = np.rint(100.0 * cells).astype(np.int8).tobytes()
-        template.stamp(*self.clock.now)
-        self._map.send(bytes(template.data))
-
-    def _publish_imu(self) -> None:
-        reading = self.onboard.imu
-        if reading is None:
-            return
-        values = self._imu_values
-        values[:3], values[3:] = reading.gyro, reading.accel
-        self._imu_bytes.fill(values)
-        self._imu_bytes.stamp(*self.clock.now)
-        self._imu.send(bytes(self._imu_bytes.data))
-
-    def _publish_battery(self) -> None:
-        monitor = self.onboard.battery
-        state = None if monitor is None else monitor.state
-        if state is None:
-            return
-        made = BatteryState(
-            voltage=state.voltage,
-            current=-state.current,
-            percentage=state.state_of_charge,
-            charge=state.state_of_charge * self._capacity_ah,
-            capacity=self._capacity_ah,
-            design_capacity=self._capacity_ah,
-            temperature=math.nan,
-            cell_voltage=[float(volts) for volts in state.cell_voltages],
-            cell_temperature=[math.nan] * len(state.cell_voltages),
-            power_supply_status=BatteryState.POWER_SUPPLY_STATUS_DISCHARGING,
-            power_supply_health=BatteryState.POWER_SUPPLY_HEALTH_GOOD,
-            present=True,
-            location="robot",
-            serial_number=self.name,
-        )
-        if state.undervoltage:
-            made.power_supply_health = BatteryState.POWER_SUPPLY_HEALTH_DEAD
-        if state.current < 0:
-            made.power_supply_status = BatteryState.POWER_SUPPLY_STATUS_CHARGING
-        made.header.stamp = wire.stamp_of(self.epoch + state.stamp)
-        made.header.frame_id = f"{self.name}_{BODY}"
-        self._battery.send(made)
 
     def sense(self, now: float, *, anyway: bool = False) -> None:
         """Publish a program's senses if they have subscribers; call it once per tick.
@@ -746,27 +577,3 @@ class _Stamp:
     def at(self, seconds: float) -> tuple[int, int]:
         """Return a time of the robot's clock as seconds and nanoseconds of the ROS clock."""
         return divmod(max(round((self.epoch + seconds) * 1e9), 0), 1_000_000_000)
-
-
-def capacity_ah(battery: Battery) -> float:
-    """Return the full charge in ampere hours: the energy divided by the mean open-circuit voltage."""
-    shares, volts = np.array(battery.state_of_charge), np.array(battery.open_circuit)
-    mean = float(np.diff(shares) @ (volts[1:] + volts[:-1])) / 2
-    return battery.capacity_wh / (battery.cells * mean)
-
-
-def _imu_message(frame: str, spec: RobotSpec) -> Any:
-    """Return an Imu message with slots for rates and accelerations, and without orientation."""
-    imu = spec.imu
-    gyro, accel = (0.0, 0.0) if imu is None else (imu.gyro_sigma**2, imu.accel_sigma**2)
-    unknown = np.zeros(9)
-    unknown[0] = -1.0
-    return message(
-        "sensor_msgs/msg/Imu",
-        header=stamped(frame),
-        orientation_covariance=unknown,
-        angular_velocity=message("geometry_msgs/msg/Vector3", x=SLOT, y=SLOT, z=SLOT),
-        angular_velocity_covariance=np.diag([gyro] * 3).reshape(-1),
-        linear_acceleration=message("geometry_msgs/msg/Vector3", x=SLOT, y=SLOT, z=SLOT),
-        linear_acceleration_covariance=np.diag([accel] * 3).reshape(-1),
-    )

@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from swarmbed_core.camera import CX, CY, FX, FY, K1, K3, cameras_of
 from swarmbed_core.detector import Detector
 from swarmbed_core.errors import SwarmbedError
 from swarmbed_core.pictures import coloured, jpeg, with_tags
 
-from swarmbed_robot import qos
 from swarmbed_robot.options import Option
 from swarmbed_robot.templates import Template, message, packed_image, stamped
 
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 
     from swarmbed_robot.api import RobotApi
 
-INFO_RATE = 1.0
-"""Rate of `camera_info` while the images have no subscribers, in Hz; otherwise each image comes with one."""
 ENCODINGS = {"mono8": 1, "rgb8": 3, "bgr8": 3}
 """Bytes per pixel."""
 IMAGE_ENCODING = Option(
@@ -94,13 +90,12 @@ class _Topics:
         name, frame = camera.name, f"{api.name}_{camera.name}_optical_frame"
         self._api = api
         self._frame = frame
-        self._image = api.output(f"{name}/image", Image, qos.IMAGE, camera.rate)
-        self._packed = api.output(f"{name}/image/compressed", CompressedImage, qos.IMAGE, camera.rate)
-        self._tagged = api.output(f"{name}/image_tags", Image, qos.IMAGE, camera.rate)
-        self._tagged_packed = api.output(
-            f"{name}/image_tags/compressed", CompressedImage, qos.IMAGE, camera.rate
-        )
-        self._info = api.output(f"{name}/camera_info", CameraInfo, qos.OUTPUT, INFO_RATE)
+        self._image = api.output(f"{name}/image")
+        self._packed = api.output(f"{name}/image/compressed")
+        self._tagged = api.output(f"{name}/image_tags")
+        self._tagged_packed = api.output(f"{name}/image_tags/compressed")
+        # At 1 Hz while the images have no subscribers; otherwise each image comes with one.
+        self._info = api.output(f"{name}/camera_info")
         self._info_bytes = Template(info_of(frame, camera, model))
         self._camera = camera
         self._encoding = encoding

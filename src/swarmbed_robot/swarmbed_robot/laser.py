@@ -13,14 +13,12 @@ A ring that has gone silent publishes nothing.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from sensor_msgs.msg import LaserScan
 from swarmbed_core.geometry import TAU, wrap
 from swarmbed_core.kernel import kernel
 
-from swarmbed_robot import qos
 from swarmbed_robot.templates import Template, laser_scan
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import RangeRing
 
-    from swarmbed_robot.api import RobotApi
+    from swarmbed_robot.topics import Clock, Known
 
     IntArray = NDArray[np.int64]
 
@@ -105,42 +103,45 @@ def ranges_k(
 
 
 class Laser:
-    """The topic of one ring, `sensor/laser/<ring>`."""
+    """Encodes the sweeps of one ring for its topic, `sensor/laser/<ring>`; see `topics.Encoder`."""
 
-    def __init__(self, api: RobotApi, ring: RangeRing, frame: str, rate: float) -> None:
-        """Create the topic.
+    waits: ClassVar[bool] = True
+
+    def __init__(self, frame: str, ring: RangeRing) -> None:
+        """Prepare the message.
 
         Args:
-            api: the robot's API.
-            ring: the ring of sensors.
             frame: name of the frame at the robot's centre.
-            rate: highest rate of messages, in Hz.
+            ring: the ring of sensors.
         """
-        self._api = api
         self._ring = ring
-        self._output = api.output(f"sensor/laser/{ring.name}", LaserScan, qos.SENSOR, min(rate, ring.rate))
         angles, self._beams = beams_of(ring.angles)
         edges = ring.mount_radius + ring.range_min, ring.mount_radius + ring.range_max
         self._template = Template(laser_scan(frame, angles, edges, 1.0 / ring.rate))
         self._ranges = np.empty(len(angles), np.float32)
         self._stamp = math.nan
-        # Compile or load the kernel now, so that it does not delay the robot's loop.
-        self._fill(np.full(ring.count, math.nan))
+
+    def ready(self) -> None:
+        """Load the kernel."""
+        self._fill(np.full(self._ring.count, math.nan))
 
     def _fill(self, distances: FloatArray) -> None:
         ring = self._ring
         ranges_k(distances, self._beams, ring.mount_radius, ring.range_min, ring.range_max, self._ranges)
 
-    def publish(self, now: float) -> None:
-        """Publish the newest sweep if the topic has subscribers and a message is due."""
-        if not self._output.wanted:
-            return
-        stamp, distances = self._api.onboard.distances(self._ring.name)
-        if math.isnan(stamp) or stamp == self._stamp or not self._output.due(now):
-            return
+    def news(self, known: Known) -> bool:
+        """Return whether there is a sweep that was not sent yet."""
+        stamp = known.distances(self._ring.name)[0]
+        return not (math.isnan(stamp) or stamp == self._stamp)
+
+    def __call__(self, known: Known, clock: Clock) -> bytes | None:
+        """Return the newest sweep, stamped with the time of measurement."""
+        stamp, distances = known.distances(self._ring.name)
+        if distances is None:
+            return None
         self._stamp = stamp
         self._fill(distances)
         data = self._template.data
         data[-4 - self._ranges.nbytes : -4] = self._ranges.data.cast("B")
-        self._template.stamp(*self._api.clock.at(stamp))
-        self._output.send(bytes(data))
+        self._template.stamp(*clock.at(stamp))
+        return bytes(data)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import faulthandler
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rclpy
@@ -168,8 +167,3 @@ def check_name(robot: str) -> None:
 
 def _arguments(arguments: Sequence[str] | None) -> Sequence[str]:
     return sys.argv[1:] if arguments is None else arguments
-
-
-def program() -> str:
-    """Return the file name of the program that this process runs."""
-    return Path(sys.argv[0]).name

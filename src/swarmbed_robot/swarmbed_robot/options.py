@@ -42,7 +42,6 @@ class Option:
         low: least allowed number.
         high: greatest allowed number.
         choices: allowed strings; empty: all.
-        fixed: whether the parameter is read-only while the node runs.
         positional: whether it is a positional argument of the command line.
         loose: whether a string may also be given as a number, as in `speed:=2`.
     """
@@ -53,7 +52,6 @@ class Option:
     low: float = -math.inf
     high: float = math.inf
     choices: tuple[str, ...] = ()
-    fixed: bool = True
     positional: bool = False
     loose: bool = False
 
@@ -78,7 +76,7 @@ class Option:
 
     def descriptor(self) -> ParameterDescriptor:
         """Return the descriptor with which ROS declares and checks the parameter."""
-        made = ParameterDescriptor(description=self.text, read_only=self.fixed)
+        made = ParameterDescriptor(description=self.text, read_only=True)
         # For an empty list, rclpy always infers a list of bytes.
         made.dynamic_typing = self.loose or isinstance(self.default, list)
         if self.choices:

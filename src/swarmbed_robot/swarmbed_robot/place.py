@@ -6,15 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from nav_msgs.msg import Odometry
-from nav_msgs.msg import Path as PathMsg
 from swarmbed_core.drift import Drift
 from swarmbed_core.geometry import compose, invert
 
-from swarmbed_robot import qos
 from swarmbed_robot.description import joints_of, model_of
 from swarmbed_robot.eyes import transform_of
 from swarmbed_robot.templates import OdometryTemplate, Template, path_bytes, transforms
+from swarmbed_robot.topics import BODY
 from tf2_msgs.msg import TFMessage
 
 if TYPE_CHECKING:
@@ -25,10 +23,10 @@ if TYPE_CHECKING:
     from swarmbed_robot.api import RobotApi
     from swarmbed_robot.description import Joint
 
-ROOT, BODY = "odom", "base_link"
+ROOT = "odom"
 
 
-class Place:
+class PoseTopics:
     """The topics of one robot's pose.
 
     Attributes:
@@ -36,22 +34,22 @@ class Place:
         slide: parent and child frame of the lifting platform; None without one.
     """
 
-    def __init__(self, api: RobotApi, odom_rate: float, tf_rate: float) -> None:
+    def __init__(self, api: RobotApi) -> None:
         self._api = api
         self._onboard = onboard = api.onboard
         name, base = api.name, f"{api.name}_{BODY}"
-        self._odom = api.output("odom", Odometry, qos.OUTPUT, odom_rate)
+        self._odom = api.output("odom")
         self._odom_bytes = OdometryTemplate(ROOT, base, covariance=True, twist_covariance=True)
         self._drift = Drift(onboard.device.spec)
         # Compile or load the kernel now, so that it does not delay the robot's loop.
         none = [0.0, 0.0, 0.0]
         self._odom_bytes.fill(none, none, self._drift.covariance, onboard.filter.covariance, first=3)
-        self._filtered = api.output("odometry/filtered", Odometry, qos.OUTPUT, odom_rate)
+        self._filtered = api.output("odometry/filtered")
         self._filtered_bytes = OdometryTemplate("map", base, covariance=True, twist_covariance=True)
-        self._tf = api.output("tf", TFMessage, qos.TF, tf_rate)
+        self._tf = api.output("tf")
         self._tf_bytes: Template | None = None
         self._tf_localised = False
-        self._path = api.output("path", PathMsg, qos.LATCHED, 1.0)
+        self._path = api.output("path")
         self._path_shown = 0
         self._lifter = onboard.device.spec.lifter
         self._slide: Joint | None = None
@@ -63,7 +61,7 @@ class Place:
                 self._slide, self.slide = joint, (parent, child)
             else:
                 self.fixed_frames.append(transform_of(parent, child, joint.translation, joint.rotation))
-        static = api.output("tf_static", TFMessage, qos.LATCHED, 1.0)
+        static = api.output("tf_static")
         static.send(TFMessage(transforms=self.fixed_frames))
 
     def publish(self, now: float) -> None:

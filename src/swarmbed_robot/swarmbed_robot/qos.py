@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
+from swarmbed_robot.topics import Quality
+
 
 def _profile(
     depth: int,
@@ -28,6 +30,14 @@ LATCHED = _profile(1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """Late subscribers get the last message."""
 IMAGE = _profile(5)
 """For images: slow subscribers get the newest."""
+PROFILES = {
+    Quality.SENSOR: SENSOR,
+    Quality.OUTPUT: OUTPUT,
+    Quality.FRAMES: TF,
+    Quality.LATCHED: LATCHED,
+    Quality.IMAGE: IMAGE,
+}
+"""Profiles of the outputs that `topics` declares."""
 INPUT = _profile(10, ReliabilityPolicy.BEST_EFFORT)
 COMMAND = _profile(10)
 """For messages that are sent once and must not be lost, such as a program's commands and goals."""

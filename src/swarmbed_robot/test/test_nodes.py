@@ -12,7 +12,7 @@ import time
 import pytest
 from std_msgs.msg import String
 from swarmbed_robot.errors import RobotError
-from swarmbed_robot.nodes import BAD_INPUT, Spinner, check_name, program, run
+from swarmbed_robot.nodes import BAD_INPUT, Spinner, check_name, run
 from swarmbed_robot.options import Option
 
 OPTIONS = (Option("robot", "dots1", "who", positional=True), Option("rate", 10.0, "how often", 0.1, 100.0))
@@ -53,7 +53,6 @@ def test_the_command_line_of_the_process_is_taken_if_none_is_given(monkeypatch):
     got = []
     run("test_node", None, OPTIONS, lambda _spinner, _node, options: got.append(options["robot"]))
     assert got == ["e7"]
-    assert program() == "test_node"
 
 
 @pytest.mark.parametrize(

@@ -242,9 +242,8 @@ def test_tools_are_shown_what_an_option_is():
     [steps] = count.integer_range
     assert (steps.from_value, steps.to_value, steps.step) == (0, 1000, 1)
     assert mood.additional_constraints == "one of calm, cross"
-    half = Option("x", 1.0, "", low=0.0, fixed=False).descriptor()
+    half = Option("x", 1.0, "", low=0.0).descriptor()
     assert half.floating_point_range[0].to_value >= 1e300
-    assert not half.read_only
     assert not Option("x", 1.0, "").descriptor().floating_point_range
     assert not Option("x", True, "", 0, 1).descriptor().integer_range
 

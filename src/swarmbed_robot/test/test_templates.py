@@ -13,7 +13,6 @@ from nav_msgs.msg import OccupancyGrid, Odometry, Path
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import Imu, PointCloud2, PointField
 from swarmbed_core.spec import RobotSpec
-from swarmbed_robot.api import _imu_message
 from swarmbed_robot.templates import (
     FLAT,
     SLOT,
@@ -28,6 +27,7 @@ from swarmbed_robot.templates import (
     transforms,
     types,
 )
+from swarmbed_robot.topics import imu_message
 from visualization_msgs.msg import MarkerArray
 
 from tf2_msgs.msg import TFMessage
@@ -252,7 +252,7 @@ def test_a_grid_has_its_middle_at_the_robot(size):
 
 def test_an_imu_knows_rates_and_forces_and_no_orientation():
     spec = RobotSpec.load("dots")
-    template = Template(_imu_message("dots1_imu_link", spec))
+    template = Template(imu_message("dots1_imu_link", spec))
     template.fill(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
     got = read(template, Imu)
     rates, forces = got.angular_velocity, got.linear_acceleration

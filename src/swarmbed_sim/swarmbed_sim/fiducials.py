@@ -22,6 +22,7 @@ from swarmbed_core.camera import (
     FY,
     K1,
     K3,
+    MARKER_SIDE_MIN_PX,
     ROTATION,
     SIGMA,
     TX,
@@ -32,7 +33,6 @@ from swarmbed_core.camera import (
 )
 from swarmbed_core.device import CornerReading
 from swarmbed_core.kernel import kernel
-from swarmbed_core.memory import MARKER_SIDE_MIN_PX
 
 from swarmbed_sim.parts import (
     CLEARANCE,
@@ -48,7 +48,7 @@ from swarmbed_sim.parts import (
 from swarmbed_sim.parts import WIDTH as WIDTH_OF_TRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
     from swarmbed_core.arena import Arena
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.markers import MarkerMap
     from swarmbed_core.scene import Scene
-    from swarmbed_core.spec import Camera, CameraLatency, RobotSpec
+    from swarmbed_core.spec import Camera, RobotSpec
 
     from swarmbed_sim.parts import Furniture, Life, Things
     from swarmbed_sim.physics import Physics
@@ -637,9 +637,3 @@ def deepest(camera: Camera, numbers: FloatArray, size: float, min_px: float) -> 
     """
     level = camera.pitch == 0.0 and not numbers[K1 : K3 + 1].any()
     return float(numbers[FY] * size / min_px + size) if level else math.inf
-
-
-def latency_of(table: Iterable[CameraLatency], rate: float, cameras: int) -> tuple[float, float]:
-    """Return mean and sigma of the latency in seconds: the nearest entry of Table II, or 0 without one."""
-    rows = sorted(table, key=lambda row: (abs(row.refresh_hz - rate), abs(row.cameras - cameras)))
-    return (rows[0].mean, rows[0].sigma) if rows else (0.0, 0.0)

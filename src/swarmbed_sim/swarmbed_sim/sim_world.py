@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from swarmbed_core.camera import latency_of
 from swarmbed_core.chance import PartStream, within
 from swarmbed_core.device import Device, Faults
 from swarmbed_core.errors import ConfigError
@@ -28,8 +29,7 @@ from swarmbed_core.geometry import between, compose
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.led import TOLD, Led
 from swarmbed_core.lifter import LifterModel
-from swarmbed_core.memory import BATTERY_PERIOD
-from swarmbed_core.power import BatteryModel
+from swarmbed_core.power import BATTERY_PERIOD, BatteryModel
 from swarmbed_core.scenario import BoxObstacle
 from swarmbed_core.scene import legs_of
 from swarmbed_core.spec import BoxBody
@@ -37,7 +37,7 @@ from swarmbed_core.world import CarrierTruth, Contact
 
 from swarmbed_sim.bodies import Bodies, Compasses, Imu, Motors
 from swarmbed_sim.errors import SimError
-from swarmbed_sim.fiducials import Cameras, Eyes, latency_of
+from swarmbed_sim.fiducials import Cameras, Eyes
 from swarmbed_sim.footprint import TOUCH, Footprint, box_print, disc_print, overlap
 from swarmbed_sim.ground import Ground
 from swarmbed_sim.lamps import LightSense

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from swarmbed_core.config import Part
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.geometry import clearance
 from swarmbed_core.heading import Area
 from swarmbed_core.spec import Fraction, NotNegative, Positive
 
@@ -17,7 +18,6 @@ from swarmbed_experiments.frame.transducers import FLOOR, retrieved
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import Scene
 
     from swarmbed_experiments.frame import Look, Setting
@@ -275,7 +275,7 @@ class MovedCarrier:
             x, y = float(self._rng.uniform(left, right)), float(self._rng.uniform(bottom, top))
             room = reach[row] + self._gap
             clear = all(math.hypot(x - ox, y - oy) > size + room for ox, oy, size in discs)
-            if clear and _clearance(segments, x, y) > room:
+            if clear and clearance(segments, x, y) > room:
                 return x, y, float(self._rng.uniform(-math.pi, math.pi))
         return None
 
@@ -423,16 +423,6 @@ class BlockedZone:
         places = np.vstack([look.robots[:, :2], look.carriers.poses[:, :2]])
         off = np.abs(places - pose[:2]) - np.array(size) / 2
         return bool((np.hypot(*np.maximum(off, 0.0).T) > radii).all())
-
-
-def _clearance(segments: FloatArray, x: float, y: float) -> float:
-    """Return the distance of a point from the nearest wall or box; infinity without any."""
-    if not len(segments):
-        return math.inf
-    start, along = segments[:, :2], segments[:, 2:] - segments[:, :2]
-    to = np.array((x, y)) - start
-    share = np.clip((to * along).sum(axis=1) / (along * along).sum(axis=1), 0.0, 1.0)
-    return float(np.hypot(*(to - share[:, None] * along).T).min())
 
 
 def _bounded(scene: Scene, zone: str, who: str) -> Area:

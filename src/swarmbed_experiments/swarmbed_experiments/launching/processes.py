@@ -27,7 +27,7 @@ from swarmbed_experiments.runs.scenarios import load_scenario, make_plan, name_o
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from swarmbed_experiments.runs.scenarios import Plan as ScenarioPlan
+    from swarmbed_experiments.runs.scenarios import Plan
 
 WORLD = "world"
 
@@ -80,7 +80,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProcessPlan:
     """The processes of a scenario.
 
     Attributes:
@@ -111,7 +111,7 @@ def make_processes(
     programs: bool = True,
     out: Path = Path("runs"),
     parameters: Path | None = None,
-) -> Plan:
+) -> ProcessPlan:
     """Make the plan of a scenario, and write the final scenario into the run's directory.
 
     Args:
@@ -203,10 +203,10 @@ def make_processes(
     if rviz:
         more.append(_rviz())
     driven = tuple(process.robot for process in drivers if process.robot)
-    return Plan((world_process, *drivers, *more), driven if programs else (), directory, case.title)
+    return ProcessPlan((world_process, *drivers, *more), driven if programs else (), directory, case.title)
 
 
-def _controllers(found: ScenarioPlan, isolate: int | None, parameters: Path | None) -> tuple[Process, ...]:
+def _controllers(found: Plan, isolate: int | None, parameters: Path | None) -> tuple[Process, ...]:
     """Return a program for each robot, except those that are driven from elsewhere."""
     case = found.scenario
     made = []

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from swarmbed_experiments.launching.processes import Plan, Process
+    from swarmbed_experiments.launching.processes import Process, ProcessPlan
 
 READY_SECONDS = 120.0
 """Seconds until all processes must be ready. The first start compiles kernels, which takes long."""
@@ -144,7 +144,7 @@ class Up:
     """
 
     def __init__(
-        self, plan: Plan, console: Console, *, restart: bool = False, domain: int | None = None
+        self, plan: ProcessPlan, console: Console, *, restart: bool = False, domain: int | None = None
     ) -> None:
         """Find the executables.
 

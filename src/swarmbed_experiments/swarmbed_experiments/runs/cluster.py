@@ -40,7 +40,7 @@ MOST = 100_000_000
 STATIONS = 2
 """Number of sweeps for which a Dask worker keeps processes; those with running tasks are always kept."""
 
-Outcome = tuple["Task", "dict[str, Any] | Lost | Exception"]
+Finished = tuple["Task", "dict[str, Any] | Lost | Exception"]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def work(
     job: Callable[[Task], dict[str, Any]],
     groups: Sequence[Group],
     limits: Limits,
-) -> Generator[Outcome, None, None]:
+) -> Generator[Finished, None, None]:
     """Do all tasks on a Dask cluster; yield each with its row, or with the loss or error that replaces it.
 
     Outcomes come in the order in which tasks finish.

@@ -73,7 +73,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Place:
+class CodeLine:
     """A line of a program."""
 
     file: str
@@ -253,33 +253,33 @@ def _stderr() -> IO[Any] | None:
 # Where
 
 
-def frames_of(frame: FrameType | None) -> list[Place]:
+def frames_of(frame: FrameType | None) -> list[CodeLine]:
     """Return the lines of a thread's stack, the innermost first."""
     found = []
     while frame is not None:
-        found.append(Place(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name))
+        found.append(CodeLine(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name))
         frame = frame.f_back
     return found
 
 
-def frames_in(dump: str) -> list[Place]:
+def frames_in(dump: str) -> list[CodeLine]:
     """Return the stack of the current thread in a dump of faulthandler, or else of the main thread."""
-    threads: list[list[Place]] = []
-    current: list[Place] | None = None
+    threads: list[list[CodeLine]] = []
+    current: list[CodeLine] | None = None
     for line in dump.splitlines():
         if line.startswith(("Thread 0x", "Current thread 0x", "Stack (")):
             threads.append([])
             if line.startswith("Current"):
                 current = threads[-1]
         elif (match := _LINE.match(line)) and threads:
-            threads[-1].append(Place(match["file"], int(match["line"]), match["name"]))
+            threads[-1].append(CodeLine(match["file"], int(match["line"]), match["name"]))
     if current:
         return current
     # The main thread comes last.
     return next((frames for frames in reversed(threads) if frames), [])
 
 
-def where(frames: Iterable[Place]) -> str:
+def where(frames: Iterable[CodeLine]) -> str:
     """Return the innermost line of the user's code; without one, the innermost of ours, or of any code."""
     every = list(frames)
     ours = [place for place in every if not is_library(place.file)]

@@ -44,7 +44,7 @@ DEPENDENCIES = (
     "scipy",
     "py_trees",
     "xdevs",
-    "opencv-python-headless",
+    "opencv-contrib-python-headless",
 )
 """Libraries that affect the results of a run."""
 SHOWN = 5
@@ -298,7 +298,8 @@ def _spec(name: str) -> ModuleSpec | None:
     for i in range(len(parts)):
         try:
             spec = PathFinder.find_spec(".".join(parts[: i + 1]), path)
-        except (ImportError, ValueError, AttributeError, OSError):
+        except (ImportError, ValueError, AttributeError, OSError, KeyError):
+            # KeyError: a folder without __init__.py below a package that is not imported.
             return None
         if spec is None:
             return None

@@ -10,7 +10,6 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-from swarmbed_core.plugins import ACCEPTORS, CONTROLLERS, DEVICES, GENERATORS, TRANSDUCERS, WORLDS
 
 OURS = (
     "swarmbed_core",
@@ -22,7 +21,9 @@ OURS = (
     "swarmbed_reality",
 )
 """Packages of this workspace."""
-GROUPS = (WORLDS, CONTROLLERS, GENERATORS, TRANSDUCERS, ACCEPTORS, DEVICES)
+PREFIX = "swarmbed."
+"""Of all groups of entry points that name plugins."""
+INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 @cache
@@ -47,7 +48,8 @@ def is_ours(file: str) -> bool:
 
 def is_library(file: str) -> bool:
     """Return whether a file belongs to Python itself or to an installed package."""
-    return file.startswith(("<", *_library_folders()))
+    # Other environments' packages too, which PYTHONPATH may name.
+    return file.startswith(("<", *_library_folders())) or not INSTALLED.isdisjoint(file.split(os.sep))
 
 
 def is_our_name(module: str) -> bool:
@@ -58,5 +60,11 @@ def is_our_name(module: str) -> bool:
 @cache
 def plugin_names() -> frozenset[str]:
     """Return the top-level packages of third-party plugins: worlds, controllers and so on."""
-    tops = {point.module.partition(".")[0] for group in GROUPS for point in entry_points(group=group)}
+    points = entry_points()
+    tops = {
+        point.module.partition(".")[0]
+        for group in points.groups
+        if group.startswith(PREFIX)
+        for point in points.select(group=group)
+    }
     return frozenset(tops - set(OURS))

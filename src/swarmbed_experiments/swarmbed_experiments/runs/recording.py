@@ -41,8 +41,6 @@ from swarmbed_robot.scenery import Carriers, scene_markers
 from swarmbed_robot.templates import (
     OdometryTemplate,
     Template,
-    cloud,
-    grid_template,
     message,
     packed_image,
     pose_slots,
@@ -50,17 +48,17 @@ from swarmbed_robot.templates import (
     transforms,
     types,
 )
+from swarmbed_robot.topics import BODY, TOPICS, Quality, Robot, Sensed, encoders_of, topics_of
 
 from swarmbed_behaviours import tree as trees
 from swarmbed_experiments.errors import RunError, unwritable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
 
-    from swarmbed_core.collision_map import CollisionMap
     from swarmbed_core.controller import Controller
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.local import LocalRobot
@@ -68,16 +66,28 @@ if TYPE_CHECKING:
     from swarmbed_core.scene import Scene
     from swarmbed_core.spec import RobotSpec
     from swarmbed_core.world import TaskWorld
+    from swarmbed_robot.topics import Topic
 
 RATE = 10.0
-SCAN_RATE = 5.0
-MAP_RATE = 2.0
+TREE_RATE = 2.0
 CROWD_RATE = 2.0
-"""Recording rates in Hz: poses; sensor returns; collision maps and trees; poses of a crowd."""
+"""Recording rates in Hz: poses; trees; poses of a crowd. `swarmbed_robot.topics` has those of senses."""
 MAP_CELL = 0.06
 """Cell size of recorded maps in metres: coarser than the robot's own, to keep recordings small."""
+MARKERS = "visualization_msgs/msg/MarkerArray"
 STALE = 0.5
 """Age in seconds from which a robot's senses are no longer recorded."""
+
+
+class _Clock:
+    """The time of the messages: the world's, from 0."""
+
+    now = (0, 0)
+
+    @staticmethod
+    def at(seconds: float) -> tuple[int, int]:
+        """Return a time in seconds and nanoseconds."""
+        return divmod(max(round(seconds * 1e9), 0), 1_000_000_000)
 
 
 class _Robot:
@@ -85,47 +95,37 @@ class _Robot:
 
     def __init__(self, recorder: Recorder, name: str, spec: RobotSpec) -> None:
         self.name = name
-        self.frame = f"{name}_base_link"
         self._recorder = recorder
-        self._height = spec.ranges[0].mount_height if spec.ranges else 0.0
-        self._odom = OdometryTemplate(f"{name}_odom", self.frame, covariance=False)
-        self._filtered = OdometryTemplate("map", self.frame, covariance=True)
-        self._scans: dict[int, Template] = {}
-        self._map: tuple[Template, int] | None = None
+        robot = Robot(name, spec, MAP_CELL)
+        self._declared = topics_of(robot)
+        # Frames have the robot's prefix, because a recording has all robots in one tree.
+        body = f"{name}_{BODY}"
+        self._odom = OdometryTemplate(f"{name}_odom", body, covariance=False)
+        self._filtered = OdometryTemplate("map", body, covariance=True)
+        self._encoders = encoders_of(robot, recorded=True)
         self._doing: str | None = None
         self._nodes: list[trees.NodeStatus] = []
 
+    def write(self, topic: str, what: Any) -> None:
+        """Write a message to one of the robot's topics."""
+        declared, _ = self._declared[topic]
+        self._recorder.write(f"/{self.name}/{topic}", declared.kind, what, quality=declared.quality)
+
     def odometry(self, senses: Senses) -> None:
         """Record the robot's odometry, and the EKF's estimate if it is localised."""
-        recorder, name = self._recorder, self.name
         twist = senses.twist_body.tolist()
         self._odom.fill(senses.pose_odom.tolist(), twist, None)
-        recorder.write(f"/{name}/odom", "nav_msgs/msg/Odometry", self._odom.template)
+        self.write("odom", self._odom.template)
         if senses.pose_map is not None and senses.pose_covariance is not None:
             self._filtered.fill(senses.pose_map.tolist(), twist, np.ascontiguousarray(senses.pose_covariance))
-            recorder.write(f"/{name}/odometry/filtered", "nav_msgs/msg/Odometry", self._filtered.template)
+            self.write("odometry/filtered", self._filtered.template)
 
-    def scan(self, points_body: FloatArray) -> None:
-        """Record the returns of the distance sensors. The byte layout depends on their number."""
-        count = len(points_body)
-        template = self._scans.get(count)
-        if template is None:
-            template = self._scans[count] = Template(cloud(self.frame, count))
-        points = np.empty((count, 3), "<f4")
-        points[:, :2] = points_body
-        points[:, 2] = self._height
-        # The points are followed only by `is_dense`, one byte.
-        template.data[-1 - 12 * count : -1] = points.tobytes()
-        self._recorder.write(f"/{self.name}/sensor/scan", "sensor_msgs/msg/PointCloud2", template)
-
-    def map(self, collision_map: CollisionMap) -> None:
-        """Record the collision map. Its cells, in percent, are the last bytes of the message."""
-        grid = collision_map.as_grid(MAP_CELL)
-        if self._map is None or self._map[1] != grid.size:
-            self._map = Template(grid_template(self.frame, len(grid), MAP_CELL)), grid.size
-        template = self._map[0]
-        template.data[-grid.size :] = np.rint(100.0 * grid).astype(np.int8).tobytes()
-        self._recorder.write(f"/{self.name}/collision_map", "nav_msgs/msg/OccupancyGrid", template)
+    def senses(self, senses: Senses, due: Collection[Topic]) -> None:
+        """Record the topics that are due."""
+        known = Sensed(senses)
+        for name, (topic, encode) in self._encoders.items():
+            if topic in due and (made := encode(known, self._recorder.clock)) is not None:
+                self.write(name, made)
 
     def tree(self, controller: Controller, *, looking: bool) -> None:
         """Record the program's activity and tree on change. The tree is compared only if `looking`."""
@@ -162,6 +162,7 @@ class Watched:
             message = f"images of {robot.name}/{strangers[0]}: no such camera; its cameras are {known}"
             raise RunError(message)
         self._name = robot.name
+        self._declared = topics_of(Robot(robot.name, device.spec))
         self._watcher = device.images.watcher()
         self._detectors = {
             name: Detector(there[name].width, there[name].height, Health(), name) for name in cameras
@@ -174,8 +175,9 @@ class Watched:
         for camera, reading in newest.items():
             picture = with_tags(reading.image, self._detectors[camera].detect(reading.image))
             made = packed_image(f"{self._name}_{camera}_optical_frame", jpeg(picture))
-            topic = f"/{self._name}/{camera}/image_tags/compressed"
-            recorder.write(topic, "sensor_msgs/msg/CompressedImage", made, reading.stamp)
+            topic = f"{camera}/image_tags/compressed"
+            declared, _ = self._declared[topic]
+            recorder.write(f"/{self._name}/{topic}", declared.kind, made, reading.stamp, declared.quality)
 
 
 def watch(images: Sequence[str], robots: Sequence[LocalRobot]) -> list[Watched]:
@@ -235,11 +237,12 @@ class Recorder:
         self._schemas: dict[str, int] = {}
         self._channels: dict[str, int] = {}
         self._counts: dict[str, int] = {}
-        self._now = (0, 0, 0)
+        self.clock = _Clock()
+        self._now = 0
         self._crowd = scene.crowd
         self._pace = Pace(CROWD_RATE if scene.crowd else RATE)
-        self._scan_pace = Pace(SCAN_RATE)
-        self._map_pace = Pace(MAP_RATE)
+        self._tree_pace = Pace(TREE_RATE)
+        self._paces = {topic: Pace(topic.recorded) for topic in TOPICS if topic.recorded}
         self._scene = scene
         self._robots: dict[str, _Robot] = {}
         self._seen: Sequence[str] = ()
@@ -272,8 +275,8 @@ class Recorder:
         """
         if self._writer is None or not self._pace.due(time):
             return
-        nanoseconds = round(time * 1e9)
-        self._now = (nanoseconds, *divmod(nanoseconds, 1_000_000_000))
+        self._now = round(time * 1e9)
+        self.clock.now = self.clock.at(time)
         truth = self._world.truth()
         if self._world.names is not self._seen:
             self._meet(robots)
@@ -282,16 +285,15 @@ class Recorder:
         else:
             latest = {robot.name: _fresh(robot.latest, time) for robot in robots}
             self._record_frames(truth, latest)
-            scans, maps = self._scan_pace.due(time), self._map_pace.due(time)
+            looking = self._tree_pace.due(time)
+            topics = {topic for topic, pace in self._paces.items() if pace.due(time)}
             for robot, controller in zip(robots, controllers, strict=True):
                 recorded, senses = self._robots[robot.name], latest[robot.name]
                 if senses is not None:
                     recorded.odometry(senses)
-                    if scans and senses.points_body is not None:
-                        recorded.scan(senses.points_body)
-                    if maps and senses.collision_map is not None:
-                        recorded.map(senses.collision_map)
-                recorded.tree(controller, looking=maps)
+                    if topics:
+                        recorded.senses(senses, topics)
+                recorded.tree(controller, looking=looking)
             for cameras in self._images:
                 cameras.record(self)
         self._record_carriers()
@@ -311,31 +313,40 @@ class Recorder:
         # The poses do not matter: the markers follow the robots' frames.
         there = tuple(RobotPlacement(name, specs[name], (0.0, 0.0, 0.0)) for name in names)
         scene = replace(self._scene, robots=there) if again else self._scene
-        self.write("/scene", "visualization_msgs/msg/MarkerArray", scene_markers(scene, again=again))
+        self.write("/scene", MARKERS, scene_markers(scene, again=again), quality=Quality.LATCHED)
 
-    def write(self, topic: str, kind: str, what: Any, time: float | None = None) -> None:
+    def write(
+        self,
+        topic: str,
+        kind: str,
+        what: Any,
+        time: float | None = None,
+        quality: Quality = Quality.OUTPUT,
+    ) -> None:
         """Write one message with the current time.
 
         Args:
             topic: its topic on ROS.
             kind: its type, such as `std_msgs/msg/String`.
-            what: a message, or a filled `Template`, which is stamped here.
+            what: a message or a filled `Template`, which is stamped here, or its bytes.
             time: for the stamps in its headers, if other than the current time.
+            quality: quality of service that `ros2 bag play` offers.
 
         Raises:
             RunError: the file cannot be written any more.
         """
         if self._writer is None:
             return
-        nanoseconds, seconds, rest = self._now
-        template = what if isinstance(what, Template) else Template(what)
-        template.stamp(
-            *((seconds, rest) if time is None else divmod(max(round(time * 1e9), 0), 1_000_000_000))
-        )
+        if isinstance(what, bytes):
+            data = what
+        else:
+            template = what if isinstance(what, Template) else Template(what)
+            template.stamp(*(self.clock.now if time is None else self.clock.at(time)))
+            data = bytes(template.data)
         try:
-            channel = self._channels.get(topic) or self._new_channel(topic, kind)
+            channel = self._channels.get(topic) or self._new_channel(topic, kind, quality)
             count = self._counts[topic] = self._counts[topic] + 1
-            self._writer.add_message(channel, nanoseconds, bytes(template.data), nanoseconds, count)
+            self._writer.add_message(channel, self._now, data, self._now, count)
         except OSError as error:
             raise self._failed(error) from None
 
@@ -372,7 +383,7 @@ class Recorder:
         self._writer = None
         return unwritable(self.file, error)
 
-    def _new_channel(self, topic: str, kind: str) -> int:
+    def _new_channel(self, topic: str, kind: str, quality: Quality) -> int:
         """Register a topic, with its type's definition and the QoS that `ros2 bag play` offers."""
         if self._writer is None:
             raise AssertionError
@@ -382,9 +393,7 @@ class Recorder:
             schema = self._writer.register_schema(kind, "ros2msg", text.encode())
             self._schemas[kind] = schema
         metadata = {
-            "offered_qos_profiles": _qos(
-                best_effort=topic.endswith("/scan"), latched=topic in {"/scene", "/carriers"}
-            ),
+            "offered_qos_profiles": _qos(quality),
             "topic_type_hash": types().hash_rihs01(kind),
         }
         self._counts[topic] = 0
@@ -421,7 +430,7 @@ class Recorder:
         if self._carriers is None:
             return
         if self._carriers.moved(self._world.carriers()):
-            self.write("/carriers", "visualization_msgs/msg/MarkerArray", self._carriers.template)
+            self.write("/carriers", MARKERS, self._carriers.template, quality=Quality.LATCHED)
 
 
 def _fresh(senses: Senses | None, now: float) -> Senses | None:
@@ -429,8 +438,9 @@ def _fresh(senses: Senses | None, now: float) -> Senses | None:
     return None if senses is None or now - senses.time > STALE else senses
 
 
-def _qos(*, best_effort: bool, latched: bool) -> str:
+def _qos(quality: Quality) -> str:
     """Return the QoS profile of a topic as ros2 bag writes it, with the values of rmw's enums."""
+    best_effort, latched = quality is Quality.SENSOR, quality is Quality.LATCHED
     infinite = "{sec: 9223372036, nsec: 854775807}"
     return (
         f"- {{history: 1, depth: {1 if latched else 10}, reliability: {2 if best_effort else 1}, "
@@ -448,5 +458,5 @@ def crowd_poses(count: int) -> Any:
 
 def _frames(names: Sequence[str]) -> Any:
     """Return a message for the transforms of all robots, with slots to fill."""
-    odom = ((("map", f"{name}_odom"), (f"{name}_odom", f"{name}_base_link")) for name in names)
+    odom = ((("map", f"{name}_odom"), (f"{name}_odom", f"{name}_{BODY}")) for name in names)
     return transforms([pair for pairs in odom for pair in pairs], flat=True)

@@ -13,7 +13,7 @@ import yaml
 from swarmbed_core.arena import Arena
 from swarmbed_core.config import check, find, names
 from swarmbed_core.controller import ControllerType, find_controller
-from swarmbed_core.errors import ConfigError
+from swarmbed_core.errors import ConfigError, NotInstalledError
 from swarmbed_core.imaging import Imaging
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.markers import CarrierMarkers, MarkerMap
@@ -272,15 +272,18 @@ def make_plan(scenario: Scenario, source: str) -> Plan:
     """Resolve a scenario's names, and place its robots, carriers and obstacles.
 
     Raises:
+        NotInstalledError: the scenario is valid, but needs a package that is not installed.
         ConfigError: the scenario is invalid; the message lists every fault, one per line.
     """
     faults: list[str] = []
+    kinds: set[type[ConfigError]] = set()
 
     def ask(field: str, call: Callable[[], Any]) -> Any:
         """Return the result of a call, or None after collecting its faults."""
         try:
             return call()
         except ConfigError as error:
+            kinds.add(type(error))
             where = f"{source}: {field}: " if field else f"{source}: "
             faults.extend(
                 line if line.startswith(source) else f"{where}{line}" for line in str(error).splitlines()
@@ -326,7 +329,8 @@ def make_plan(scenario: Scenario, source: str) -> Plan:
     if scene is not None and scene.crowd and found is not None and not hasattr(found[0], "crowd"):
         faults.append(f"{source}: robots: controller {named.name} does not support crowds; leave out `crowd`")
     if faults or scene is None:
-        raise ConfigError("\n".join(faults))
+        lacking = kinds == {NotInstalledError}
+        raise (NotInstalledError if lacking else ConfigError)("\n".join(faults))
     controller, parameters = found
     usual = (named.name, controller, parameters)
     of_groups = tuple(

@@ -47,7 +47,7 @@ from swarmbed_experiments.runs.workers import JobError, Lost, Workers
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
-    from swarmbed_experiments.runs.cluster import Outcome
+    from swarmbed_experiments.runs.cluster import Finished
 
 SEEDS = 2**32
 IDENTITY, NEW_IDENTITY = "identity.json", "identity.new"
@@ -518,7 +518,7 @@ def work(
     tasks: Mapping[Task, bool],
     *,
     limits: Limits,
-) -> Generator[Outcome, None, None]:
+) -> Generator[Finished, None, None]:
     """Execute all tasks. Yield each task with its row, `Lost` or an exception, in order of completion.
 
     Args:

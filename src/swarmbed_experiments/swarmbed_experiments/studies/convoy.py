@@ -14,6 +14,7 @@ import numpy as np
 
 from swarmbed_experiments.files import write_json
 from swarmbed_experiments.pictures.drawing import GREY, INK, bar, line
+from swarmbed_experiments.studies import Study
 from swarmbed_experiments.studies.cells import Cell, Found, work
 from swarmbed_experiments.studies.figures import bars, chart, theirs, written
 
@@ -97,7 +98,7 @@ def cell(way: str, count: int, noise: int, seeds: int) -> Cell:
     )
 
 
-def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> list[Path]:
+def make(out: Path, *, seeds: int, workers: int | None, console: Console) -> list[Path]:
     """Execute the missing runs, draw the figures, and return the files.
 
     Raises:
@@ -187,3 +188,7 @@ def _errors(cells: list[Found]) -> tuple[list[float], list[float] | None]:
         [100 * item.mean("convoy_error") for item in cells],
         bars([100 * item.spread("convoy_error") for item in cells], [len(item.rows) for item in cells]),
     )
+
+
+STARTS = (("convoy", ("robots.0.count=3",)), ("convoy_devs", ("robots.0.count=3",)))
+STUDY = Study("A convoy of up to 1,000 robots: errors under noise (figures 9 to 11)", SEEDS, make, STARTS)

@@ -34,6 +34,7 @@ from swarmbed_experiments.pictures.drawing import (
     save,
     small,
 )
+from swarmbed_experiments.studies import Study
 from swarmbed_experiments.studies.cells import Cell, Found, work
 from swarmbed_experiments.studies.figures import bars, theirs, written
 
@@ -220,7 +221,7 @@ def timings(repetitions: int) -> dict[tuple[str, str, int], Cell]:
     }
 
 
-def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> list[Path]:
+def make(out: Path, *, seeds: int, workers: int | None, console: Console) -> list[Path]:
     """Execute the missing runs, draw the figures, and return the files.
 
     Args:
@@ -552,3 +553,7 @@ def _draw_times(file: Path, timed: Timed) -> list[dict[str, Any]]:
 def _median(found: Found) -> float:
     seconds = found.values("cpu_seconds")
     return float(np.median(seconds)) if len(seconds) else math.nan
+
+
+STARTS = (("epuck2_50", ("robots.0.count=3", "robots.0.crowd.senses=null", "robots.0.crowd.battery=cubic")),)
+STUDY = Study("The e-puck2's sensors, batteries and execution times (section 4)", SEEDS, make, STARTS)

@@ -30,6 +30,7 @@ from swarmbed_experiments.pictures.drawing import (
     save,
 )
 from swarmbed_experiments.runs.scenarios import load_scenario, make_plan
+from swarmbed_experiments.studies import Study
 from swarmbed_experiments.studies.cells import Cell, Found, work
 from swarmbed_experiments.studies.figures import chart, theirs, written
 
@@ -86,7 +87,7 @@ GOAL = 40.0
 Results = dict[str, Found]
 
 
-def study(out: Path, *, seeds: int, workers: int | None, console: Console) -> list[Path]:
+def make(out: Path, *, seeds: int, workers: int | None, console: Console) -> list[Path]:
     """Execute the missing runs, draw the figures, and return the files.
 
     Raises:
@@ -301,3 +302,7 @@ def _times(file: Path, found: Results) -> None:
         axes.axhline(GOAL, color=GREY, linestyle=":", label=f"{GOAL:g} min")
         names: Sequence[str] = [name.replace(", ", ",\n") for name in found]
         axes.set_xticks(range(len(found)), names)
+
+
+STARTS = ((SCENARIO, ("robots.0.count=6", "controller.silence=0", "controller.traffic=[swerve, driving]")),)
+STUDY = Study("Robots that find, keep and share routes (figures 8 to 13)", SEEDS, make, STARTS)

@@ -51,7 +51,7 @@ PLACED = (0.005, 0.005, 0.005)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Calibrated:
     """The result for one camera.
 
     Attributes:
@@ -78,7 +78,7 @@ class Calibration:
         refused: counts of rejected pictures, by camera.
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Calibrated, ...]
     seconds: float
     pictures: int
     refused: dict[str, Health]
@@ -169,12 +169,12 @@ def run(
         try:
             result = calibrate(album.views, target, camera)
         except MarkerError as error:
-            outcomes.append(Outcome(name, str(error)))
+            outcomes.append(Calibrated(name, str(error)))
             continue
         found, true_lens = result.calibration, models[name].numbers
         focal = max(abs(found.fx / true_lens[FX] - 1), abs(found.fy / true_lens[FY] - 1))
         centre = math.hypot(found.cx - true_lens[CX], found.cy - true_lens[CY])
-        outcomes.append(Outcome(name, result, float(focal), centre))
+        outcomes.append(Calibrated(name, result, float(focal), centre))
     refused = {name: album.health for name, album in albums.items()}
     return Calibration(tuple(outcomes), seconds, pictures, refused)
 

@@ -73,6 +73,7 @@ def examine() -> list[Check]:
     checks: tuple[Callable[[], Iterator[Check]], ...] = (
         _python,
         _packages,
+        _optional,
         _ros,
         _build,
         _middleware,
@@ -119,6 +120,15 @@ def _packages() -> Iterator[Check]:
         yield Check("Python packages", MISSING, f"cannot be imported: {', '.join(missing)}", SETUP)
     else:
         yield Check("Python packages", OK, f"all {len(PACKAGES)} required ones")
+
+
+def _optional() -> Iterator[Check]:
+    from swarmbed_behaviours.devs import INSTALL, LIBRARY
+
+    if _imports(LIBRARY):
+        yield Check(LIBRARY, OK, "installed; it is GPL-3")
+    else:
+        yield Check(LIBRARY, OPTIONAL, "for the controller `devs`; it is GPL-3", INSTALL)
 
 
 def _imports(name: str) -> bool:

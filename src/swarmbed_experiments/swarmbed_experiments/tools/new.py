@@ -23,12 +23,13 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
 
 
 class Kind(StrEnum):
-    """Kinds of files that `swarmbed new` writes."""
+    """What `swarmbed new` writes."""
 
     scenario = "scenario"
     controller = "controller"
     robot = "robot"
     arena = "arena"
+    package = "package"
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,13 @@ class Template:
         placeholder: the name to replace in them, such as `my_arena`.
         files: template files by the name of the file to write.
         commands: to try next.
+        inside: another template's placeholder, and its replacement before the name's.
     """
 
     placeholder: str
     files: Mapping[str, str]
     commands: tuple[str, ...]
+    inside: tuple[str, str] | None = None
 
 
 TEMPLATES = {
@@ -74,6 +77,32 @@ TEMPLATES = {
             "swarmbed run random_walk --set arena=my_arena.yaml",
         ),
     ),
+    Kind.package: Template(
+        "my_package",
+        {
+            "my_package/README.md": "package/README.md",
+            "my_package/package.xml": "package/package.xml",
+            "my_package/pyproject.toml": "package/pyproject.toml",
+            "my_package/setup.cfg": "package/setup.cfg",
+            "my_package/setup.py": "package/setup.py.txt",
+            "my_package/resource/my_package": "package/resource",
+            "my_package/src/my_package/__init__.py": "package/init.py",
+            "my_package/src/my_package/controller.py": "package/controller.py",
+            "my_package/src/my_package/metric.py": "package/metric.py",
+            "my_package/src/my_package/study.py": "package/study.py",
+            "my_package/src/my_package/robots/my_package_bot.yaml": "my_robot.yaml",
+            "my_package/src/my_package/scenarios/my_package.yaml": "package/my_package.yaml",
+            "my_package/test/test_my_package.py": "package/test_my_package.py.txt",
+        },
+        (
+            "pip install --no-build-isolation --no-deps -e my_package",
+            "swarmbed run package://my_package/scenarios/my_package.yaml",
+            "swarmbed sweep package://my_package/scenarios/my_package.yaml --seeds 10",
+            "swarmbed study my_package",
+            "python -m pytest my_package/test",
+        ),
+        inside=("my_robot", "my_package_bot"),
+    ),
 }
 
 
@@ -90,21 +119,19 @@ def write(kind: Kind, name: str, out: Path) -> tuple[list[Path], list[str]]:
     """
     template = TEMPLATES[kind]
     _check(name, kind)
-    texts = {
-        out / _renamed(called, template.placeholder, name): _renamed(
-            (files(__package__) / "templates" / source).read_text(encoding="utf-8"),
-            template.placeholder,
-            name,
-        )
-        for called, source in template.files.items()
-    }
+    texts = {}
+    for called, source in template.files.items():
+        text = (files(__package__) / "templates" / source).read_text(encoding="utf-8")
+        if template.inside is not None:
+            text = _renamed(text, *template.inside)
+        texts[out / _renamed(called, template.placeholder, name)] = _renamed(text, template.placeholder, name)
     for file in texts:
         if file.exists():
             message = f"{file} exists already: choose another name, or remove it"
             raise RunError(message)
     try:
-        out.mkdir(parents=True, exist_ok=True)
         for file, text in texts.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("x", encoding="utf-8") as stream:
                 stream.write(text)
     except OSError as error:
@@ -124,7 +151,7 @@ def _check(name: str, kind: Kind) -> None:
             f"'{name}' is not a valid name: use lower-case letters, digits and underscores, such as {kind}_1"
         )
         raise RunError(message)
-    if kind is Kind.controller and importlib.util.find_spec(name) is not None:
+    if kind in {Kind.controller, Kind.package} and importlib.util.find_spec(name) is not None:
         message = (
             f"'{name}' is an installed Python module, which `import {name}` would find; choose another name"
         )
