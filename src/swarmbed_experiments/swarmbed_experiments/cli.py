@@ -19,6 +19,7 @@ from swarmbed_experiments.errors import FailedError, RunError, cause_of
 from swarmbed_experiments.files import RUNS, make_ready
 from swarmbed_experiments.runs.hang import TICK_LIMIT, Limits, getting_ready
 from swarmbed_experiments.streams import Console, guard
+from swarmbed_experiments.tools import runs_command
 from swarmbed_experiments.tools.new import Kind, write
 
 if TYPE_CHECKING:
@@ -169,6 +170,7 @@ def run(
     import threading
 
     from swarmbed_experiments import leaving, report
+    from swarmbed_experiments.runs import manifest
     from swarmbed_experiments.runs.metrics import units_of
     from swarmbed_experiments.runs.run import Run, warm_up
     from swarmbed_experiments.runs.scenarios import load_scenario
@@ -179,6 +181,7 @@ def run(
     console = Console()
     threads = set(threading.enumerate())
     times = as_speed(speed)
+    manifest.listen()
     case, source = load_scenario(scenario, sets or (), world=world, seed=seed)
     with console.status(
         "getting ready: the first run after an update compiles its hot loops for half a minute"
@@ -568,6 +571,9 @@ def mend(
     console = Console()
     for line in mend_what_is_there(place) or [f"{place}: nothing to repair"]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+app.add_typer(runs_command.app, name="runs")
 
 
 @app.command()

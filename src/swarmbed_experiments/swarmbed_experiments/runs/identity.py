@@ -164,15 +164,18 @@ def our_inputs() -> Inputs:
     return Inputs(files, packages)
 
 
-def all_inputs(roots: Iterable[str], opened: Iterable[Path], since: int) -> Inputs:
+def all_inputs(
+    roots: Iterable[str], opened: Iterable[Path], since: int, ours: Inputs | None = None
+) -> Inputs:
     """Return our code, the user's modules with everything that they import, and the files that were read.
 
     Args:
         roots: modules of worlds, programs and frame parts.
         opened: files that were opened for reading.
         since: time in ns; files changed later were written by the run itself and are left out.
+        ours: what `our_inputs` returned earlier, if it is known.
     """
-    ours = our_inputs()
+    ours = ours or our_inputs()
     modules, libraries = _closure(roots)
     theirs = {**modules}
     known = {path.resolve() for path in modules.values()}
@@ -180,8 +183,10 @@ def all_inputs(roots: Iterable[str], opened: Iterable[Path], since: int) -> Inpu
     files = dict(ours.files)
     here, share = Path.cwd(), share_dir().resolve()
     for path in opened:
+        if not _is_input(path, since):
+            continue
         whole = path.resolve()
-        if whole in known or any(folder in whole.parents for folder in folders) or not _is_input(path, since):
+        if whole in known or any(folder in whole.parents for folder in folders):
             continue
         if share in whole.parents:
             files[whole.relative_to(share).as_posix()] = digest(whole)

@@ -57,5 +57,7 @@ def is_our_name(module: str) -> bool:
 @cache
 def plugin_names() -> frozenset[str]:
     """Return the top-level packages of third-party plugins: worlds, controllers and so on."""
-    tops = {point.module.partition(".")[0] for group in GROUPS for point in entry_points(group=group)}
+    # Each call reads the metadata of all installed packages.
+    every = entry_points()
+    tops = {point.module.partition(".")[0] for group in GROUPS for point in every.select(group=group)}
     return frozenset(tops - set(OURS))
