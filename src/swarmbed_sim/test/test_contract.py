@@ -1,10 +1,13 @@
 """The engines and worlds of this package, and robots in them, keep the contracts."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from swarmbed_core.arena import Arena
 from swarmbed_core.contract import RobotContract
+from swarmbed_core.geometry import rotate
 from swarmbed_core.local import LocalRobot, LocalSwarm
 from swarmbed_core.world_contract import TaskWorldContract, scene_of
 from swarmbed_sim.contract import PhysicsContract
@@ -101,3 +104,148 @@ class TestMujocoRobot(RobotContract):
     @pytest.fixture(params=["dots", "pioneer3dx"])
     def rig(self, request, closing):
         return rig_of(mujoco_world.make, request.param, closing)
+
+
+class Broken(planar_world.PlanarPhysics):
+    """An engine that breaks the contract in one way."""
+
+
+class Backwards(Broken):
+    """Adds robots at the front."""
+
+    def add_robot(self, placement):
+        super().add_robot(placement)
+        self.poses[:] = np.roll(self.poses, 1, axis=0)
+
+
+class Copies(Broken):
+    """New arrays at each step."""
+
+    def advance(self, *asked):
+        super().advance(*asked)
+        self.poses = self.poses.copy()
+
+
+class InMap(Broken):
+    """Velocities along the axes of the map."""
+
+    def advance(self, *asked):
+        super().advance(*asked)
+        for pose, twist in zip(self.poses, self.twists, strict=True):
+            twist[:2] = rotate(twist[:2], pose[2])
+
+
+class Unwrapped(Broken):
+    """Yaw without end."""
+
+    def advance(self, *asked):
+        super().advance(*asked)
+        self.poses[:, 2] += 2 * np.pi * (self.poses[:, 2] < 0)
+
+
+class Talkative(Broken):
+    """Tells contacts twice, carriers and walls first."""
+
+    def contacts(self):
+        return [(other, one, speed) for one, other, speed in super().contacts()]
+
+
+class Deaf(Broken):
+    """Tells of no contacts."""
+
+    def contacts(self):
+        return []
+
+
+class Ghosts(Broken):
+    """Bodies that pass through walls."""
+
+    def __init__(self, scene):
+        super().__init__(dataclasses.replace(scene, obstacles=(), arena=Arena.load("empty")))
+        self.segments, self.pillars = scene.segments(), scene.pillars()
+
+
+class Weak(Broken):
+    """Motors with half of what they can."""
+
+    def __init__(self, scene):
+        super().__init__(scene, acceleration="limited")
+
+
+class Sticky(Broken):
+    """Boxes that stay."""
+
+    def remove_box(self, name):
+        walls = self.segments
+        super().remove_box(name)
+        self.segments = walls
+
+
+class Rolls(Broken):
+    """A robot that a hand moves goes on moving."""
+
+    def move_robot(self, row, pose):
+        twist = self._state[row, 3:].copy()
+        super().move_robot(row, pose)
+        self._state[row, 3:] = twist
+        self._place_all()
+
+
+class Holds(Broken):
+    """What is lifted stays up."""
+
+    def remove_robot(self, row):
+        super().remove_robot(row)
+        self.carrier_lifts[:] = 0.02
+
+
+class Random(Broken):
+    """A little of chance."""
+
+    def advance(self, *asked):
+        super().advance(*asked)
+        self.twists += np.random.default_rng().normal(0.0, 1e-9, self.twists.shape)
+
+
+@pytest.mark.parametrize(
+    ("kind", "test"),
+    [
+        (Backwards, "test_robots_come_and_go"),
+        (Copies, "test_the_arrays_stay_the_same_objects"),
+        (InMap, "test_frames_are_those_of_rep_103"),
+        (InMap, "test_twists_are_the_rates_of_poses"),
+        (Unwrapped, "test_yaw_stays_within_half_a_turn"),
+        (Talkative, "test_contacts_are_named_and_told_once_with_their_speed"),
+        (Deaf, "test_a_contact_is_new_after_half_a_second_or_if_it_is_harder"),
+        (Deaf, "test_one_that_comes_meets_the_others"),
+        (Ghosts, "test_bodies_do_not_overlap"),
+        (Ghosts, "test_a_robot_at_a_wall_pushes_with_all_it_has"),
+        (Weak, "test_drives_accelerate_as_their_motors_can_and_no_more"),
+        (Sticky, "test_boxes_come_stop_robots_and_go"),
+        (Rolls, "test_a_hand_puts_a_robot_elsewhere_at_rest"),
+        (Holds, "test_a_lifted_carrier_falls_when_its_robot_goes"),
+        (Random, "test_runs_repeat_to_the_bit"),
+    ],
+)
+def test_a_broken_engine_is_found(kind, test):
+    keeper = TestPlanarPhysics()
+    with pytest.raises(AssertionError):
+        getattr(keeper, test)(kind)
+
+
+@pytest.mark.parametrize(
+    ("deviation", "test"),
+    [
+        (contract.DISCS, "test_a_box_stops_with_its_front"),
+        (contract.TALL, "test_a_carried_tray_passes_over_what_is_low"),
+    ],
+)
+def test_an_exception_that_has_no_reason_is_found(deviation, test):
+    """An engine that claims an exception, and one that conceals it."""
+    assert deviation in contract.EXCEPTIONS
+    claims, conceals = TestMujocoPhysics(), TestPlanarPhysics()
+    claims.DEVIATIONS, conceals.DEVIATIONS = frozenset({deviation}), frozenset()
+    with pytest.raises(AssertionError):
+        getattr(claims, test)(mujoco_world.MujocoPhysics)
+    with pytest.raises(AssertionError):
+        getattr(conceals, test)(planar_world.PlanarPhysics)
