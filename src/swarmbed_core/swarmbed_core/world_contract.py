@@ -182,8 +182,9 @@ class WorldContract:
         kept = world.truth()
         before = kept.copy()
         go(world, 0.3)
-        assert np.array_equal(kept, before)
         mine = world.truth()
+        assert np.array_equal(kept, before)
+        assert not np.array_equal(mine, before)
         mine[:] = 99.0
         assert (world.truth() != 99.0).all()
 
@@ -212,8 +213,8 @@ class WorldContract:
             assert np.allclose(Kinematics.of(device.spec).body(motors.speeds), truth[3:], atol=0.01)
             assert math.isclose(truth[5], 0.6, abs_tol=0.02)
             assert math.isclose(angle_between(yaw, truth[2]), 0.57, abs_tol=0.05)
-            assert device.imu is not None
-            assert math.isclose(device.imu.read().gyro[2], truth[5], abs_tol=0.01)
+            if device.imu is not None:
+                assert math.isclose(device.imu.read().gyro[2], truth[5], abs_tol=0.01)
             if device.compass is not None:
                 compass = None
                 while compass is None:
@@ -377,15 +378,19 @@ class TaskWorldContract(WorldContract):
         world.set_drift("pioneer3dx1", 1.1, 0.2)
         for name in world.names:
             drive(world.device(name), (0.4, 0.0, 0.0))
-        go(world, 2.5)
-        device = world.device("pioneer3dx1")
-        rolled = Kinematics.of(device.spec).body(device.motors.read().travel)
-        turned = world.truth()[0, 2]
-        assert abs(rolled[2]) < 1e-3
-        assert math.isclose(turned, 0.2 * 1.1 * rolled[0], rel_tol=0.1)
-        # The chord of the arc.
-        way = 2 * math.hypot(world.truth()[0, 0] + 1.5, world.truth()[0, 1]) / 2
-        assert math.isclose(way, 1.1 * rolled[0], rel_tol=0.02)
+        # While it accelerates, body and wheels lag by different times.
+        go(world, 1.0)
+        device, start = world.device("pioneer3dx1"), world.truth()[0]
+        before = device.motors.read().travel
+        go(world, 2.0)
+        end = world.truth()[0]
+        rolled = Kinematics.of(device.spec).body(device.motors.read().travel - before)
+        assert abs(rolled[2]) < 2e-3
+        turned = angle_between(start[2], end[2])
+        assert math.isclose(turned, 0.2 * 1.1 * rolled[0], rel_tol=0.02)
+        # The chord of the arc is shorter than the arc.
+        way = math.hypot(*(end - start)[:2]) * (turned / 2) / math.sin(turned / 2)
+        assert math.isclose(way, 1.1 * rolled[0], rel_tol=0.01)
         assert abs(world.truth()[1, 2]) < 1e-3
         assert "veer" in refusal(lambda: world.set_drift("dots1", 1.0, 0.1))
         assert "stretch" in refusal(lambda: world.set_drift("dots1", 0.0, 0.0))
@@ -420,7 +425,10 @@ class TaskWorldContract(WorldContract):
         go(world, 0.3)
         world.add_robot(_placed("newcomer", (1.0, 0.0, math.pi)))
         assert list(world.names) == ["dots1", "dots2", "newcomer"]
-        assert np.allclose(world.truth()[2], (1.0, 0.0, math.pi, 0.0, 0.0, 0.0), atol=1e-6)
+        placed = world.truth()[2]
+        assert np.allclose(placed[[0, 1, 3, 4, 5]], (1.0, 0.0, 0.0, 0.0, 0.0), atol=1e-6)
+        # Both ends of the range are the same direction.
+        assert abs(angle_between(placed[2], math.pi)) < 1e-6
         assert len(world.energy_wh()) == 3
         came = world.device("newcomer")
         assert math.isclose(sweep(world, one)[0], 0.75, abs_tol=2e-3)

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from swarmbed_core.config import share_dir
 from swarmbed_core.plugins import ACCEPTORS, CONTROLLERS, DEVICES, GENERATORS, TRANSDUCERS, WORLDS
 
@@ -136,8 +136,6 @@ class Manifest(Part):
     plugins: tuple[Plugin, ...]
     files: Mapping[str, str]
     orders: OrdersFile | None = None
-    _seen: int = PrivateAttr(0)
-    """Number of files that this process had read when the run began."""
 
     @classmethod
     def load(cls, directory: Path) -> Manifest:
@@ -191,7 +189,7 @@ def begin(directory: Path, scenario: Scenario, name: str, source: str) -> Manife
         plugins=tuple(_plugins(points, found.files)),
         files=found.files,
     )
-    made._seen = seen
+    _seen[directory] = seen
     made.write(directory)
     return made
 
@@ -207,7 +205,7 @@ def complete(directory: Path, begun: Manifest) -> Manifest:
         RunError: a file cannot be read or written.
     """
     modules = {plugin.made_by.partition(":")[0] for plugin in begun.plugins}
-    found, _ = _inputs(modules, begun._seen)
+    found, _ = _inputs(modules, _seen.pop(directory, 0))
     # What was there at the start counts: somebody may have edited it meanwhile.
     change = {
         "ended": _now(),
@@ -250,6 +248,8 @@ def digest_of(directory: Path) -> str:
 
 _started = time.time_ns()
 _reads: list[Reads] = []
+_seen: dict[Path, int] = {}
+"""Number of files that this process had read when a run began, by the run's directory."""
 
 
 def listen() -> None:
