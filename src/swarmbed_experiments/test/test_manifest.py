@@ -62,9 +62,8 @@ def test_a_manifest_that_cannot_be_written_is_a_fault_and_no_more(run, tmp_path,
     monkeypatch.setattr(manifest, "machine", lambda: 1 / 0)
     summary = run.go(tmp_path, record=False)
     assert summary["verdict"] == "accepted"
-    assert summary["faults"] == [
-        "manifest.json: ZeroDivisionError: division by zero (test_manifest.py, line 69)"
-    ]
+    (fault,) = summary["faults"]
+    assert fault.startswith("manifest.json: ZeroDivisionError: division by zero (test_manifest.py")
     assert not (run.directory / "manifest.json").exists()
 
 

@@ -151,7 +151,7 @@ def changed(name, at, value):
         (changed("doing", (4, 1), 1), "from 0.5 s on: b does something else"),
         (changed("carrier_poses", (2, 0, 0), -0.0), "from 0.3 s on: c is 0 m and 0 rad away"),
         (changed("carried_by", (1, 0), 1), "from 0.2 s on: c is lifted by another robot, or by none"),
-        (changed("times", 2, 0.35), "from 0.3 s on: sample 2 is from 0.3 s and 0.35 s"),
+        (changed("times", 2, 0.35), "from 0.3 s on: the same sample is from 0.3 s and 0.35 s"),
         (dataclasses.replace(TRACK, robots=("a", "d")), "b is a robot of one run only"),
         (dataclasses.replace(TRACK, carriers=("d",)), "the runs have different carriers"),
         (dataclasses.replace(TRACK, events=()), "one of the runs has more events"),

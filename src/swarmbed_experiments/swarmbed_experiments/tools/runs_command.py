@@ -130,7 +130,7 @@ def runs(
     console = Console()
     if not found:
         what = "no run fits" if every else f"there are no runs below {below}; swarmbed run makes one"
-        console.print(Text(what))
+        console.print(Text(what), soft_wrap=True)
         return
     console.print(tables.table(found, console.width, metric))
     for entry in found:

@@ -229,7 +229,8 @@ def parting(one: Track, other: Track) -> str:
     times = np.flatnonzero(_differ(one.times[:rows], other.times[:rows]))
     if len(times):
         at = int(times[0])
-        found.append((at, 0, f"sample {at} is from {one.times[at]:g} s and {other.times[at]:g} s"))
+        early, late = sorted((float(one.times[at]), float(other.times[at])))
+        found.append((at, 0, f"the same sample is from {early:g} s and {late:g} s"))
     theirs = other.poses[:, columns]
     look(1, one.poses, theirs, lambda row, i: f"{one.robots[i]} {_apart(one.poses[row, i], theirs[row, i])}")
     look(
@@ -253,7 +254,7 @@ def parting(one: Track, other: Track) -> str:
     )
     if found:
         row, _, what = min(found)
-        return f"from {one.times[row]:.1f} s on: {what}"
+        return f"from {min(one.times[row], other.times[row]):.1f} s on: {what}"
     if len(one.times) != len(other.times):
         shorter = min(one, other, key=lambda track: len(track.times))
         end = f"{shorter.times[-1]:.1f} s" if rows else "its start"
