@@ -659,7 +659,7 @@ def summary_fields(directory: Path) -> str:
     """
     found = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
     fields = section(Summary, "Attributes")
-    documented("summary.json", {*found, "faults", "last_row"}, fields)
+    documented("summary.json", {*found, *(each.name for each in dataclasses.fields(Summary))}, fields)
     known = {name for point in ours(plugins.TRANSDUCERS) for name in section(point.load(), "Metrics")}
     for name in found["metrics"]:
         if name not in known:

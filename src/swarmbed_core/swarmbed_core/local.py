@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Self
 
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.onboard import Onboard
+from swarmbed_core.orders import Act, Enable, Follow, Halt
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
 
     from swarmbed_core.heading import Zones
     from swarmbed_core.markers import CarrierMarkers, MarkerMap
+    from swarmbed_core.orders import Order
     from swarmbed_core.robot import Command, Senses
     from swarmbed_core.scene import Scene
     from swarmbed_core.spec import RobotSpec
+    from swarmbed_core.trajectory import Path
     from swarmbed_core.world import World
 
 
@@ -23,6 +26,7 @@ class LocalRobot:
 
     Attributes:
         latest: the senses that its program read last, for recordings.
+        log: called with everything that the robot is told to do, if somebody writes it down.
     """
 
     def __init__(self, onboard: Onboard) -> None:
@@ -30,6 +34,7 @@ class LocalRobot:
         self.onboard = onboard
         self._ear = onboard.listen()
         self.latest: Senses | None = None
+        self.log: Callable[[Order], None] | None = None
 
     @property
     def name(self) -> str:
@@ -49,6 +54,30 @@ class LocalRobot:
     def act(self, command: Command) -> None:
         """Pass the command to the Onboard, which rejects and counts what it cannot do."""
         self.onboard.act(command)
+        if self.log is not None:
+            self.log(Act(self.name, command))
+
+    def follow(self, path: Path) -> None:
+        """Follow a path from now on.
+
+        Raises:
+            PathError: it cannot be followed.
+        """
+        self.onboard.follow(path)
+        if self.log is not None:
+            self.log(Follow(self.name, path))
+
+    def halt(self) -> None:
+        """Brake, and drop path and velocity."""
+        self.onboard.halt()
+        if self.log is not None:
+            self.log(Halt(self.name))
+
+    def enable(self) -> None:
+        """Switch the drives on again."""
+        self.onboard.enable()
+        if self.log is not None:
+            self.log(Enable(self.name))
 
 
 class LocalSwarm:

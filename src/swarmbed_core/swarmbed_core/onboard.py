@@ -505,6 +505,11 @@ class Onboard:
         return self._heading if self.device.compass is not None else derived_heading(self._pose_map)
 
     @property
+    def leds(self) -> tuple[int, ...]:
+        """Return the packed colours of the lights; empty without any."""
+        return () if self._leds is None else self._leds.values
+
+    @property
     def lifter_height(self) -> float | None:
         """Return the height of the platform; None without a lifter."""
         return self._lifter_height()

@@ -1,8 +1,9 @@
 """Plugins: worlds, controllers, devices and the parts of experimental frames, found by name.
 
 A package adds a plugin through an entry point (`swarmbed.worlds`, `swarmbed.controllers`,
-`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.devices`). No change is
-needed here.
+`swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.observers`,
+`swarmbed.devices`).
+No change is needed here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ GENERATORS = "swarmbed.generators"
 TRANSDUCERS = "swarmbed.transducers"
 ACCEPTORS = "swarmbed.acceptors"
 DEVICES = "swarmbed.devices"
+OBSERVERS = "swarmbed.observers"
 
 
 def known(group: str) -> list[str]:

@@ -330,12 +330,14 @@ class Scenario(ConfigFile):
         seed: seed of random places and of all noise.
         time_limit: [s] time of the world after which the run ends.
         noise: whether wheels slip and sensors have errors.
+        open: whether robots may be added and removed over ROS while the run is judged.
         robots: groups of robots, in the order of their names.
         carriers: groups of carriers.
         carrier_markers: markers on the carriers: a name from config/markermaps, or a file.
         obstacles: boxes and cylinders.
         lights: lamps, for light sensors and cameras of e-puck2s.
-        controller: the robots' program: `{name: ..., parameter: ...}`.
+        controller: the program of robots whose group has none of its own: `{name: ..., parameter: ...}`; the
+            first group's, if not given.
         radio: radio conditions: `{loss: 0.1}`.
         frame: generators, transducers and acceptors.
         vision: `corners` computes the positions of the markers' corners in the cameras' images; `pixels`
@@ -353,6 +355,7 @@ class Scenario(ConfigFile):
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 1
     time_limit: Annotated[float, Field(gt=0, le=1e6)]
     noise: bool = True
+    open: bool = False
     vision: Literal["corners", "pixels"] = "corners"
     exposure: Annotated[float, Field(ge=0, le=0.03)] | None = None
     robots: Annotated[tuple[Robots, ...], Field(min_length=1)]
@@ -363,6 +366,21 @@ class Scenario(ConfigFile):
     controller: Named
     radio: RadioConditions = RadioConditions()
     frame: Frame = Frame()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _controller_of_the_first_group(cls, data: Any) -> Any:
+        """Take the first group's controller for the scenario's, if that is not given."""
+        groups = data.get("robots") if isinstance(data, dict) and "controller" not in data else None
+        if isinstance(groups, list | tuple):
+            own = [
+                group.get("controller") if isinstance(group, dict) else getattr(group, "controller", None)
+                for group in groups
+            ]
+            given = next((one for one in own if one is not None), None)
+            if given is not None:
+                return {**data, "controller": given}
+        return data
 
     @classmethod
     def anchor(cls, data: Any, base: Path) -> None:
@@ -390,8 +408,10 @@ def _change_paths(data: Any, base: Path, change: Callable[[str], str]) -> None:
         return
     places: list[tuple[Any, str]] = [(data, field) for field in ("arena", "carrier_markers")]
     robots, frame = data.get("robots"), data.get("frame")
-    places += [(group, "kind") for group in (robots if isinstance(robots, list) else ())]
+    groups = robots if isinstance(robots, list) else []
+    places += [(group, "kind") for group in groups]
     programs = [data.get("controller")]
+    programs += [group.get("controller") for group in groups if isinstance(group, dict)]
     for some in frame.values() if isinstance(frame, dict) else ():
         programs += some if isinstance(some, list) else []
     for named in programs:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
-from swarmbed_core.errors import FOREIGN, SwarmbedError
+from swarmbed_core.errors import FOREIGN, ConfigError, SwarmbedError
 
 from swarmbed_experiments.errors import FailedError, RunError, cause_of
 from swarmbed_experiments.files import RUNS, make_ready
@@ -24,6 +24,8 @@ from swarmbed_experiments.tools.new import Kind, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from swarmbed_core.observing import Observer
 
 app = typer.Typer(
     name="swarmbed",
@@ -109,16 +111,30 @@ def as_speed(text: str) -> float | None:
     Raises:
         typer.BadParameter: the text is neither `max` nor a positive finite number.
     """
-    if text == "max":
-        return None
+    from swarmbed_core.pacing import speed_of
+
     try:
-        speed = float(text)
-    except ValueError:
-        speed = 0.0
-    if not 0 < speed < float("inf"):
-        message = f"{text} is neither max nor a number above 0, such as 1 for real time"
-        raise typer.BadParameter(message, param_hint="--speed")
-    return speed
+        return speed_of(text)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error), param_hint="--speed") from None
+
+
+def make_observer(name: str) -> Observer:
+    """Return an observer: a plugin, or an own `module:Class`.
+
+    Raises:
+        ConfigError: there is none of this name, or it cannot be made.
+    """
+    from swarmbed_core.plugins import OBSERVERS, find_plugin
+
+    from swarmbed_experiments.errors import make
+
+    observer: Observer = make(f"observer {name}", find_plugin(OBSERVERS, name))
+    missing = [part for part in ("rate", "begin", "see", "end") if not hasattr(observer, part)]
+    if missing:
+        message = f"observer {name}: has no {', '.join(missing)}; see docs/python_api.md"
+        raise ConfigError(message)
+    return observer
 
 
 @app.command()
@@ -141,6 +157,13 @@ def run(
         typer.Option(
             metavar="ROBOT/CAMERA",
             help="Record a camera's images with detected tags drawn in, such as dots1/cam0; repeatable.",
+        ),
+    ] = None,
+    observe: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Let an observer look on: one that a package adds, or your own module:Class; repeatable.",
         ),
     ] = None,
     tick_limit: TickLimit = TICK_LIMIT,
@@ -182,6 +205,7 @@ def run(
     threads = set(threading.enumerate())
     times = as_speed(speed)
     manifest.listen()
+    observers = [make_observer(name) for name in observe or ()]
     case, source = load_scenario(scenario, sets or (), world=world, seed=seed)
     with console.status(
         "getting ready: the first run after an update compiles its hot loops for half a minute"
@@ -192,12 +216,13 @@ def run(
             ready = Run(case, source)
     try:
         with report.RunProgress(console, case.time_limit) as progress:
+            ready.audience.add_inline(progress)
             summary = ready.go(
                 out,
                 record=not no_record,
                 images=images or (),
                 speed=times,
-                progress=progress,
+                observers=observers,
                 terminate=True,
                 limits=limits,
             )
@@ -571,6 +596,40 @@ def mend(
     console = Console()
     for line in mend_what_is_there(place) or [f"{place}: nothing to repair"]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def replay(
+    directory: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a run.")],
+    observe: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Let an observer look on, as in `swarmbed run`; repeatable."),
+    ] = None,
+) -> None:
+    """Play a run again with the orders that it took, and say whether it came out the same.
+
+    The same scenario, seed and orders give the same run to the bit, as long as
+    the versions of all programs are the same. A run over ROS is played without
+    ROS: what its programs commanded is among the orders.
+
+    Exit status: 0 the same to the bit, 1 something differs, 2 bad input.
+
+    Examples:
+      swarmbed replay runs/intralogistics_cooperative-20260101-120000-1
+    """
+    from swarmbed_experiments.runs.replay import replay as play_again
+
+    console = Console()
+    with console.status("playing the run again"):
+        found = play_again(directory, [make_observer(name) for name in observe or ()])
+    orders = f"{found.orders:,} orders" if found.orders != 1 else "1 order"
+    if found.same:
+        console.print(f"the same to the bit: {found.seconds:.1f} s, {orders}", highlight=False)
+        return
+    console.print(f"not the same: {found.seconds:.1f} s, {orders}", highlight=False)
+    for difference in found.differences:
+        console.print(Text(f"  {difference}"), soft_wrap=True)
+    raise typer.Exit(REJECTED)
 
 
 app.add_typer(runs_command.app, name="runs")

@@ -29,14 +29,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from rich.console import Console
+    from swarmbed_core.observing import Snapshot
+    from swarmbed_core.scene import Scene
 
-    from swarmbed_experiments.runs.run import Run
     from swarmbed_experiments.tools.calibrate import Calibration
     from swarmbed_experiments.tools.doctor import Check
 
 COLOURS = {"accepted": "green", "rejected": "red", "failed": "red", "interrupted": "yellow"}
-EVERY = 5
-"""Ticks between two updates of the bar, to keep its cost negligible."""
 
 LONGEST = 60
 """Maximum length of a metric that is a string or a list, in characters."""
@@ -55,6 +54,8 @@ class _Standing(ProgressColumn):
 class RunProgress:
     """A progress bar over the world's time, with the run's state and the maximum time left."""
 
+    rate = 2.0
+
     def __init__(self, console: Console, seconds: float) -> None:
         """Make a bar for a run of at most `seconds` of the world's time."""
         columns: list[ProgressColumn] = [
@@ -68,7 +69,6 @@ class RunProgress:
         ]
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._progress.add_task("running", total=seconds)
-        self._ticks = 0
 
     def __enter__(self) -> Self:
         """Show the bar."""
@@ -81,11 +81,17 @@ class RunProgress:
         """Remove the bar."""
         self._progress.stop()
 
-    def __call__(self, run: Run) -> None:
+    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
+        """Do nothing: the bar is shown by the `with` block."""
+
+    def see(self, snapshot: Snapshot) -> None:
         """Update the bar."""
-        self._ticks += 1
-        if self._ticks % EVERY == 0:
-            self._progress.update(self._task, completed=run.time, description=run.standing)
+        # The output may be closed, which is no reason to stop the run.
+        with contextlib.suppress(OSError):
+            self._progress.update(self._task, completed=snapshot.time, description=snapshot.standing)
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """Do nothing, as above."""
 
 
 def result_table(summary: Mapping[str, Any], units: Mapping[str, str] | None = None) -> Table:
@@ -115,6 +121,9 @@ def result_table(summary: Mapping[str, Any], units: Mapping[str, str] | None = N
                 continue
             shown += f" of {metrics['carriers']}"
         table.add_row(Text(in_words(key)), Text(shown))
+    for name, told in summary.get("observers", {}).items():
+        if "dropped" in told:
+            table.add_row("observer dropped", Text(f"{name}: {told['dropped']}", style="yellow"))
     for reason, count in summary.get("refused", {}).items():
         table.add_row("refused by robots", Text(f"{reason}, {count:,} times", style="yellow"))
     return table

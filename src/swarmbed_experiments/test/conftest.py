@@ -214,15 +214,50 @@ class Stage:
         self.world = FakeWorld(scene, np.random.SeedSequence(1))
         self.setting = Setting(scene, self.world, ())
 
-    def look(self, time, robots=None, contacts=(), doing=()):
+    def look(self, time, robots=None, contacts=(), doing=(), names=None):
         truth = self.world.truth() if robots is None else np.array(robots, dtype=np.float64)
-        return Look(time, truth, self.world.carriers(), contacts, doing)
+        names = tuple(self.world.names) if names is None else names
+        return Look(time, truth, self.world.carriers(), contacts, doing, names)
 
 
 @pytest.fixture
 def stage(scenario_data):
     """Return what makes a Stage of a scenario with some changes."""
     return lambda **changes: Stage(check({**scenario_data, **changes}, Scenario, "t.yaml"))
+
+
+class _EachTick:
+    rate = 10.0
+
+    def __init__(self, call):
+        self.call = call
+
+    def begin(self, scene, manifest):
+        pass
+
+    def see(self, snapshot):
+        self.call(snapshot)
+
+    def end(self, summary):
+        pass
+
+
+@pytest.fixture
+def each_tick():
+    """Return what lets a run call a function after each tick, in its own thread."""
+    return lambda run, call: run.audience.add_inline(_EachTick(call))
+
+
+@pytest.fixture
+def advance():
+    """Return what lets a run go on for some ticks; whether it was over then."""
+
+    def advance(run, ticks=1):
+        for _ in range(ticks * round(0.1 / run.timestep)):
+            run.runner.cycle()
+        return run.runner.over
+
+    return advance
 
 
 class Figures(list):

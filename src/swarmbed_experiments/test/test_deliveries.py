@@ -10,6 +10,7 @@ from swarmbed_experiments.frame.deliveries import Delivered, Deliveries
 from swarmbed_experiments.runs.run import Run
 from swarmbed_experiments.runs.scenarios import load_scenario
 
+NAMES = ("dots1", "dots2")
 ENDS = {"source": (0.0, 0.0), "destination": (10.0, 0.0)}
 
 
@@ -19,7 +20,7 @@ def make(kind, stage, **more):
 
 def look(time, places, doing, speed=0.5):
     robots = np.array([(*place, 0.0, speed, 0.0, 0.0) for place in places])
-    return Look(time, robots, None, (), doing)
+    return Look(time, robots, None, (), doing, NAMES)
 
 
 def go(part, steps):
@@ -61,7 +62,7 @@ def test_who_explores_carries_nothing(stage):
 def test_who_does_not_say_what_it_does_cannot_be_measured(stage):
     part = make(Deliveries, stage)
     with pytest.raises(RunError, match="does not say what each robot is doing"):
-        part.tick(Look(0.1, np.zeros((2, 6)), None, (), ()))
+        part.tick(Look(0.1, np.zeros((2, 6)), None, (), (), NAMES))
 
 
 def test_robots_that_stand_are_a_jam_and_those_that_explore_are_none(stage):

@@ -295,8 +295,9 @@ def run_briefly(file):
     run = Run(*load_scenario(str(file)))
     try:
         run.begin(None)
-        for _ in range(TICKS):
-            if run.take(run.tick()) is not None:
+        for _ in range(TICKS * round(0.1 / run.timestep)):
+            run.runner.once()
+            if run.runner.over:
                 break
         json.dumps(run.finish("interrupted", "enough", 1.0), default=str)
     finally:

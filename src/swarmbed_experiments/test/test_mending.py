@@ -12,11 +12,12 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.runs import run as runner
 from swarmbed_experiments.runs.mending import is_whole, mend
-from swarmbed_experiments.runs.run import Run, Track
+from swarmbed_experiments.runs.run import Run
+from swarmbed_experiments.runs.track import Track
 
 
 @pytest.fixture
-def killed(scenario_data, tmp_path, monkeypatch):
+def killed(scenario_data, tmp_path, monkeypatch, advance):
     """Return the directory of a run that was killed at 1.5 s, and the run."""
     monkeypatch.setattr(runner, "KEPT", 0.0)
     monkeypatch.setattr(runner, "COST", 1e9)
@@ -26,8 +27,7 @@ def killed(scenario_data, tmp_path, monkeypatch):
     directory.mkdir()
     run.begin(directory)
     run.setting.tell(0.3, "odd", "dots1", "is odd")
-    for _ in range(15):
-        assert run.take(run.tick()) is None
+    assert not advance(run, 15)
     with (directory / "recording.mcap").open("rb") as stream:
         there = stream.read()
     # As a kill leaves it: locks are gone, and a part is half written.
@@ -94,10 +94,10 @@ def test_a_recording_of_any_length_is_mended(killed, length):
         assert make_reader(stream).get_summary() is not None
 
 
-def test_what_somebody_writes_is_left_alone(scenario_data, tmp_path):
+def test_what_somebody_writes_is_left_alone(scenario_data, tmp_path, advance):
     run = Run(check(scenario_data, Scenario, "t.yaml"), "t.yaml")
     run.begin(tmp_path)
-    run.take(run.tick())
+    advance(run)
     for place in (tmp_path, tmp_path / "recording.mcap"):
         with pytest.raises(RunError, match="a process is still writing it"):
             mend(place)

@@ -10,7 +10,7 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_experiments.frame import Event
 from swarmbed_experiments.pictures import plots
-from swarmbed_experiments.runs.run import Track
+from swarmbed_experiments.runs.track import Track
 
 SUMMARY = {
     "scenario": "fetch",

@@ -279,7 +279,7 @@ def test_a_crowd_is_only_poses(tmp_path):
     crowd = [{"count": 50, "crowd": True, "place": {"zone": "anywhere"}}]
     scene = make_scene(scenario(robots=crowd, carriers=[], obstacles=[]))
     truth = np.array([[*item.pose, 0.0, 0.0, 0.0] for item in scene.robots])
-    world = SimpleNamespace(truth=lambda: truth)
+    world = SimpleNamespace(truth=lambda: truth, names=tuple(item.name for item in scene.robots))
     with Recorder(file, scene, world, []) as recorder:
         for tick in range(21):
             recorder.tick(tick / 10, [], [])

@@ -101,7 +101,8 @@ def test_progress_does_not_get_in_the_way(scenario_data):
     run = Run(check(scenario_data, Scenario, "t"))
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     with RunProgress(console, 2.0) as progress:
-        run.go(progress=progress)
+        run.audience.add_inline(progress)
+        run.go()
         progress._progress.refresh()
     assert "2 of 2 s" in console.file.getvalue()
 

@@ -20,12 +20,14 @@ import yaml
 from swarmbed_core.config import check, share_dir
 from swarmbed_core.controller import NoParameters
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.observing import Event
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.frame import Event, Judgement, Look, Stand
+from swarmbed_experiments.frame import Judgement, Stand
 from swarmbed_experiments.runs.hang import Limits
-from swarmbed_experiments.runs.run import Run, Track, _Tracker, redraw, warm_up
+from swarmbed_experiments.runs.run import Run, redraw, warm_up
 from swarmbed_experiments.runs.scenarios import load_scenario
+from swarmbed_experiments.runs.track import Track, Tracker
 
 pytestmark = pytest.mark.slow
 
@@ -204,35 +206,40 @@ def test_ctrl_c_writes_the_summary_of_what_was_run(scenario_data, tmp_path):
     assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
 
 
-def test_sigterm_ends_a_run_likewise_where_it_is_asked_for(scenario_data, tmp_path):
-    def end(run):
-        if run.time > 0.95:
+def test_sigterm_ends_a_run_likewise_where_it_is_asked_for(scenario_data, tmp_path, each_tick):
+    def end(snapshot):
+        if snapshot.time > 0.95:
             signal.raise_signal(signal.SIGTERM)
 
     run = run_of(scenario_data)
-    summary = run.go(tmp_path, record=False, progress=end, terminate=True)
+    each_tick(run, end)
+    summary = run.go(tmp_path, record=False, terminate=True)
     assert (summary["verdict"], summary["reason"]) == ("interrupted", "stopped by SIGTERM after 1.0 s")
     assert run.interrupts.status == 143
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     assert len(run.track.times) == 10
 
 
-def test_an_interrupt_that_a_program_raises_itself_is_its_failure(scenario_data, tmp_path):
-    def end(_):
+def test_an_interrupt_that_a_program_raises_itself_is_its_failure(scenario_data, tmp_path, monkeypatch):
+    def end(*_):
         raise KeyboardInterrupt
 
-    summary = run_of(scenario_data).go(tmp_path, record=False, progress=end)
+    run = run_of(scenario_data)
+    monkeypatch.setattr(run.controllers[0], "tick", end)
+    summary = run.go(tmp_path, record=False)
     assert summary["verdict"] == "failed"
-    assert summary["reason"].startswith("progress: KeyboardInterrupt")
+    assert "controller fake_controllers:Drives: KeyboardInterrupt" in summary["reason"]
 
 
-def test_an_interrupt_that_a_program_swallows_ends_the_run_all_the_same(scenario_data):
-    def end(run):
-        if run.time > 0.45:
+def test_an_interrupt_that_a_program_swallows_ends_the_run_all_the_same(scenario_data, each_tick):
+    def end(snapshot):
+        if snapshot.time > 0.45:
             with contextlib.suppress(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
 
-    summary = run_of(scenario_data).go(progress=end)
+    run = run_of(scenario_data)
+    each_tick(run, end)
+    summary = run.go()
     assert (summary["verdict"], summary["sim_seconds"]) == ("interrupted", pytest.approx(0.5))
 
 
@@ -439,10 +446,34 @@ def test_any_number_of_different_deeds_is_tracked(tmp_path):
     assert (Track.load(tmp_path / "track.npz").doing == track.doing).all()
 
 
+def snapshot(time, names, robots, doing=(), carriers=None):
+    return types.SimpleNamespace(
+        time=time, names=names, robots=robots, poses=robots[:, :3], doing=doing, carriers=carriers
+    )
+
+
+def test_robots_that_join_and_leave_keep_their_columns():
+    tracker = Tracker(("a", "b"), ("c",), 1.0)
+    here = [("a", "b"), ("a", "b", "d"), ("a", "d"), ("d", "b"), ("a", "b", "d")]
+    poses = {name: np.full(6, float(k)) for k, name in enumerate("abd")}
+    for k, names in enumerate(here):
+        carriers = types.SimpleNamespace(poses=np.zeros((1, 3)), carried_by=np.array([len(names) - 1]))
+        tracker.see(snapshot(k / 10, names, np.array([poses[name] for name in names]), names, carriers))
+    track = tracker.track(())
+    assert track.robots == ("a", "b", "d")
+    for k, names in enumerate(here):
+        for column, name in enumerate(track.robots):
+            x = track.poses[k, column, 0]
+            assert x == column if name in names else np.isnan(x)
+            assert track.deeds[track.doing[k, column]] == (name if name in names else "")
+        assert track.robots[track.carried_by[k, 0]] == names[-1]
+
+
 def test_a_crowd_that_says_late_what_it_does_is_tracked():
-    tracker = _Tracker(("a", "b"), (), 1.0)
+    names = ("a", "b")
+    tracker = Tracker(names, (), 1.0)
     for k, doing in enumerate([(), ("x", "y"), (), ("x", "x")]):
-        tracker.add(Look(k / 10, np.zeros((2, 6)), None, (), doing))
+        tracker.see(snapshot(k / 10, names, np.zeros((2, 6)), doing))
     track = tracker.track(())
     assert [[track.deeds[deed] for deed in row] for row in track.doing] == [
         ["", ""], ["x", "y"], ["", ""], ["x", "x"]
@@ -450,11 +481,12 @@ def test_a_crowd_that_says_late_what_it_does_is_tracked():
 
 
 def test_a_sample_that_is_interrupted_does_not_count():
-    tracker = _Tracker(("a",), ("c",), 1.0)
+    names = ("a",)
+    tracker = Tracker(names, ("c",), 1.0)
     carriers = types.SimpleNamespace(poses=np.zeros((1, 3)), carried_by=np.zeros(1, dtype=np.int64))
-    tracker.add(Look(0.1, np.zeros((1, 6)), carriers, (), ("x",)))
+    tracker.see(snapshot(0.1, names, np.zeros((1, 6)), ("x",), carriers))
     with pytest.raises(AttributeError):
-        tracker.add(Look(0.2, np.ones((1, 6)), None, (), ("y",)))
+        tracker.see(snapshot(0.2, names, np.ones((1, 6)), ("y",)))
     track = tracker.track(())
     assert (track.times.tolist(), track.poses.shape, track.doing.shape) == ([0.1], (1, 1, 3), (1, 1))
 
@@ -522,7 +554,7 @@ def test_the_seed_is_that_of_the_controllers_too(scenario_data):
 
 @pytest.mark.parametrize("bound", ["FEW", "POSES"])
 def test_of_many_robots_or_poses_one_a_second_is_kept(scenario_data, monkeypatch, bound):
-    monkeypatch.setattr(f"swarmbed_experiments.runs.run.{bound}", 1)
+    monkeypatch.setattr(f"swarmbed_experiments.runs.track.{bound}", 1)
     run = run_of(scenario_data)
     run.go()
     assert run.track.times == pytest.approx([1.0, 2.0])
@@ -560,9 +592,11 @@ def test_a_devs_model_of_ones_own_is_a_program_in_simulated_and_in_real_time(tmp
     assert (fast.track.poses == paced.track.poses).all()
 
 
-def test_progress_is_told_at_every_tick(scenario_data):
+def test_who_asks_for_every_tick_sees_every_tick(scenario_data, each_tick):
     times = []
-    run_of(scenario_data, time_limit=0.5).go(progress=lambda run: times.append(run.time))
+    run = run_of(scenario_data, time_limit=0.5)
+    each_tick(run, lambda snapshot: times.append(snapshot.time))
+    run.go()
     assert times == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
 
 
@@ -691,21 +725,23 @@ def test_a_second_run_in_one_process_gives_the_same_bits(world):
     assert tracks[0].deeds == tracks[1].deeds
 
 
-def test_a_load_that_shifts_on_its_platform_is_set_down_and_taken_anew():
+def test_a_load_that_shifts_on_its_platform_is_set_down_and_taken_anew(each_tick):
     sets = ["robots.0.count=1", "carriers.0.count=1", "time_limit=120"]
     scenario, source = load_scenario("intralogistics_cooperative", sets, seed=1)
     run = Run(scenario, source)
-    physics, decided, shifted = run.world.physics, None, False
-    while decided is None:
-        look = run.tick()
-        if not shifted and look.carriers.carried_by[0] == 0 and look.robots[0, 0] > -0.3:
-            shifted = True
+    physics, shifted = run.world.physics, []
+
+    def shift(snapshot):
+        if not shifted and snapshot.carriers.carried_by[0] == 0 and snapshot.poses[0, 0] > -0.3:
+            shifted.append(snapshot.time)
             # By a hit that nobody noticed: its legs are now where the sensors do not expect them.
             at, _ = physics._indices.bodies[0]
-            yaw = look.carriers.poses[0, 2] + math.radians(25.0)
+            yaw = snapshot.carriers.poses[0, 2] + math.radians(25.0)
             physics._qpos[at + 3 : at + 7] = math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
-        decided = run._judge(look)
-    assert decided[0] == "accepted"
-    found = {name: value for part in run.transducers for name, value in part.metrics().items()}
-    assert found["lifts"] == 2
+
+    each_tick(run, shift)
+    summary = run.go()
+    assert summary["verdict"] == "accepted"
+    assert shifted
+    assert summary["metrics"]["lifts"] == 2
     run.close()

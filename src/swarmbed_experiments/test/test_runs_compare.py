@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 from swarmbed_core.config import check
+from swarmbed_core.observing import Event
 from swarmbed_core.scenario import Scenario
-from swarmbed_experiments.frame import Event
-from swarmbed_experiments.runs.run import Run, Track
+from swarmbed_experiments.runs.run import Run
+from swarmbed_experiments.runs.track import Track
 from swarmbed_experiments.tools.runs_compare import as_json, changes, compare, parting, show
 
 pytestmark = pytest.mark.slow

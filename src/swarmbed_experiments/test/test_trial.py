@@ -16,8 +16,9 @@ from swarmbed_core.errors import ConfigError
 from swarmbed_core.robot import Command
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.launching.trial import OPTIONS, REJECTED, RunStage, start
-from swarmbed_experiments.runs.run import Run, Track
+from swarmbed_experiments.launching.trial import OPTIONS, REJECTED, HostedRun, start
+from swarmbed_experiments.runs.run import Run
+from swarmbed_experiments.runs.track import Track
 from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
@@ -42,38 +43,38 @@ def stage(scenario_data, tmp_path):
     """Return what makes a stage of a scenario with some changes, in an empty directory."""
     made = []
 
-    def make(*, record=False, **changes) -> RunStage:
+    def make(*, record=False, **changes) -> HostedRun:
         case = check({**scenario_data, **changes}, Scenario, "t.yaml")
         directory = tmp_path / f"run{len(made)}"
         directory.mkdir()
-        made.append(RunStage(case, "folder/t.yaml", directory, record=record))
+        made.append(HostedRun(case, "folder/t.yaml", directory, record=record))
         return made[-1]
 
     return make
 
 
-def ticks(stage: RunStage, count: int, **doing: str) -> bool:
+def ticks(stage: HostedRun, count: int, **doing: str) -> bool:
     """Let ticks pass as a host does; return whether it was over at the last."""
-    over = False
     for _ in range(count):
+        stage.say(doing)
         for _ in range(10):
-            stage.step()
-        over = stage.tick(doing)
-    return over
+            stage.runner.cycle()
+    return stage.runner.over
 
 
-def left(stage: RunStage) -> dict:
-    return json.loads((stage.made.directory / "summary.json").read_text())
+def left(stage: HostedRun) -> dict:
+    return json.loads((stage.directory / "summary.json").read_text())
 
 
 def test_a_stage_is_a_run_with_places_for_programs(stage):
     here = stage()
-    assert [robot.name for robot in here.swarm.robots] == ["dots1", "dots2"]
-    assert here.swarm is here.made.swarm
-    assert (here.scene, here.world) == (here.made.scene, here.made.world)
-    assert here.seed == here.made.scenario.seed
-    assert "cannot be added to or removed from a judged run" in here.fixed
+    assert [robot.name for robot in here.robots] == ["dots1", "dots2"]
+    assert here.seed == here.scenario.seed
+    assert "set `open: true`" in here.fixed
     here.close()
+    there = stage(open=True)
+    assert there.fixed == ""
+    there.close()
 
 
 def test_it_is_over_when_its_frame_has_decided(stage):
@@ -96,7 +97,7 @@ def test_what_programs_say_is_in_the_track_and_the_missing_say_nothing(stage):
     ticks(here, 2, dots1="sweep")
     ticks(here, 2, dots1="dock", dots2="wait")
     here.close()
-    track = Track.load(here.made.directory / "track.npz")
+    track = Track.load(here.directory / "track.npz")
     said = [[track.deeds[k] for k in row] for row in track.doing]
     assert said == [["sweep", ""]] * 2 + [["dock", "wait"]] * 2
 
@@ -107,15 +108,16 @@ def test_commands_move_its_robots_as_in_a_run_of_one_process(stage, scenario_dat
     run.go()
     here = stage(**changes)
     turns = [controller.turn for controller in run.controllers]
-    over = False
-    while not over:
-        for _ in range(10):
-            here.step()
-        for robot, turn in zip(here.swarm.robots, turns, strict=True):
+
+    def answer():
+        for robot, turn in zip(here.robots, turns, strict=True):
             robot.sense()
             robot.act(Command(velocity_body=(0.2, 0.0, turn)))
-        over = here.tick({})
-    assert here.made.track.poses.tolist() == run.track.poses.tolist()
+        return True
+
+    here.runner.before_tick = answer
+    here.runner.run()
+    assert here.track.poses.tolist() == run.track.poses.tolist()
     here.close()
 
 
@@ -138,7 +140,7 @@ def test_what_ends_early_is_kept_as_interrupted(stage):
     assert summary["reason"] == "stopped after 0.7 s"
     assert summary["sim_seconds"] == pytest.approx(0.7)
     assert summary["wall_seconds"] > 0
-    assert {path.name for path in here.made.directory.iterdir()} >= {
+    assert {path.name for path in here.directory.iterdir()} >= {
         *("scenario.yaml", "summary.json", "metrics.parquet", "track.npz", "tracks.png", "timeline.png"),
     }
 
@@ -153,7 +155,7 @@ def test_closing_again_writes_nothing_again(stage):
     here = stage()
     ticks(here, 1)
     here.close()
-    file = here.made.directory / "summary.json"
+    file = here.directory / "summary.json"
     file.unlink()
     here.close()
     assert not file.exists()
@@ -164,11 +166,11 @@ def test_it_is_recorded_if_asked(stage, record):
     here = stage(record=record)
     ticks(here, 2)
     here.close()
-    assert (here.made.directory / "recording.mcap").exists() == record
+    assert (here.directory / "recording.mcap").exists() == record
 
 
-@pytest.mark.parametrize("where", ["step", "frame"])
-def test_what_fails_is_told_and_kept(stage, where):
+@pytest.mark.parametrize("part", ["step", "_frame"])
+def test_what_fails_is_told_and_kept(stage, part):
     here = stage()
     ticks(here, 3)
 
@@ -176,38 +178,39 @@ def test_what_fails_is_told_and_kept(stage, where):
         message = "the floor gave way"
         raise ZeroDivisionError(message)
 
-    sound = getattr(here.made, where)
-    setattr(here.made, where, fails)
+    where = {"step": here.swarm, "_frame": here}[part]
+    sound = getattr(where, part)
+    setattr(where, part, fails)
     assert ticks(here, 1)
     verdict, reason = here.verdict()
     assert verdict == "failed"
     assert "the floor gave way" in reason
     before = here.world.time
-    setattr(here.made, where, sound)
+    setattr(where, part, sound)
     assert ticks(here, 2)
     assert here.world.time == before
     here.close()
     assert left(here)["verdict"] == "failed"
-    text = (here.made.directory / "failure.txt").read_text()
+    text = (here.directory / "failure.txt").read_text()
     assert text.startswith("Traceback")
     assert "ZeroDivisionError: the floor gave way" in text
 
 
 def test_the_dead_are_silent(stage):
     here = stage(frame={"acceptors": [{"name": "elapsed"}]})
-    assert here.silent == set()
-    here.made.setting.dead.add("dots2")
-    assert here.silent == {"dots2"}
+    assert here.dead == set()
+    here.setting.dead.add("dots2")
+    assert here.dead == {"dots2"}
     ticks(here, 1, dots1="go", dots2="go")
     here.close()
-    track = Track.load(here.made.directory / "track.npz")
+    track = Track.load(here.directory / "track.npz")
     assert [track.deeds[k] for k in track.doing[0]] == ["go", "dead"]
 
 
 def test_results_that_cannot_be_written_are_told_and_the_world_is_given_back(stage):
     here = stage()
     ticks(here, 1)
-    here.made.directory = here.made.directory / "gone"
+    here.directory = here.directory / "gone"
     here.close()
     assert any(
         fault.endswith("summary.json: cannot be written (No such file or directory)")
@@ -305,7 +308,7 @@ def test_a_reset_is_a_run_of_its_own(node, tmp_path):
 
     def reset(_spinner):
         if hosts and not asked and hosts[0].stage.world.time > 0.2:
-            asked.append(hosts[0].stage.made.time)
+            asked.append(hosts[0].stage.time)
             hosts[0].reset(5)
 
     module.WorldHost = Host

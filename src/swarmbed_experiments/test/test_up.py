@@ -22,8 +22,10 @@ pytest.importorskip("swarmbed_interfaces", reason="the workspace is not built; r
 
 from geometry_msgs.msg import PoseStamped
 from swarmbed_experiments.launching.processes import Plan, Process
-from swarmbed_experiments.runs.run import Run, Track
+from swarmbed_experiments.runs.replay import replay
+from swarmbed_experiments.runs.run import Run
 from swarmbed_experiments.runs.scenarios import load_scenario
+from swarmbed_experiments.runs.track import Track
 from swarmbed_robot.domains import own_domain
 from swarmbed_robot.nodes import Spinner
 
@@ -166,6 +168,7 @@ def test_at_full_speed_it_is_the_same_run_as_in_one_process(up, tmp_path, name, 
     told, expected = (json.loads((place / "summary.json").read_text()) for place in places)
     for key in ("verdict", "reason", "sim_seconds", "metrics"):
         assert told[key] == expected[key], key
+    assert replay(one.directory).differences == []
     assert np.hypot(*np.diff(alone.poses[:, :, :2], axis=0).T).sum() > metres
     assert len(set(alone.doing.ravel())) > 1
 

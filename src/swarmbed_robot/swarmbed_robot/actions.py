@@ -95,7 +95,7 @@ class PathServer(_Server):
             api.check_free("follow_path")
             path = wire.path_of(frame, request.waypoints, request.max_speed, request.max_acceleration)
             before = self._goal
-            api.onboard.follow(path)
+            api.robot.follow(path)
         except (wire.WireError, PathError, RobotError) as error:
             api.refuse("follow_path", str(error))
             self._finish(self._begin(goal, -1), FollowPath.Result.REFUSED, str(error))
@@ -111,7 +111,7 @@ class PathServer(_Server):
         motion = self._api.onboard.motion
         drives = work is not None and motion.paths == work.number and motion.outcome is Outcome.RUNNING
         if accepted and drives:
-            self._api.onboard.act(Command(cancel=True))
+            self._api.robot.act(Command(cancel=True))
         return accepted
 
     def leave(self) -> None:
@@ -203,7 +203,7 @@ class LiftServer(_Server):
         before, self._goal = self._goal, None
         if before is not None:
             self._finish(before, "replaced by another goal")
-        self._api.onboard.act(Command(lift=bool(goal.request.raised)))
+        self._api.robot.act(Command(lift=bool(goal.request.raised)))
         self._goal = self._begin(goal, 0)
 
     def cycle(self, now: float) -> None:

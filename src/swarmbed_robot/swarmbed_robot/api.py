@@ -169,7 +169,7 @@ class RobotApi:
         """
         self.node = node
         self.actions = ActionServers() if actions is None else actions
-        self._robot = robot
+        self.robot = robot
         self.onboard = onboard = robot.onboard
         self.name = robot.name
         self.run = run
@@ -280,7 +280,7 @@ class RobotApi:
         if self._program_drives and self._program.expired(now):
             self._program_drives = False
             self.onboard.health.refuse("program.silent", f"no command for {self._program.timeout} s: stopped")
-            self.onboard.halt()
+            self.robot.halt()
         if self._cycles > self._phase:
             try:
                 self._publish(now)
@@ -405,7 +405,7 @@ class RobotApi:
         if not (anyway or heard or self._senses.wanted):
             return
         self.clock.set(now)
-        sensed = self._robot.sense()
+        sensed = self.robot.sense()
         self._answerable.append(sensed.time)
         if heard and radio is not None:
             radio.send(wire.radio_scan(sensed, f"{self.name}_{BODY}", self.clock.now))
@@ -519,30 +519,30 @@ class RobotApi:
     def _on_cmd_vel(self, sent: Twist) -> None:
         velocity = (sent.linear.x, sent.linear.y, sent.angular.z)
         before = self.onboard.health.total
-        self.onboard.act(Command(velocity_body=velocity))
+        self.robot.act(Command(velocity_body=velocity))
         if self.onboard.health.total == before:
             # The command was accepted, so its sender drives now.
             self._program_drives = False
 
     def _on_power(self, sent: Bool) -> None:
         self._switched = True
-        self.onboard.act(Command(power=sent.data))
+        self.robot.act(Command(power=sent.data))
 
     def _on_motors(self, sent: Bool) -> None:
         self._switched = True
-        self.onboard.act(Command(motors=sent.data))
+        self.robot.act(Command(motors=sent.data))
 
     def _on_lifter(self, sent: Bool) -> None:
-        self.onboard.act(Command(lift=sent.data))
+        self.robot.act(Command(lift=sent.data))
 
     def _on_carrying(self, sent: Bool) -> None:
-        self.onboard.act(Command(carrying=sent.data))
+        self.robot.act(Command(carrying=sent.data))
 
     def _on_led(self, sent: Int32MultiArray) -> None:
-        self.onboard.act(Command(leds=sent.data))
+        self.robot.act(Command(leds=sent.data))
 
     def _on_send(self, sent: msg.RadioPayload) -> None:
-        self.onboard.act(Command(send={sent.radio: bytes(sent.payload)}))
+        self.robot.act(Command(send={sent.radio: bytes(sent.payload)}))
 
     def _on_reflect(self, sent: Float64) -> None:
         self._reflect.send(sent)
@@ -566,7 +566,7 @@ class RobotApi:
             self.doing = sent.doing
             if self._switched and self._owns:
                 # The program was away, and others have switched the drives meanwhile.
-                self.onboard.enable()
+                self.robot.enable()
             self._switched = False
             self._owned_until = now + OWNED_SECONDS
         elif self.owned:
@@ -580,7 +580,7 @@ class RobotApi:
             self._program_drives = True
         elif command.cancel:
             self._program_drives = False
-        self.onboard.act(command)
+        self.robot.act(command)
 
     def taken_over(self) -> None:
         """Stop watching for the program's heartbeat: another input drives now."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import itertools
 import math
-import re
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -20,10 +19,11 @@ from rclpy.node import NodeNameNonExistentError
 from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from swarmbed_core.config import names
-from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.errors import SwarmbedError
-from swarmbed_core.scene import RobotPlacement
-from swarmbed_core.spec import RobotSpec
+from swarmbed_core.orders import Join, Leave
+from swarmbed_core.orders import Pause as PauseOrder
+from swarmbed_core.orders import Step as StepOrder
+from swarmbed_core.pacing import speed_of
 
 from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
@@ -37,7 +37,7 @@ from swarmbed_robot.errors import RobotError
 from swarmbed_robot.map_server import RESOLUTION
 from swarmbed_robot.nodes import Spinner
 from swarmbed_robot.options import Option
-from swarmbed_robot.pacing import DRAINED, Pacer, speed_of
+from swarmbed_robot.pacing import DRAINED, pace_status
 from swarmbed_robot.showing import Showing
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
     from rclpy.node import Node
     from rclpy.publisher import Publisher
-    from swarmbed_core.local import LocalRobot, LocalSwarm
+    from swarmbed_core.local import LocalRobot
+    from swarmbed_core.runner import Runner
     from swarmbed_core.scene import Scene
     from swarmbed_core.world import TaskWorld
 
@@ -91,34 +92,42 @@ class Outside(NamedTuple):
     clock: Publisher
 
 
-class Stage(Protocol):
+class Hosted(Protocol):
     """The hosted world with its robots and, for a run, its experimental frame.
 
     Attributes:
         scene: the scene at the start.
         world: owner of time, truth and bodies.
-        swarm: the robots' Onboards.
+        runner: the loop that steps it.
         seed: seed of all random numbers.
         fixed: reason why robots can be neither added nor removed; empty if they can.
+        on_change: called with the name of each robot that joins or leaves.
     """
 
     scene: Scene
     world: TaskWorld
-    swarm: LocalSwarm
+    runner: Runner
     seed: int
     fixed: str
+    on_change: Callable[[str], None] | None
 
     @property
-    def silent(self) -> AbstractSet[str]:
+    def robots(self) -> Sequence[LocalRobot]:
+        """Return the robots that are there now."""
+        ...
+
+    @property
+    def awaited(self) -> AbstractSet[str]:
+        """Return the names of the robots that get a program at the start."""
+        ...
+
+    @property
+    def dead(self) -> AbstractSet[str]:
         """Return the names of dead robots, whose APIs no longer publish anything."""
         ...
 
-    def step(self) -> None:
-        """Advance by one time step, including the Onboards that are due."""
-        ...
-
-    def tick(self, doing: Mapping[str, str]) -> bool:
-        """Process a tick, with each program's `doing`; return whether it was the last."""
+    def say(self, doing: Mapping[str, str]) -> None:
+        """Take what each robot's program is doing."""
         ...
 
     def verdict(self) -> tuple[str, str]:
@@ -135,14 +144,13 @@ class WorldHost:
 
     Attributes:
         apis: APIs of the robots, by name.
-        over: whether the stage has ended.
     """
 
     def __init__(
         self,
         spinner: Spinner,
         node: Node,
-        make: Callable[[int | None], Stage],
+        make: Callable[[int | None], Hosted],
         options: Mapping[str, Any],
     ) -> None:
         """Create the world, its topics and its services.
@@ -160,11 +168,7 @@ class WorldHost:
         self._node = node
         self._make = make
         self._options = options
-        self._pacer = Pacer(speed_of(options["speed"]))
-        self._paused = bool(options["paused"])
-        self._allowed = 0
         self._pauses = (0.0, 0.0)
-        self.over = False
         self._lock = hold_for_world(spinner, node)
         try:
             self._begin()
@@ -174,7 +178,8 @@ class WorldHost:
 
     def _begin(self) -> None:
         options = self._options
-        self.stage = self._make(None)
+        self._speed_asked = speed_of(options["speed"])
+        self._begin_with(self._make(None), paused=bool(options["paused"]))
         self._run = 0
         self.apis: dict[str, RobotApi] = {}
         self._actions = ActionServers()
@@ -194,6 +199,23 @@ class WorldHost:
         self._make_topics()
         self._make_services()
         self._open()
+
+    def _begin_with(self, stage: Hosted, *, paused: bool) -> None:
+        """Take over the loop of a world that was just made."""
+        self.stage = stage
+        self.runner = runner = stage.runner
+        runner.idle = self._idle
+        runner.before_cycle = self._breathe
+        runner.after_step = self._publish
+        runner.before_tick = self._hear
+        stage.on_change = self._meet
+        runner.pace(self._speed_asked)
+        runner.paused = paused
+
+    @property
+    def over(self) -> bool:
+        """Return whether the run has ended."""
+        return self.runner.over
 
     def _make_topics(self) -> None:
         node = self._node
@@ -219,22 +241,21 @@ class WorldHost:
         """Create the APIs of the stage's robots, and start the clock."""
         stage = self.stage
         self._dt = stage.world.timestep
-        self._every = max(round(1.0 / (TICK_RATE * self._dt)), 1)
         self._sense_every = max(round(1.0 / (float(self._options["senses_rate"]) * self._dt)), 1)
-        self._step_number = 0
         self._index = 0
-        for robot in stage.swarm.robots:
+        for robot in stage.robots:
             self._offer(robot)
         for name in [name for name in self._outside if name not in self.apis]:
             self._give_up(name)
-        self._showing.begin(stage.scene, stage.world)
+        self._showing.open(stage.scene, stage.world)
         self._showing.take(self.apis)
+        self.runner.audience.add_inline(self._showing)
         # Exempt the objects created so far from garbage collection, as they live as long as the world.
         # Unfreeze first, to collect what an earlier world left behind.
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        self._pacer.restart(time.monotonic(), self._dt)
+        self.runner.pacer.restart(time.monotonic())
 
     def _offer(self, robot: LocalRobot) -> RobotApi:
         """Create one robot's API, and publish its current senses."""
@@ -316,37 +337,42 @@ class WorldHost:
     def _once(self) -> None:
         """Run a cycle if one is due; otherwise wait for callbacks."""
         self._tidy()
-        now = time.monotonic()
         self._tell()
         self._diagnose()
-        if self._stands():
-            self._sign_of_life(now)
+        if self._waits():
+            self._sign_of_life()
             self._wait(IDLE)
-            self._pacer.restart(time.monotonic())
+            self.runner.pacer.restart(time.monotonic())
             return
-        if (left := self._pacer.left(now)) > 0:
-            # Check again after each callback, as `_wait` runs one at a time.
-            self._wait(left)
-            return
-        if self._pacer.speed is None:
-            self._wait(0.0)
-        if self._pacer.begin(now):
-            # A world that is behind must still handle its input.
-            self._drain()
-        self._cycle()
+        self.runner.once()
 
-    def _stands(self) -> bool:
-        """Return whether the clock is stopped, because the world is paused or waiting."""
+    def _idle(self, seconds: float) -> None:
+        """Wait for callbacks: until the next cycle is due, or while the clock stands."""
+        if self.runner.stands:
+            self._sign_of_life()
+        # The runner checks again after each callback, as `_wait` runs one at a time.
+        self._wait(seconds)
+
+    def _breathe(self, behind: bool) -> None:
+        """Handle the input before a cycle for which the loop did not have to wait."""
+        if self.runner.pacer.speed is None:
+            self._wait(0.0)
+        if behind:
+            self._drain()
+
+    def _waits(self) -> bool:
+        """Return whether the world waits for programs or its recorder."""
         if self._waiting:
             self._waiting = bool(self._missing())
             if not self._waiting:
                 self._tell(force=True)
-        return self._waiting or (self._paused and self._allowed == 0)
+        return self._waiting
 
     def _missing(self) -> list[str]:
         """Return what the world waits for: robots without a program or, after them, the recorder."""
         if self._options["wait"]:
-            missing = [name for name, api in self.apis.items() if not api.commands]
+            awaited = self.stage.awaited
+            missing = [name for name, api in self.apis.items() if name in awaited and not api.commands]
             if missing:
                 return missing
         return [RECORDER] if self._options["recorder"] and not self._is_recorded() else []
@@ -377,7 +403,8 @@ class WorldHost:
         self._recorder_asked = (now, recorded)
         return recorded
 
-    def _sign_of_life(self, now: float) -> None:
+    def _sign_of_life(self) -> None:
+        now = time.monotonic()
         if now - self._beat > 1.0 / STATUS_RATE:
             self._beat = now
             self._showing.tf.look()
@@ -386,47 +413,44 @@ class WorldHost:
                 api.beat()
             self._publish_clock()
 
-    def _cycle(self) -> None:
-        """Advance the world by one time step, and publish."""
-        stage = self.stage
-        stage.step()
-        self._step_number += 1
-        now = stage.world.time
+    def _publish(self) -> None:
+        """Publish the world after a step."""
+        number, now = self.runner.number, self.stage.world.time
         self._publish_clock()
-        silent = stage.silent
-        apis = [api for name, api in self.apis.items() if name not in silent]
+        dead = self.stage.dead
+        apis = [api for name, api in self.apis.items() if name not in dead]
         for api in apis:
             api.cycle(now)
         self._showing.show_frames(now)
-        sensed = self._sense(apis, now)
-        if self._step_number % self._every == 0:
-            if self._pacer.speed is None and sensed:
-                self._await_programs(now)
-                if self.stage is not stage:
-                    return
-            self._showing.show_carriers()
-            self._showing.show_scene()
-            self.over = stage.tick({name: api.doing for name, api in self.apis.items()})
-        if self._step_number % round(1.0 / (STATUS_RATE * self._dt)) == 0:
+        self._sensed = self._sense(apis, number, now)
+        if number % round(1.0 / (STATUS_RATE * self._dt)) == 0:
             self._showing.tf.look()
-        if self._paused and self._allowed:
-            self._allowed -= 1
 
-    def _sense(self, apis: Sequence[RobotApi], now: float) -> bool:
+    def _hear(self) -> bool:
+        """Take what the programs answer in a tick; return False if the world was reset meanwhile."""
+        stage = self.stage
+        if self.runner.pacer.speed is None and self._sensed:
+            self._await_programs(stage.world.time)
+            if self.stage is not stage:
+                return False
+        stage.say({name: api.doing for name, api in self.apis.items()})
+        return True
+
+    def _sense(self, apis: Sequence[RobotApi], number: int, now: float) -> bool:
         """Publish the senses that are due: at ticks if the world waits for programs, otherwise spread out.
 
         Returns:
             Whether the world waits for programs and the senses of all robots were published.
         """
-        number, every = self._step_number, self._sense_every
+        every, speed = self._sense_every, self.runner.pacer.speed
         for k, api in enumerate(apis):
-            if (number if self._pacer.speed is None else number + k) % every == 0:
+            if (number if speed is None else number + k) % every == 0:
                 api.sense(now)
-        return self._pacer.speed is None and number % every == 0
+        return speed is None and number % every == 0
 
     def _await_programs(self, now: float) -> None:
         """Wait for the answers of all programs that have answered recently."""
-        programs, silent, dead = self._programs, self._silent, self.stage.silent
+        programs, silent, dead = self._programs, self._silent, self.stage.dead
         programs.update(
             name
             for name, api in self.apis.items()
@@ -441,7 +465,7 @@ class WorldHost:
             if not missing or left <= 0:
                 break
             # Programs that have answered must not conclude that their robots are gone.
-            self._sign_of_life(time.monotonic())
+            self._sign_of_life()
             self._wait(min(left, IDLE))
         if missing and not self._spinner.stopping:
             self._missed += 1
@@ -470,7 +494,7 @@ class WorldHost:
             return "over"
         if self._waiting:
             return "waiting"
-        return "paused" if self._paused else "running"
+        return "paused" if self.runner.paused else "running"
 
     def _tell(self, *, force: bool = False) -> None:
         """Publish the status, periodically and when the state changes."""
@@ -494,8 +518,8 @@ class WorldHost:
                 waiting_for=self._missing() if self._waiting else [],
                 verdict=verdict,
                 reason=reason,
-                cycles=self._pacer.cycles,
-                late=int(self._pacer.late),
+                cycles=self.runner.pacer.cycles,
+                late=int(self.runner.pacer.late),
                 missed=self._missed,
             )
         )
@@ -515,26 +539,22 @@ class WorldHost:
         else:
             speed, robots = f"{self._speed:.2f}", str(len(apis))
             values = {"state": self.state, "times real time": speed, "robots": robots}
-            made.status = [self._pacer.diagnostics("world", values)]
+            made.status = [pace_status(self.runner.pacer, "world", values)]
         self._diagnostics.publish(made)
 
     # Services
 
     def _on_pause(self, request: Pause.Request, response: Pause.Response) -> Pause.Response:
         response.time = wire.stamp_of(self.stage.world.time)
-        if request.paused:
-            self._allowed = 0
-        if request.paused != self._paused:
-            now = time.monotonic()
-            if request.paused and not self._may_pause(now):
+        runner = self.runner
+        if request.paused != runner.paused or runner.allowed:
+            if request.paused and not runner.paused and not self._may_pause(time.monotonic()):
                 response.message = (
                     f"paused too often: after {PAUSES} pauses, one is allowed every {PAUSES_SECONDS:g} s; "
                     "wait, or find the other client that pauses the world"
                 )
                 return response
-            self._paused = request.paused
-            self._allowed = 0
-            self._pacer.restart(now)
+            runner.obey(PauseOrder(request.paused))
         response.success = True
         return response
 
@@ -548,14 +568,12 @@ class WorldHost:
 
     def _on_step(self, request: Step.Request, response: Step.Response) -> Step.Response:
         response.time = wire.stamp_of(self.stage.world.time)
-        if not self._paused:
-            response.message = "the world is running: pause it first (service ~/pause)"
-        elif not 1 <= request.steps <= 1_000_000:
-            response.message = f"{request.steps} steps: expected 1 to 1000000"
-        else:
-            self._allowed += request.steps
+        try:
+            self.runner.obey(StepOrder(request.steps))
             response.success = True
-            response.time = wire.stamp_of(self.stage.world.time + self._allowed * self._dt)
+            response.time = wire.stamp_of(self.stage.world.time + self.runner.allowed * self._dt)
+        except SwarmbedError as error:
+            response.message = str(error)
         return response
 
     def _on_reset(self, request: Reset.Request, response: Reset.Response) -> Reset.Response:
@@ -587,9 +605,8 @@ class WorldHost:
         except SwarmbedError as error:
             # A failure to close the old world must not keep the new one from starting.
             self._node.get_logger().error(str(error))
-        self.stage = made
+        self._begin_with(made, paused=self.runner.paused)
         self._run += 1
-        self._allowed = 0
         self._waiting = bool(self._options["wait"] or self._options["recorder"])
         self._recorder_until = math.inf
         self._open()
@@ -616,28 +633,14 @@ class WorldHost:
         Raises:
             SwarmbedError: the pose, the kind or the name is not possible.
         """
-        stage = self.stage
-        if stage.fixed:
-            raise RobotError(stage.fixed)
+        if self.stage.fixed:
+            raise RobotError(self.stage.fixed)
         if kind not in names("config/robots"):
+            # A file of this machine is nothing for a client to choose.
             message = f"no kind of robot '{kind}'; available: {', '.join(names('config/robots'))}"
             raise RobotError(message)
-        spec = RobotSpec.load(kind)
-        if not name:
-            taken = set(self.apis)
-            name = next(f"{kind}{k}" for k in range(1, len(taken) + 2) if f"{kind}{k}" not in taken)
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
-            right = "up to 64 lower-case letters, digits and underscores, starting with a letter"
-            message = f"name '{name[:80]}': expected {right}"
-            raise RobotError(message)
-        stage.world.add_robot(RobotPlacement(name, spec, pose))
-        try:
-            self._offer(stage.swarm.add(name))
-        except SwarmbedError:
-            self._forget(name)
-            raise
-        self._showing.take(self.apis)
-        return name
+        made: str = self.runner.obey(Join(kind, pose, name))
+        return made
 
     def _on_remove(self, request: Remove.Request, response: Remove.Response) -> Remove.Response:
         try:
@@ -659,18 +662,22 @@ class WorldHost:
         if name not in self.apis:
             message = f"no robot '{name}'; available: {', '.join(self.apis) or 'none'}"
             raise RobotError(message)
-        self._forget(name)
-        self._showing.take(self.apis)
+        self.runner.obey(Leave(name))
 
-    def _forget(self, name: str) -> None:
-        """Remove everything that exists of a robot."""
-        stage = self.stage
-        self._give_up(name)
-        stage.world.remove_robot(name)
-        if any(robot.name == name for robot in stage.swarm.robots):
-            stage.swarm.remove(name)
-        self._programs.discard(name)
-        self._silent.pop(name, None)
+    def _meet(self, name: str) -> None:
+        """Offer the API of a robot that has joined, or take away that of one that has left."""
+        robot = next((robot for robot in self.stage.robots if robot.name == name), None)
+        if robot is None:
+            self._give_up(name)
+            self._programs.discard(name)
+            self._silent.pop(name, None)
+        else:
+            try:
+                self._offer(robot)
+            except SwarmbedError:
+                self._give_up(name)
+                raise
+        self._showing.take(self.apis)
 
     def close(self) -> None:
         """Close the APIs and the stage, and release the ROS domains."""

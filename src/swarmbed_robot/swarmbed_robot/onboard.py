@@ -16,6 +16,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from swarmbed_core.arena import Arena
 from swarmbed_core.local import LocalRobot
 from swarmbed_core.onboard import Onboard
+from swarmbed_core.pacing import Pacer
 from swarmbed_core.plugins import DEVICES, find_plugin
 from swarmbed_core.spec import RobotSpec
 
@@ -26,7 +27,7 @@ from swarmbed_robot.api import RobotApi
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.nodes import Spinner, check_name, run
 from swarmbed_robot.options import Option
-from swarmbed_robot.pacing import DRAINED, Pacer
+from swarmbed_robot.pacing import DRAINED, pace_status
 
 if TYPE_CHECKING:
     from rclpy.node import Node
@@ -103,7 +104,7 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
                 shown = node.get_clock().now().nanoseconds * 1e-9 - clock
                 if abs(shown - api.epoch) > CLOCK_SET:
                     api.anchor(shown)
-                made = DiagnosticArray(status=[pacer.diagnostics(api.name), *api.diagnostics()])
+                made = DiagnosticArray(status=[pace_status(pacer, api.name), *api.diagnostics()])
                 made.header.stamp = node.get_clock().now().to_msg()
                 diagnostics.publish(made)
     finally:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.geometry import compose, invert
 from swarmbed_core.scene import RobotPlacement
 from visualization_msgs.msg import MarkerArray
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rclpy.node import Node
+    from swarmbed_core.observing import Snapshot
     from swarmbed_core.scene import Scene
     from swarmbed_core.world import TaskWorld
 
@@ -29,11 +31,13 @@ if TYPE_CHECKING:
 
 
 class Showing:
-    """The topics that show a world.
+    """The topics that show a world; it observes the run.
 
     Attributes:
         tf: the topic of the moving frames.
     """
+
+    rate = TICK_RATE
 
     def __init__(self, node: Node, rate: float, *, truth: bool, map_resolution: float) -> None:
         """Create the topics.
@@ -52,13 +56,24 @@ class Showing:
         self.tf = Output(node.create_publisher(TFMessage, "/tf", qos.TF), rate)
         self._map = MapServer(node, map_resolution)
 
-    def begin(self, scene: Scene, world: TaskWorld) -> None:
+    def open(self, scene: Scene, world: TaskWorld) -> None:
         """Publish a new world."""
         self._scene = scene
         self._world = world
         self._map.begin(scene, world)
         self._moving = Carriers(scene) if scene.carriers else None
         self.show_carriers()
+
+    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
+        """Do nothing: `open` has published the world."""
+
+    def see(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - it compares the world with what it shows
+        """Publish carriers and scene, if they have changed."""
+        self.show_carriers()
+        self.show_scene()
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """Do nothing: the topics outlive the run."""
 
     def show_scene(self) -> None:
         """Publish the scene if a robot or an obstacle was added or removed."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from swarmbed_core.chance import Stream, stream
 from swarmbed_core.config import check, find
-from swarmbed_core.local import LocalSwarm
+from swarmbed_core.ensemble import Ensemble
 from swarmbed_core.plugins import WORLDS, find_plugin
 from swarmbed_core.scenario import Scenario
-from swarmbed_core.scene import Scene, make_scene
+from swarmbed_core.scene import make_scene
 
 from swarmbed_robot.host import OPTIONS as HOST_OPTIONS
 from swarmbed_robot.host import WorldHost
@@ -46,11 +46,14 @@ WARM = 30
 """Number of steps in which all parts run at least once."""
 
 
-class PlainStage:
-    """A scenario's world and robots, without an experimental frame."""
+class PlainWorld(Ensemble):
+    """A scenario's world and robots, without programs and without an experimental frame.
+
+    Attributes:
+        seed: seed of all random numbers.
+    """
 
     fixed = ""
-    silent: frozenset[str] = frozenset()
 
     def __init__(self, scenario: Scenario, source: str, seed: int) -> None:
         """Create the world and the robots.
@@ -64,32 +67,20 @@ class PlainStage:
             ConfigError: the scenario is invalid.
         """
         self.seed = seed
-        self.scene: Scene = make_scene(scenario, seed, source)
+        scene = make_scene(scenario, seed, source)
         maker = find_plugin(WORLDS, scenario.world)
-        self.world = maker(self.scene, stream(seed, Stream.WORLD))
-        self.swarm = LocalSwarm.of_scene(self.scene, self.world)
-
-    def step(self) -> None:
-        """Advance by one time step."""
-        self.swarm.step()
-
-    def tick(self, doing: Mapping[str, str]) -> bool:
-        """Return False: there is no last tick."""
-        del doing
-        return False
+        super().__init__(scene, maker(scene, stream(seed, Stream.WORLD)))
+        for _ in self.robots:
+            self.drive_from_elsewhere()
 
     def verdict(self) -> tuple[str, str]:
         """Return empty texts: the run is not judged."""
         return "", ""
 
-    def close(self) -> None:
-        """Close the world."""
-        self.world.close()
-
 
 def warm_up(scenario: Scenario, source: str) -> None:
     """Run the first steps of a scenario, so that all kernels are compiled or loaded from the cache."""
-    stage = PlainStage(scenario, source, scenario.seed)
+    stage = PlainWorld(scenario, source, scenario.seed)
     # An error here will occur again in the hosted world, which reports it.
     with contextlib.suppress(Exception):
         for _ in range(WARM):
@@ -122,8 +113,8 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
     # Compile first, so that the world does not stall after it is announced.
     warm_up(scenario, source)
 
-    def make(seed: int | None) -> PlainStage:
-        return PlainStage(scenario, source, scenario.seed if seed is None else seed)
+    def make(seed: int | None) -> PlainWorld:
+        return PlainWorld(scenario, source, scenario.seed if seed is None else seed)
 
     host = WorldHost(spinner, node, make, options)
     try:

@@ -10,16 +10,18 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rosgraph_msgs.msg import Clock
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.orders import Join, Leave
+from swarmbed_core.pacing import BEHIND, speed_of
 from swarmbed_core.robot import Command
 from swarmbed_core.scenario import Scenario
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.host import IDLE, OPTIONS, PAUSES, PAUSES_SECONDS, RECORDER_SECONDS, WorldHost
-from swarmbed_robot.pacing import BEHIND, speed_of
 from swarmbed_robot.recorder import Recorder
 from swarmbed_robot.ros_robot import RosRobot
-from swarmbed_robot.world import PlainStage
+from swarmbed_robot.world import PlainWorld
 from visualization_msgs.msg import Marker, MarkerArray
 
+from swarmbed_core import runner
 from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import action_server, domains, qos
@@ -33,10 +35,10 @@ STEP = 0.01
 POSES = [[0.0, 0.0, 0.0], [0.6, 0.8, 1.0]]
 
 
-class Stage(PlainStage):
+class Stage(PlainWorld):
     """A plain stage that a test tells what to do."""
 
-    def __init__(self, seed: int | None, orders: SimpleNamespace) -> None:
+    def __init__(self, seed: int | None, asked: SimpleNamespace) -> None:
         scenario = Scenario.model_validate(
             {
                 "version": 1,
@@ -50,26 +52,30 @@ class Stage(PlainStage):
             }
         )
         super().__init__(scenario, "test", 5 if seed is None else seed)
-        self.orders = orders
-        self.fixed = orders.fixed
+        self.asked = asked
+        self.fixed = asked.fixed
         self.closed = False
         self.ticks: list[tuple[float, dict[str, str]]] = []
 
     @property
-    def silent(self):
-        return frozenset(self.orders.silent)
+    def dead(self):
+        return frozenset(self.asked.silent)
 
-    def tick(self, doing):
-        self.ticks.append((self.world.time, dict(doing)))
-        return self.world.time >= self.orders.over_at - 1e-9
+    def say(self, doing):
+        super().say(doing)
+        self.said = dict(doing)
+
+    def think(self):
+        self.ticks.append((self.world.time, self.said))
+        return self.world.time >= self.asked.over_at - 1e-9
 
     def verdict(self):
-        return self.orders.verdict
+        return self.asked.verdict
 
     def close(self):
         self.closed = True
         super().close()
-        if self.orders.unwritable:
+        if self.asked.unwritable:
             message = "summary.json: cannot be written"
             raise RobotError(message)
 
@@ -84,20 +90,20 @@ class HostRig:
         self.waits: list[float] = []
         self.during_waits = []
         self.programs: set[str] = set()
-        self.orders = SimpleNamespace(
+        self.asked = SimpleNamespace(
             fixed="", silent=set(), over_at=math.inf, verdict=("", ""), fail=None, unwritable=False
         )
         self.stages: list[Stage] = []
-        for module in (host_module, domains, action_server):
+        for module in (host_module, domains, action_server, runner):
             monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
         self.node = ros.node("world")
         self.host = WorldHost(self, self.node, self.make, DEFAULTS | options)
         self.waits.clear()
 
     def make(self, seed):
-        if self.orders.fail is not None:
-            raise self.orders.fail
-        self.stages.append(Stage(seed, self.orders))
+        if self.asked.fail is not None:
+            raise self.asked.fail
+        self.stages.append(Stage(seed, self.asked))
         return self.stages[-1]
 
     def once(self, timeout: float) -> None:
@@ -161,7 +167,7 @@ def test_speeds(text, speed):
 
 @pytest.mark.parametrize("text", ["fast", "", "0", "-1", "nan", "inf", "MAX"])
 def test_what_is_no_speed_is_told(text):
-    with pytest.raises(RobotError, match=f"speed is '{text}': expected max, or a number above 0"):
+    with pytest.raises(ConfigError, match=f"speed is '{text}': expected max, or a number above 0"):
         speed_of(text)
 
 
@@ -169,7 +175,7 @@ def test_what_is_no_speed_is_told(text):
 def test_a_world_keeps_the_pace_it_is_given(rig, speed):
     here = rig(speed=speed)
     assert here.until(2.0) == pytest.approx(2.0 / float(speed), abs=1.5 * STEP / float(speed))
-    assert here.host._pacer.late == 0
+    assert here.host.runner.pacer.late == 0
     assert min(here.waits) > 0
 
 
@@ -178,7 +184,7 @@ def test_what_took_too_long_is_caught_up(rig):
     here.until(0.5)
     here.now += 0.9 * BEHIND
     assert here.until(1.5) == pytest.approx(1.0 - 0.9 * BEHIND, abs=STEP)
-    assert here.host._pacer.late == pytest.approx(0.9 * BEHIND / STEP, abs=2)
+    assert here.host.runner.pacer.late == pytest.approx(0.9 * BEHIND / STEP, abs=2)
 
 
 def test_time_that_is_lost_for_good_is_given_up(rig):
@@ -186,7 +192,7 @@ def test_time_that_is_lost_for_good_is_given_up(rig):
     here.until(0.5)
     here.now += 100.0
     assert here.until(1.5) == pytest.approx(1.0, abs=2 * STEP)
-    assert here.host._pacer.late == 1
+    assert here.host.runner.pacer.late == 1
 
 
 def test_at_full_speed_nobody_waits_for_nobody(rig):
@@ -234,7 +240,7 @@ def test_the_dead_are_not_waited_for(rig):
     here.programs = {"dots1", "dots2"}
     here.until(0.5)
     here.programs = {"dots2"}
-    here.orders.silent = {"dots1"}
+    here.asked.silent = {"dots1"}
     assert here.until(1.5) < 2.0
 
 
@@ -280,7 +286,7 @@ def test_the_stage_is_told_what_programs_do_once_a_tick(rig):
 
 def test_a_stage_that_is_over_ends_the_run(rig):
     here = rig(speed="max")
-    here.orders.over_at = 0.5
+    here.asked.over_at = 0.5
     here.host.run()
     assert here.world.time == pytest.approx(0.5)
     assert here.host.state == "over"
@@ -422,7 +428,7 @@ def test_a_seed_that_is_none_changes_nothing(rig, seed):
 def test_a_world_that_cannot_be_made_again_goes_on_as_it_was(rig):
     here = rig(speed="max")
     here.until(0.2)
-    here.orders.fail = ConfigError("no room for 2 robots")
+    here.asked.fail = ConfigError("no room for 2 robots")
     answer = call(here, Reset, "reset", seed=1)
     assert (answer.success, answer.message) == (False, "no room for 2 robots")
     assert not here.stages[0].closed
@@ -432,9 +438,9 @@ def test_a_world_that_cannot_be_made_again_goes_on_as_it_was(rig):
 
 def test_a_world_that_cannot_leave_its_results_is_followed_by_the_next(rig, capfd):
     here = rig(speed="max")
-    here.orders.unwritable = True
+    here.asked.unwritable = True
     assert call(here, Reset, "reset", seed=1).success
-    here.orders.unwritable = False
+    here.asked.unwritable = False
     assert "summary.json: cannot be written" in capfd.readouterr().err
     assert list(here.host.apis) == ["dots1", "dots2"]
     assert here.host.stage is here.stages[1]
@@ -548,7 +554,7 @@ def test_pauses_that_come_too_often_are_refused(rig):
 def test_a_request_that_changes_nothing_costs_no_time(rig, monkeypatch):
     here = rig(speed="1")
     restarts = []
-    monkeypatch.setattr(here.host._pacer, "restart", lambda *when: restarts.append(when))
+    monkeypatch.setattr(here.host.runner.pacer, "restart", lambda *when: restarts.append(when))
     assert call(here, Pause, "pause", paused=False).success
     assert restarts == []
 
@@ -564,7 +570,7 @@ def test_robots_come_with_a_name_and_a_number_of_their_own(rig):
     here.until(0.3)
     assert here.world.truth()[2, 3] > 0.1
     assert call(here, Remove, "remove", name="dots2").success
-    assert [robot.name for robot in here.host.stage.swarm.robots] == ["dots1", "dots3", "epuck21"]
+    assert [robot.name for robot in here.host.stage.robots] == ["dots1", "dots3", "epuck21"]
     # The lowest number that is free.
     assert call(here, Spawn, "spawn", x=0.6, y=0.8, yaw=0.0).name == "dots2"
     here.until(0.5)
@@ -602,6 +608,35 @@ def test_who_is_not_there_cannot_go(rig):
     here.until(0.2)
 
 
+def test_who_joins_and_leaves_by_orders_is_on_ros_too(rig):
+    here = rig(speed="max")
+    orders = here.host.stage.runner.orders
+    joined = orders.put(Join("epuck2", (1.0, -0.5, 0.0)))
+    lost = orders.put(Join("epuck2", (0.0, 0.0, 0.0)))
+    here.until(0.1)
+    assert joined.result(1) == "epuck21"
+    assert list(here.host.apis) == ["dots1", "dots2", "epuck21"]
+    with pytest.raises(Exception, match="dots1 is there"):
+        lost.result(1)
+    orders.put(Leave("dots1"))
+    here.until(0.2)
+    assert list(here.host.apis) == ["dots2", "epuck21"]
+
+
+def test_a_robot_that_cannot_be_offered_does_not_stay(rig, monkeypatch):
+    here = rig(speed="max")
+
+    def fails(_):
+        message = "no room for its topics"
+        raise RobotError(message)
+
+    monkeypatch.setattr(here.host, "_offer", fails)
+    assert call(here, Spawn, "spawn", x=1.0, y=-0.5).message == "no room for its topics"
+    here.until(0.2)
+    assert list(here.world.names) == [robot.name for robot in here.host.stage.robots] == ["dots1", "dots2"]
+    assert len(here.host.stage.controllers) == 2
+
+
 def test_a_stage_may_keep_its_robots(rig):
     here = rig(speed="max")
     here.host.stage.fixed = "these are all"
@@ -629,7 +664,7 @@ def test_a_foreign_world_in_the_domain_is_refused(rig, ros, domain):
 
 
 def test_a_speed_that_is_none_is_told_before_anything_is_made(rig):
-    with pytest.raises(RobotError, match="speed is 'fast'"):
+    with pytest.raises(ConfigError, match="speed is 'fast'"):
         rig(speed="fast")
 
 
@@ -670,8 +705,8 @@ def test_the_status_is_told_when_it_changes_and_now_and_then(rig, ros):
     here.answer("dots1")
     here.answer("dots2")
     assert hear("running").run == 1
-    here.orders.verdict = "rejected", "too slow"
-    here.orders.over_at = 0.0
+    here.asked.verdict = "rejected", "too slow"
+    here.asked.over_at = 0.0
     here.host.run()
     ros.spin_until(lambda: told[-1].state == "over", "the end")
     assert (told[-1].verdict, told[-1].reason) == ("rejected", "too slow")

@@ -10,7 +10,7 @@ from swarmbed_core.floor_plan import floor_plan
 from swarmbed_core.scenario import Scenario
 from swarmbed_robot.map_server import MapServer, map_message
 from swarmbed_robot.templates import Template
-from swarmbed_robot.world import PlainStage
+from swarmbed_robot.world import PlainWorld
 
 from swarmbed_robot import qos
 
@@ -26,7 +26,7 @@ def stage(seed=1, **changes):
         "robots": [{"place": {"poses": [[0.0, 0.0, 0.0]]}}],
         "obstacles": [{"shape": "cylinder", "radius": 0.3, "pose": [1.0, 1.0, 0.0]}],
     }
-    return PlainStage(Scenario.model_validate(case | changes), "test", seed)
+    return PlainWorld(Scenario.model_validate(case | changes), "test", seed)
 
 
 def at(grid, x, y):

@@ -15,7 +15,7 @@ from swarmbed_robot.api import OPTIONS as API_OPTIONS
 from swarmbed_robot.api import RobotApi
 from swarmbed_robot.navigator import OPTIONS, NavigateToPose, Navigators
 from swarmbed_robot.showing import Showing
-from swarmbed_robot.world import PlainStage
+from swarmbed_robot.world import PlainWorld
 
 from swarmbed_robot import navigator as module
 
@@ -42,11 +42,11 @@ class Site:
             "robots": [{"place": {"poses": ROBOTS}}],
             "carriers": [{"place": {"poses": CARRIERS}}],
         }
-        self.stage = PlainStage(Scenario.model_validate(case | changes), "test", 3)
+        self.stage = PlainWorld(Scenario.model_validate(case | changes), "test", 3)
         node = ros.node("world")
         self.showing = Showing(node, 20.0, truth=True, map_resolution=0.05)
         self.apis = {robot.name: RobotApi(node, robot, API) for robot in self.stage.swarm.robots}
-        self.showing.begin(self.stage.scene, self.stage.world)
+        self.showing.open(self.stage.scene, self.stage.world)
         self.showing.take(self.apis)
         warm_up()
         self.node = ros.node("navigator")

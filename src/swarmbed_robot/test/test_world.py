@@ -10,7 +10,7 @@ from swarmbed_core.config import names
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
-from swarmbed_robot.world import OPTIONS, PlainStage, load
+from swarmbed_robot.world import OPTIONS, PlainWorld, load
 
 from swarmbed_robot import world as world_module
 
@@ -70,9 +70,9 @@ def test_what_cannot_be_is_told_with_the_file(options, said):
 def stage():
     made = []
 
-    def make(seed: int = 3, **options) -> PlainStage:
+    def make(seed: int = 3, **options) -> PlainWorld:
         scenario, source = load(DEFAULTS | {"world": "planar", "robots": 2} | options)
-        made.append(PlainStage(scenario, source, seed))
+        made.append(PlainWorld(scenario, source, seed))
         return made[-1]
 
     yield make
@@ -97,9 +97,11 @@ def test_a_stage_goes_on_for_ever_and_nobody_judges_it(stage):
         here.step()
     assert here.world.time == pytest.approx(20 * here.world.timestep)
     assert here.swarm.robots[0].onboard._latest == pytest.approx(here.world.time)
-    assert here.tick({"dots1": "sweep"}) is False
+    here.say({"dots1": "sweep"})
+    assert here.think() is False
+    assert here.see_doing() == ("sweep", "")
     assert here.verdict() == ("", "")
-    assert (here.fixed, set(here.silent)) == ("", set())
+    assert (here.fixed, set(here.dead)) == ("", set())
 
 
 def test_a_world_that_there_is_not_is_told(stage):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from swarmbed_core.config import Part, check
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.observing import Event
 from swarmbed_core.plugins import find_plugin
 
 if TYPE_CHECKING:
@@ -23,24 +24,8 @@ if TYPE_CHECKING:
     from swarmbed_core.local import LocalRobot
     from swarmbed_core.scenario import Named
     from swarmbed_core.scene import Scene
+    from swarmbed_core.spec import RobotSpec
     from swarmbed_core.world import CarrierTruth, Contact, TaskWorld
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event for the timeline.
-
-    Attributes:
-        time: the world's time in seconds.
-        kind: one word: `lifted`, `lowered`, `retrieved`, `contact`, or a generator's name.
-        who: the robot or carrier concerned; empty if it concerns all.
-        text: description for people.
-    """
-
-    time: float
-    kind: str
-    who: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +38,8 @@ class Look:
         carriers: poses, lifts and bearers of the carriers.
         contacts: contacts that began since the previous tick.
         doing: the activity that each robot's controller reports; empty for a crowd that reports none.
+        names: of the robots, in the order of the rows. Robots may join and leave: the same tuple as before
+            means the same robots.
     """
 
     time: float
@@ -60,6 +47,7 @@ class Look:
     carriers: CarrierTruth
     contacts: Sequence[Contact]
     doing: Sequence[str]
+    names: Sequence[str]
 
 
 @dataclass
@@ -67,11 +55,13 @@ class Setting:
     """What the parts of a frame share during a run.
 
     Attributes:
-        scene: placements and arena of the run.
+        scene: placements and arena at the start of the run.
         world: the simulated world.
-        robots: the robots with their Onboards; empty for a crowd.
+        robots: the robots that are there now, with their Onboards; empty for a crowd.
         events: timeline so far; parts add events with `tell`.
         dead: names of the robots that a generator has killed.
+        spent_wh: [Wh] energy that robots had drawn that have left.
+        specs: specifications of all robots that were ever there, by name.
     """
 
     scene: Scene
@@ -79,6 +69,12 @@ class Setting:
     robots: Sequence[LocalRobot]
     events: list[Event] = field(default_factory=list)
     dead: set[str] = field(default_factory=set)
+    spent_wh: float = 0.0
+    specs: dict[str, RobotSpec] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Store the specifications."""
+        self.specs = {placement.name: placement.spec for placement in self.scene.robots}
 
     def tell(self, time: float, kind: str, who: str, text: str) -> None:
         """Add an event to the timeline."""

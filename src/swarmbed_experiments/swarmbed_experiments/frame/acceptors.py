@@ -13,10 +13,12 @@ from swarmbed_core.scenario import Count, Pose
 from swarmbed_core.spec import NotNegative, Positive
 
 from swarmbed_experiments.frame import Judgement, Stand
+from swarmbed_experiments.frame.roster import Roster
 from swarmbed_experiments.frame.transducers import off_places, retrieved, turns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from swarmbed_core.geometry import FloatArray
 
@@ -68,7 +70,6 @@ class Retrieved:
         self._drop = scene.zones.drop
         self._linger = parameters.linger
         self._setting = setting
-        self._names = [placement.name for placement in scene.robots]
         self._done: float | None = None
         self._escaped: float | None = None
 
@@ -83,7 +84,7 @@ class Retrieved:
         dead = self._setting.dead
         left = not any(
             self._drop.contains(float(x), float(y))
-            for name, (x, y) in zip(self._names, look.robots[:, :2], strict=True)
+            for name, (x, y) in zip(look.names, look.robots[:, :2], strict=True)
             if name not in dead
         )
         if left and self._escaped is None:
@@ -150,6 +151,8 @@ class Arrived:
             )
             raise ConfigError(message)
         self._places = np.array(parameters.places)
+        self._roster = Roster(placement.name for placement in scene.robots)
+        self._count = len(self._roster)
         self._when: float | None = None
         self._off = math.nan
 
@@ -177,7 +180,13 @@ class Arrived:
     def _poses(self, look: Look) -> FloatArray:
         """Return the poses to compare with the places."""
         if self._parameters.what == "robots":
-            return look.robots[:, :3]
+            self._roster.look(look.names)
+            if isinstance(self._roster.here, slice):
+                return look.robots[: self._count, :3]
+            # Robots that have left are nowhere; those that joined have no places.
+            poses = np.full((len(self._roster), 3), math.nan)
+            poses[self._roster.here] = look.robots[:, :3]
+            return poses[: self._count]
         poses = look.carriers.poses
         if self._parameters.what == "carriers":
             return poses
@@ -222,13 +231,16 @@ class Safe:
 
     Parameters: ClassVar[type[Part]] = SafeParameters
 
-    def __init__(self, parameters: SafeParameters, setting: Setting) -> None:
-        """Store the robots' names."""
+    def __init__(self, parameters: SafeParameters, setting: Setting) -> None:  # noqa: ARG002 - not needed
+        """Begin without contacts."""
         self._parameters = parameters
-        self._robots = frozenset(placement.name for placement in setting.scene.robots)
+        self._robots: AbstractSet[str] = frozenset()
+        self._seen: Sequence[str] = ()
 
     def judge(self, look: Look, *, over: bool) -> Judgement:  # noqa: ARG002 - it never waits
         """Check the contacts that began in this tick."""
+        if look.names is not self._seen:
+            self._robots, self._seen = self._robots | set(look.names), look.names
         for contact in look.contacts:
             counts = self._parameters.between == "anything" or {contact.one, contact.other} <= self._robots
             if counts and contact.speed > self._parameters.speed:
@@ -264,17 +276,21 @@ class Coherent:
     def __init__(self, parameters: CoherentParameters, setting: Setting) -> None:
         """Begin with all robots at their places."""
         self._parameters = parameters
-        self._names = [placement.name for placement in setting.scene.robots]
-        self._since = np.full(len(self._names), math.inf)
+        self._roster = Roster(placement.name for placement in setting.scene.robots)
+        self._since = np.full(len(self._roster), math.inf)
 
     def judge(self, look: Look, *, over: bool) -> Judgement:  # noqa: ARG002 - it never waits
         """Reject if a robot has been off its place for too long."""
-        off = off_places(look.robots, self._parameters.distance) > self._parameters.limit
+        roster = self._roster
+        if roster.look(look.names):
+            self._since = roster.widened(self._since, math.inf)
+        off = np.zeros(len(roster), dtype=np.bool_)
+        off[roster.here] = off_places(look.robots, self._parameters.distance) > self._parameters.limit
         self._since = np.where(off, np.minimum(self._since, look.time), math.inf)
         lost = int(np.argmin(self._since))
         if look.time - self._since[lost] > self._parameters.seconds:
             limit, seconds = self._parameters.limit, self._parameters.seconds
-            what = f"{self._names[lost]} was off its place by more than {limit:g} m for {seconds:g} s"
+            what = f"{roster.names[lost]} was off its place by more than {limit:g} m for {seconds:g} s"
             return Judgement(Stand.REJECTED, f"the line broke after {look.time:.0f} s: {what}")
         return Judgement(Stand.CONTENT, "the line holds")
 

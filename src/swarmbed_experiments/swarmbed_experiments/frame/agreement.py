@@ -40,7 +40,6 @@ class Agreed:
         """Begin without any report."""
         self._seconds = parameters.seconds
         self._setting = setting
-        self._names = [placement.name for placement in setting.scene.robots]
         self._said: str | None = None
         self._since = 0.0
         self._when: float | None = None
@@ -51,13 +50,13 @@ class Agreed:
         Raises:
             RunError: the controller reports no `doing` for each robot.
         """
-        if len(look.doing) != len(self._names):
+        if len(look.doing) != len(look.names):
             message = (
                 "acceptor agreed: the controller does not say what each robot does; give it a list `doing`"
             )
             raise RunError(message)
         dead = self._setting.dead
-        said = Counter(doing for name, doing in zip(self._names, look.doing, strict=True) if name not in dead)
+        said = Counter(doing for name, doing in zip(look.names, look.doing, strict=True) if name not in dead)
         if not said:
             return Judgement(Stand.OPEN, "no robot is alive")
         [(most, count)] = said.most_common(1)

@@ -17,6 +17,7 @@ from swarmbed_core.spec import Positive
 
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Judgement, Stand
+from swarmbed_experiments.frame.roster import Roster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +53,8 @@ class Ledger:
         Raises:
             ConfigError: neither the parameters nor the controller give the source or the destination.
         """
-        count = len(setting.scene.robots)
+        self.roster = Roster(placement.name for placement in setting.scene.robots)
+        count = len(self.roster)
         self._within2 = parameters.within**2
         self._source = _place("source", parameters.source, setting)
         self._destination = _place("destination", parameters.destination, setting)
@@ -70,13 +72,21 @@ class Ledger:
         Raises:
             RunError: the controller reports no `doing` for each robot.
         """
-        if len(look.doing) != len(self.items):
+        if len(look.doing) != len(look.names):
             message = (
                 "deliveries: the controller does not say what each robot is doing; "
                 "give it a list `doing`, with `explore` for robots without a route"
             )
             raise RunError(message)
-        knows = np.array([doing not in {"explore", "dead"} for doing in look.doing], dtype=np.bool_)
+        roster = self.roster
+        if roster.look(look.names):
+            self.taken, self._last = (
+                roster.widened(self.taken, math.nan),
+                roster.widened(self._last, math.nan),
+            )
+            self.items, self.knows = roster.widened(self.items), roster.widened(self.knows)
+        knows = np.zeros(len(roster), dtype=np.bool_)
+        knows[roster.here] = [doing not in {"explore", "dead"} for doing in look.doing]
         self.knew += [look.time] * int((knows & ~self.knows).sum())
         self.knows |= knows
         at_source = knows & self._at(look, self._source)
@@ -92,7 +102,9 @@ class Ledger:
 
     def _at(self, look: Look, place: tuple[float, float]) -> Any:
         off = look.robots[:, :2] - np.array(place)
-        return off[:, 0] ** 2 + off[:, 1] ** 2 <= self._within2
+        at = np.zeros(len(self.roster), dtype=np.bool_)
+        at[self.roster.here] = off[:, 0] ** 2 + off[:, 1] ** 2 <= self._within2
+        return at
 
 
 def _place(name: str, given: tuple[float, float] | None, setting: Setting) -> tuple[float, float]:
@@ -140,7 +152,11 @@ class Deliveries:
         """Record deliveries, and count the slow robots."""
         ledger = self._ledger
         ledger.tick(look)
-        speed = np.abs(look.robots[:, 3])
+        roster = ledger.roster
+        if len(self._slow_now) < len(roster):
+            self._slow_now = roster.widened(self._slow_now)
+        speed = np.full(len(roster), math.inf)
+        speed[roster.here] = np.abs(look.robots[:, 3])
         # Averaged over the last half minute, so that short waits are not a jam.
         self._slow_now += (((speed < SLOW) & ledger.knows) - self._slow_now) / 300.0
         slow = float(self._slow_now.sum())

@@ -101,6 +101,8 @@ class DeadSensor:
 
     def _kill(self, time: float) -> None:
         for name, ring, sensor in self._chosen:
+            if name not in self._setting.world.names:
+                continue
             self._setting.world.kill_sensor(name, ring, sensor)
             self._setting.tell(time, "dead_sensor", name, f"distance sensor {sensor} of {ring} dies")
         self._chosen = []
@@ -142,9 +144,9 @@ class RobotDeath:
         Raises:
             ConfigError: there are fewer than `count`.
         """
-        self._names = [placement.name for placement in setting.scene.robots]
-        if parameters.count > len(self._names):
-            message = f"generator robot_death: count is {parameters.count}, with {len(self._names)} robots"
+        count = len(setting.scene.robots)
+        if parameters.count > count:
+            message = f"generator robot_death: count is {parameters.count}, with {count} robots"
             raise ConfigError(message)
         self._after = parameters.after
         self._carrying = parameters.while_carrying
@@ -159,30 +161,30 @@ class RobotDeath:
         dead = self._setting.dead
         busy = sorted({int(row) for row in look.carriers.carried_by if row >= 0})
         for row in busy:
-            if self._carrying and self._names[row] not in dead:
+            if self._carrying and look.names[row] not in dead:
                 self._carrying -= 1
-                self._kill(look.time, row, "dies while carrying")
+                self._kill(look.time, look.names[row], "dies while carrying")
         idle = [
             row
-            for row, name in enumerate(self._names)
+            for row, name in enumerate(look.names)
             if row not in busy and name not in dead and self._in_the_open(row, look)
         ]
         while self._others and idle:
             self._others -= 1
-            self._kill(look.time, idle.pop(int(self._rng.integers(len(idle)))), "dies")
+            row = idle.pop(int(self._rng.integers(len(idle))))
+            self._kill(look.time, look.names[row], "dies")
 
     def _in_the_open(self, row: int, look: Look) -> bool:
         """Return whether no carrier is above a robot, not even in part."""
         scene = self._setting.scene
-        radius = scene.robots[row].spec.body.bounding_radius
+        radius = self._setting.specs[look.names[row]].body.bounding_radius
         return all(
             math.hypot(pose[0] - look.robots[row, 0], pose[1] - look.robots[row, 1])
             > radius + math.hypot(item.carrier.length, item.carrier.width) / 2
             for pose, item in zip(look.carriers.poses, scene.carriers, strict=True)
         )
 
-    def _kill(self, time: float, row: int, text: str) -> None:
-        name = self._names[row]
+    def _kill(self, time: float, name: str, text: str) -> None:
         self._setting.world.kill(name)
         self._setting.dead.add(name)
         self._setting.tell(time, "robot_death", name, text)
@@ -262,8 +264,8 @@ class MovedCarrier:
         scene = self._setting.scene
         reach = [math.hypot(item.carrier.length, item.carrier.width) / 2 for item in scene.carriers]
         discs = [
-            (float(x), float(y), item.spec.body.bounding_radius)
-            for item, (x, y) in zip(scene.robots, look.robots[:, :2], strict=True)
+            (float(x), float(y), self._setting.specs[name].body.bounding_radius)
+            for name, (x, y) in zip(look.names, look.robots[:, :2], strict=True)
         ]
         discs += [(float(x), float(y), reach[i]) for i, (x, y) in enumerate(look.carriers.poses[:, :2])]
         discs += [tuple(map(float, pillar)) for pillar in scene.pillars()]  # type: ignore[misc]
@@ -295,11 +297,24 @@ class WheelSlip:
 
     def __init__(self, parameters: WheelSlipParameters, setting: Setting, rng: np.random.Generator) -> None:  # noqa: ARG002 - nothing is drawn
         """Set the slip in the world."""
-        for placement in setting.scene.robots:
-            setting.world.set_slip(placement.name, parameters.share)
+        self._world = setting.world
+        self._share = parameters.share
+        self._slips: set[str] = set()
+        self._seen: Sequence[str] = ()
+        self._slip([placement.name for placement in setting.scene.robots])
 
     def tick(self, look: Look) -> None:
-        """Do nothing more."""
+        """Set the slip of robots that have joined."""
+        if look.names is not self._seen:
+            self._seen = look.names
+            self._slip(look.names)
+
+    def _slip(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in self._slips:
+                self._world.set_slip(name, self._share)
+        # One that has left and comes back is a new one.
+        self._slips = set(names)
 
 
 class MotionNoiseParameters(Part):
@@ -323,7 +338,7 @@ class MotionNoise:
         """Draw the errors of the first motions."""
         self._parameters = parameters
         self._world = setting.world
-        self._names = [placement.name for placement in setting.scene.robots]
+        self._names: Sequence[str] = [placement.name for placement in setting.scene.robots]
         self._rng = rng
         self._went = np.zeros(len(self._names), dtype=np.bool_)
         self._draw(range(len(self._names)))
@@ -331,6 +346,11 @@ class MotionNoise:
     def tick(self, look: Look) -> None:
         """Draw new errors for the robots that have stopped."""
         goes = np.abs(look.robots[:, 3]) > STANDS
+        if look.names is not self._names:
+            went = dict(zip(self._names, self._went.tolist(), strict=True))
+            self._names = look.names
+            self._went = np.array([went.get(name, False) for name in self._names], dtype=np.bool_)
+            self._draw([row for row, name in enumerate(self._names) if name not in went])
         self._draw(np.flatnonzero(self._went & ~goes).tolist())
         self._went = goes
 
@@ -398,7 +418,7 @@ class BlockedZone:
     def _is_clear(self, look: Look, pose: tuple[float, float, float], size: tuple[float, float]) -> bool:
         """Return whether no robot or carrier is where a box goes; boxes are parallel to the axes."""
         scene = self._setting.scene
-        radii = [item.spec.body.bounding_radius for item in scene.robots]
+        radii = [self._setting.specs[name].body.bounding_radius for name in look.names]
         radii += [math.hypot(item.carrier.length, item.carrier.width) / 2 for item in scene.carriers]
         places = np.vstack([look.robots[:, :2], look.carriers.poses[:, :2]])
         off = np.abs(places - pose[:2]) - np.array(size) / 2

@@ -10,8 +10,11 @@ from swarmbed_core.config import Part
 from swarmbed_core.controller import TICK_RATE, NoParameters
 from swarmbed_core.spec import NotNegative, Positive
 
+from swarmbed_experiments.frame.roster import Roster
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
     from swarmbed_core.geometry import FloatArray
@@ -66,27 +69,29 @@ class Carriers:
         self._drop = None if zones is None else zones.drop
         self._setting = setting
         count = len(setting.scene.carriers)
-        self._names = [placement.name for placement in setting.scene.robots]
+        self._roster = Roster(placement.name for placement in setting.scene.robots)
         self._there = np.zeros(count, dtype=np.bool_)
         self._by = np.full(count, -1, dtype=np.int64)
         self._lifts = 0
 
     def tick(self, look: Look) -> None:
         """Detect carriers that were lifted, lowered or retrieved."""
-        carriers = look.carriers
+        carriers, roster = look.carriers, self._roster
+        roster.look(look.names)
         there = retrieved(carriers, self._drop)
-        changed = carriers.carried_by != self._by
+        carried_by = roster.columns(carriers.carried_by)
+        changed = carried_by != self._by
         if changed.any() or (there != self._there).any():
             for i in np.flatnonzero(changed | (there & ~self._there)).tolist():
-                by, name = int(carriers.carried_by[i]), carriers.names[i]
+                by, name = int(carried_by[i]), carriers.names[i]
                 if changed[i] and by >= 0:
                     self._lifts += 1
-                    self._setting.tell(look.time, "lifted", self._names[by], f"lifts {name}")
+                    self._setting.tell(look.time, "lifted", roster.names[by], f"lifts {name}")
                 elif changed[i]:
-                    self._setting.tell(look.time, "lowered", self._names[self._by[i]], f"lowers {name}")
+                    self._setting.tell(look.time, "lowered", roster.names[self._by[i]], f"lowers {name}")
                 if there[i] and not self._there[i]:
                     self._setting.tell(look.time, "retrieved", name, f"{name} is in the drop zone")
-            self._by = carriers.carried_by.copy()
+            self._by = carried_by.copy()
         self._there = there
 
     def row(self) -> Mapping[str, float]:
@@ -121,17 +126,30 @@ class Travel:
 
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
         """Store the initial positions."""
-        self._names = [placement.name for placement in setting.scene.robots]
+        self._roster = Roster(placement.name for placement in setting.scene.robots)
         self._last = np.array([placement.pose[:2] for placement in setting.scene.robots])
-        self._way = np.zeros(len(self._names))
+        self._way = np.zeros(len(self._roster))
         self._fastest = 0.0
+        self._gaps = False
 
     def tick(self, look: Look) -> None:
         """Add the distances covered since the previous tick."""
-        xy = look.robots[:, :2]
-        self._way += np.hypot(xy[:, 0] - self._last[:, 0], xy[:, 1] - self._last[:, 1])
-        self._last = xy.copy()
-        self._fastest = max(self._fastest, float(np.hypot(look.robots[:, 3], look.robots[:, 4]).max()))
+        xy, roster = look.robots[:, :2], self._roster
+        if roster.look(look.names):
+            self._way, self._last = roster.widened(self._way), roster.widened(self._last, math.nan)
+            self._gaps = True
+        self._gaps = self._gaps or not isinstance(roster.here, slice)
+        if not self._gaps:
+            self._way += np.hypot(xy[:, 0] - self._last[:, 0], xy[:, 1] - self._last[:, 1])
+            self._last = xy.copy()
+        else:
+            # A robot that was away begins where it is now.
+            last = self._last[roster.here]
+            self._way[roster.here] += np.nan_to_num(np.hypot(xy[:, 0] - last[:, 0], xy[:, 1] - last[:, 1]))
+            self._last = np.full_like(self._last, math.nan)
+            self._last[roster.here] = xy
+        fastest = np.hypot(look.robots[:, 3], look.robots[:, 4]).max(initial=0.0)
+        self._fastest = max(self._fastest, float(fastest))
 
     def row(self) -> Mapping[str, float]:
         """Return the mean distance so far."""
@@ -140,8 +158,8 @@ class Travel:
     def metrics(self) -> Mapping[str, Any]:
         """Return mean distance, highest speed and, with at most LISTED robots, each robot's distance."""
         metrics: dict[str, Any] = {"distance_per_robot": float(self._way.mean()), "max_speed": self._fastest}
-        if len(self._names) <= LISTED:
-            metrics["distances"] = dict(zip(self._names, self._way.tolist(), strict=True))
+        if len(self._roster) <= LISTED:
+            metrics["distances"] = dict(zip(self._roster.names, self._way.tolist(), strict=True))
         return metrics
 
 
@@ -166,13 +184,17 @@ class Contacts:
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
         """Store the names of robots and carriers."""
         self._setting = setting
-        self._robots = frozenset(placement.name for placement in setting.scene.robots)
+        self._robots: AbstractSet[str] = frozenset()
+        self._seen: Sequence[str] = ()
         self._carriers = frozenset(placement.name for placement in setting.scene.carriers)
         self._counts = {"collisions": 0, "contacts_with_carriers": 0, "contacts_with_walls": 0}
         self._fastest = {"max_approach_speed": 0.0, "max_contact_speed": 0.0}
 
     def tick(self, look: Look) -> None:
         """Count the contacts that began since the previous tick."""
+        if look.names is not self._seen:
+            # A robot that has left may have touched something before.
+            self._robots, self._seen = self._robots | set(look.names), look.names
         for contact in look.contacts:
             pair = {contact.one, contact.other}
             self._fastest["max_contact_speed"] = max(self._fastest["max_contact_speed"], contact.speed)
@@ -209,14 +231,15 @@ class Energy:
 
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
         """Store the world, which adds up the energy."""
-        self._world = setting.world
+        self._setting = setting
 
     def tick(self, look: Look) -> None:
         """Do nothing: the world adds up the energy."""
 
     def row(self) -> Mapping[str, float]:
         """Return the energy drawn by all robots so far."""
-        return {"energy_wh": float(np.sum(self._world.energy_wh()))}
+        setting = self._setting
+        return {"energy_wh": float(np.sum(setting.world.energy_wh())) + setting.spent_wh}
 
     def metrics(self) -> Mapping[str, Any]:
         """Return the energy drawn by all robots."""
@@ -323,7 +346,7 @@ class Formation:
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:  # noqa: ARG002 - there are none
         """Start without a reference, which is taken when all carriers are carried."""
         self._places: FloatArray | None = None
-        self._robots: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._bearers: list[str] = []
         self._now = math.nan
         self._worst = math.nan
         self._turned = 0.0
@@ -335,10 +358,14 @@ class Formation:
         if not len(carriers.names) or (carriers.carried_by < 0).any():
             return
         if self._places is None:
-            self._robots = carriers.carried_by.copy()
-            self._places = _seen_from(carriers.poses[0], look.robots[self._robots])
+            self._bearers = [look.names[row] for row in carriers.carried_by]
+        elif not set(self._bearers) <= set(look.names):
+            return
+        robots = look.robots[[look.names.index(name) for name in self._bearers]]
+        if self._places is None:
+            self._places = _seen_from(carriers.poses[0], robots)
             self._worst = 0.0
-        off = _seen_from(carriers.poses[0], look.robots[self._robots]) - self._places
+        off = _seen_from(carriers.poses[0], robots) - self._places
         self._now = float(np.hypot(off[:, 0], off[:, 1]).max())
         self._worst = max(self._worst, self._now)
         self._turned = max(self._turned, float(turns(off[:, 2]).max()))
@@ -399,12 +426,16 @@ class Convoy:
         self._time = 0.0
         self._errors: list[float] = []
         self._samples: list[float] = []
-        self._sum = np.zeros(len(setting.scene.robots))
+        self._roster = Roster(placement.name for placement in setting.scene.robots)
+        self._sum = np.zeros(len(self._roster))
         self._worst = 0.0
 
     def tick(self, look: Look) -> None:
         """Measure the current errors."""
         self._time = look.time
+        roster = self._roster
+        if roster.look(look.names):
+            self._sum = roster.widened(self._sum)
         here = look.robots[0, :2].copy()
         self._way += math.dist(here, self._last)
         self._last = here
@@ -413,7 +444,7 @@ class Convoy:
         if len(self._samples) * self._parameters.period <= look.time + 1e-9:
             self._samples.append(self._errors[-1])
         if look.time > self._parameters.settling:
-            self._sum += off
+            self._sum[roster.here] += off
             self._worst = max(self._worst, float(off.max()))
 
     def row(self) -> Mapping[str, float]:

@@ -27,7 +27,7 @@ from swarmbed_experiments.runs.scenarios import load_scenario, make_plan, name_o
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from swarmbed_core.scenario import Scenario
+    from swarmbed_experiments.runs.scenarios import Plan as ScenarioPlan
 
 WORLD = "world"
 
@@ -183,7 +183,7 @@ def make_processes(
     )
     names = tuple(placement.name for placement in found.scene.robots)
     if programs:
-        drivers = _controllers(case, names, isolate, parameters)
+        drivers = _controllers(found, isolate, parameters)
     else:
         drivers = _navigators(names, parameters, apart=isolate is not None)
     more = []
@@ -202,27 +202,33 @@ def make_processes(
         )
     if rviz:
         more.append(_rviz())
-    return Plan((world_process, *drivers, *more), names if programs else (), directory, case.title)
+    driven = tuple(process.robot for process in drivers if process.robot)
+    return Plan((world_process, *drivers, *more), driven if programs else (), directory, case.title)
 
 
-def _controllers(
-    case: Scenario, names: Sequence[str], isolate: int | None, parameters: Path | None
-) -> tuple[Process, ...]:
-    """Return a program for each robot."""
-    told = yaml.safe_dump(dict(case.controller.parameters), default_flow_style=True, width=10_000).strip()
-    return tuple(
-        Process(
-            f"{name}_controller",
-            "swarmbed_robot",
-            "controller",
-            (name, "--controller", case.controller.name, "--parameters", told),
-            namespace=f"/{name}",
-            domain=0 if isolate is None else k,
-            robot=name,
-            parameters=parameters,
+def _controllers(found: ScenarioPlan, isolate: int | None, parameters: Path | None) -> tuple[Process, ...]:
+    """Return a program for each robot, except those that are driven from elsewhere."""
+    case = found.scenario
+    made = []
+    for k, placement in enumerate(found.scene.robots, start=1):
+        group = case.robots[placement.group]
+        if group.driver == "elsewhere":
+            continue
+        program = group.controller or case.controller
+        told = yaml.safe_dump(dict(program.parameters), default_flow_style=True, width=10_000).strip()
+        made.append(
+            Process(
+                f"{placement.name}_controller",
+                "swarmbed_robot",
+                "controller",
+                (placement.name, "--controller", program.name, "--parameters", told),
+                namespace=f"/{placement.name}",
+                domain=0 if isolate is None else k,
+                robot=placement.name,
+                parameters=parameters,
+            )
         )
-        for k, name in enumerate(names, start=1)
-    )
+    return tuple(made)
 
 
 def _navigators(names: Sequence[str], parameters: Path | None, *, apart: bool) -> tuple[Process, ...]:

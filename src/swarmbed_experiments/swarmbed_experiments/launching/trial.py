@@ -22,16 +22,12 @@ from swarmbed_robot.options import Option
 from swarmbed_experiments.errors import RunError, cause_of
 from swarmbed_experiments.files import new_directory
 from swarmbed_experiments.runs import manifest
-from swarmbed_experiments.runs.run import Remote, Run, warm_up
+from swarmbed_experiments.runs.run import Run, warm_up
 from swarmbed_experiments.runs.scenarios import load_scenario, make_plan, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rclpy.node import Node
     from swarmbed_core.scenario import Scenario
-
-    from swarmbed_experiments.runs.summary import Verdict
 
 OPTIONS = (
     Option(
@@ -52,12 +48,19 @@ LATER = "later_runs.txt"
 """File in the first run's directory that lists the directories of runs after a reset, one per line."""
 STATUS = {"accepted": 0, "interrupted": 130}
 REJECTED = 1
+FIXED = (
+    "robots cannot be added to or removed from this judged run: set `open: true` in its scenario, "
+    "or start the `world` node"
+)
 
 
-class RunStage:
-    """A run whose programs run in other processes."""
+class HostedRun(Run):
+    """A run whose programs run in other processes, hosted on ROS.
 
-    fixed = "robots cannot be added to or removed from a judged run; start the `world` node for that"
+    Attributes:
+        seed: seed of all random numbers.
+        summary: of the run, once it is closed.
+    """
 
     def __init__(self, case: Scenario, source: str, directory: Path, *, record: bool) -> None:
         """Make the run.
@@ -65,64 +68,53 @@ class RunStage:
         Raises:
             SwarmbedError: the scenario is invalid, or the results cannot be written.
         """
-        self.made = Run(case, source, remote=True)
-        if self.made.swarm is None:
-            raise AssertionError
-        self.scene, self.world, self.swarm = self.made.scene, self.made.world, self.made.swarm
+        super().__init__(case, source, remote=True)
         self.seed = case.seed
-        self.made.begin(directory, record=record)
+        self.fixed = "" if case.open else FIXED
+        self.begin(directory, record=record)
         self._started: float | None = None
-        self._decided: tuple[Verdict, str] | None = None
         self._failure: str | None = None
         self.summary: dict[str, Any] | None = None
 
     def step(self) -> None:
-        """Advance the world by one time step."""
+        """Advance the world by one time step; an error ends the run."""
         if self._started is None:
             self._started = time.perf_counter()
-        if self._decided is not None:
+        if self.decided is not None:
             return
         try:
-            self.made.step()
+            super().step()
         except Exception as error:  # noqa: BLE001 - the data so far is kept in any case
             self.fail(error)
 
-    def tick(self, doing: Mapping[str, str]) -> bool:
-        """Run the experimental frame; return whether it has decided."""
-        if self._decided is None:
-            for robot, controller in zip(self.made.robots, self.made.controllers, strict=True):
-                if isinstance(controller, Remote):
-                    controller.doing = doing.get(robot.name, "")
+    def think(self) -> bool:
+        """Run the experimental frame; return whether the run is decided. An error ends it."""
+        if self.decided is None:
             try:
-                self._decided = self.made.take(self.made.frame())
+                return super().think()
             except Exception as error:  # noqa: BLE001 - as above
                 self.fail(error)
-        return self._decided is not None
+        return True
 
     def fail(self, error: Exception) -> None:
         """End the run with the verdict `failed`."""
         self._failure = "".join(traceback.format_exception(error))
-        self._decided = "failed", f"{self.made.now}: {cause_of(error)}"
-
-    @property
-    def silent(self) -> set[str]:
-        """Return the names of dead robots."""
-        return self.made.setting.dead
+        self.decided = "failed", f"{self.now}: {cause_of(error)}"
 
     def verdict(self) -> tuple[str, str]:
         """Return verdict and reason; an empty verdict and the current state while the run is open."""
-        return self._decided or ("", self.made.standing)
+        return self.decided or ("", self.standing)
 
     def close(self) -> None:
         """Write the results and close the world."""
         if self.summary is not None:
             return
-        verdict, reason = self._decided or ("interrupted", f"stopped after {self.made.time:.1f} s")
+        verdict, reason = self.decided or ("interrupted", f"stopped after {self.time:.1f} s")
         wall = 0.0 if self._started is None else time.perf_counter() - self._started
         try:
-            self.summary = self.made.finish(verdict, reason, wall, self._failure)
+            self.summary = self.finish(verdict, reason, wall, self._failure)
         finally:
-            self.made.close()
+            super().close()
 
 
 def enter_later_run(first: Path, directory: Path) -> None:
@@ -158,7 +150,7 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
     warm_up(case, source, remote=True)
     first, began = True, Path()
 
-    def make(again: int | None) -> RunStage:
+    def make(again: int | None) -> HostedRun:
         nonlocal first, began
         scenario = case if again is None else case.model_copy(update={"seed": again})
         if first and options["directory"]:
@@ -172,8 +164,8 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
             directory = new_directory(
                 Path(options["out"]), options["name"] or name_of(scenario, source), scenario.seed
             )
-        stage = RunStage(scenario, source, directory, record=options["record"])
-        stage.made.name = options["name"] or stage.made.name
+        stage = HostedRun(scenario, source, directory, record=options["record"])
+        stage.name = options["name"] or stage.name
         if first:
             first, began = False, directory
         else:
@@ -186,7 +178,7 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
         node.get_logger().info(f"{len(host.apis)} robots in ROS domain {domain}: {', '.join(host.apis)}")
         host.run()
     except Exception as error:
-        if isinstance(host.stage, RunStage):
+        if isinstance(host.stage, HostedRun):
             host.stage.fail(error)
         raise
     finally:
@@ -195,12 +187,12 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
         except SwarmbedError as error:
             node.get_logger().error(str(error))
     stage = host.stage
-    summary = stage.summary if isinstance(stage, RunStage) else None
+    summary = stage.summary if isinstance(stage, HostedRun) else None
     if summary is None:
         return REJECTED
     for fault in summary.get("faults", ()):
         node.get_logger().error(fault)
-    where = stage.made.directory if isinstance(stage, RunStage) else None
+    where = stage.directory if isinstance(stage, HostedRun) else None
     node.get_logger().info(f"{summary['verdict']}: {summary['reason']} ({where})")
     status = STATUS.get(summary["verdict"], REJECTED)
     return REJECTED if status == 0 and summary.get("faults") else status

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from swarmbed_core.scene import CarrierPlacement, Scene
     from swarmbed_core.spec import Body
 
-    from swarmbed_experiments.runs.run import Track
+    from swarmbed_experiments.runs.track import Track
 
 DEEDS = (
     *("#BCD4E6", "#E69F00", "#009E73", "#CC79A7", "#0072B2", "#F0E442"),
@@ -272,8 +272,9 @@ def _thousands(value: float, _: object = None) -> str:
 
 def _frame(axes: Axes, scene: Scene, track: Track) -> None:
     """Set the limits of the axes so that everything is visible."""
-    x = [track.poses[..., 0].ravel(), track.carrier_poses[..., 0].ravel()]
-    y = [track.poses[..., 1].ravel(), track.carrier_poses[..., 1].ravel()]
+    poses = track.poses[np.isfinite(track.poses[..., 0])]
+    x = [poses[:, 0], track.carrier_poses[..., 0].ravel()]
+    y = [poses[:, 1], track.carrier_poses[..., 1].ravel()]
     reach = max((placement.spec.body.bounding_radius for placement in scene.robots), default=0.0)
     segments = scene.segments()
     x += [segments[:, 0], segments[:, 2]]
@@ -330,19 +331,28 @@ def _corners(length: float, width: float, pose: Sequence[float] | FloatArray) ->
 def _draw_robots(axes: Axes, scene: Scene, track: Track) -> list[Artist]:
     """Draw each robot's track, thicker while it carries, and its body at the end."""
     handles: list[Artist] = []
-    for r, (placement, name) in enumerate(zip(scene.robots, track.robots, strict=True)):
+    for r, name in enumerate(track.robots):
         colour, style = PALETTE[r % len(PALETTE)], STYLES[r // len(PALETTE) % len(STYLES)]
         if is_fitted():
             # Distinguishable in greyscale print.
             style = LINES[r % len(LINES)]
-        path = np.vstack([[placement.pose], track.poses[:, r]])[:, :2]
+        placement = scene.robots[r] if r < len(scene.robots) else None
+        there = np.flatnonzero(np.isfinite(track.poses[:, r, 0]))
+        if not len(there):
+            continue
+        start = track.poses[there[0], r] if placement is None else placement.pose
+        path = np.vstack([[start], track.poses[:, r]])[:, :2]
         axes.plot(*path.T, color=colour, linewidth=1.0, linestyle=style, alpha=0.85, zorder=4)
         laden = np.concatenate([[False], (track.carried_by == r).any(axis=1)])
         for first, last in _stretches(laden):
             piece = path[max(first - 1, 0) : last]
             axes.plot(*piece.T, color=colour, linewidth=3.6, alpha=0.6, solid_capstyle="round", zorder=4)
         axes.plot(*path[0], "o", color=colour, markersize=5, markerfacecolor="white", zorder=6)
-        _draw_body(axes, placement.spec.body, track.poses[-1, r], colour)
+        if placement is not None and there[-1] == len(track.times) - 1:
+            _draw_body(axes, placement.spec.body, track.poses[-1, r], colour)
+        else:
+            # It has left, or its kind is not in the scenario because it joined.
+            axes.plot(*path[1 + there[-1]], "s", color=colour, markersize=5, zorder=6)
         handles.append(Line2D([], [], color=colour, linestyle=style, linewidth=2, label=name))
     handles.append(Line2D([], [], color=INK, marker="o", markerfacecolor="white", linewidth=1, label="start"))
     if (track.carried_by >= 0).any():
@@ -410,8 +420,8 @@ def _draw_carrier(
 
 def _draw_crowd(figure: Figure, axes: Axes, scene: Scene, track: Track) -> list[Artist]:
     """Draw a crowd: a density map of robot-seconds, and the robots at the end."""
-    last = track.poses[-1]
-    spread = track.poses[..., :2].reshape(-1, 2)
+    last = track.poses[-1, : len(scene.robots)]
+    spread = track.poses[np.isfinite(track.poses[..., 0])][:, :2]
     low, high = spread.min(axis=0), spread.max(axis=0)
     if scene.arena.size is not None:
         high = np.array(scene.arena.size) / 2

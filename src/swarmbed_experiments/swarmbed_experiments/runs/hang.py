@@ -101,7 +101,10 @@ def now() -> tuple[str, float | None]:
     if run is None:
         return "getting the run ready", None
     # The run is registered before its world is created.
-    world = run.__dict__.get("world")
+    world, runner = run.__dict__.get("world"), run.__dict__.get("runner")
+    if runner is not None and runner.stands:
+        # The world's time stands still because somebody asked for it.
+        return "paused", time.monotonic()
     return run.now, None if world is None else world.time
 
 

@@ -27,6 +27,7 @@ from swarmbed_core.plugins import ACCEPTORS, CONTROLLERS, DEVICES, GENERATORS, T
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import read_json, read_text, replace_text
 from swarmbed_experiments.runs.identity import LENGTH, Reads, all_inputs, digest, our_inputs
+from swarmbed_experiments.runs.order_log import NAME as ORDERS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from swarmbed_experiments.runs.identity import Inputs
 
 NAME = "manifest.json"
-ORDERS = "orders.jsonl"
-"""File of the orders that a run took from outside: a JSON object for each line."""
 SEED = re.compile(r"^seed: .*\n", re.MULTILINE)
 PROGRAM = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 GIBIBYTE = 2**30

@@ -23,8 +23,9 @@ from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import as_json, replace_text
 from swarmbed_experiments.runs.journal import NAME as JOURNAL
 from swarmbed_experiments.runs.journal import parts_of
-from swarmbed_experiments.runs.run import Track, redraw, write_rows
+from swarmbed_experiments.runs.run import redraw, write_rows
 from swarmbed_experiments.runs.summary import Summary
+from swarmbed_experiments.runs.track import Track
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -185,6 +186,9 @@ def _mend_run(directory: Path, journal: Path) -> list[str]:
         return [f"{journal}: empty, deleted"]
     about, texts = dict(parts[0][1]), [text for _, text in parts[1:]]
     names = {key: about.pop(f"{key}_named") for key in ("robots", "carriers")}
+    for text in texts:
+        # Robots that joined come after those of the start.
+        names["robots"] = max(names["robots"], text.get("robots", ()), key=len)
     track = _joined(names, [arrays for arrays, _ in parts[1:]], texts)
     rows = [row for text in texts for row in text["rows"]]
     write_rows(directory / "metrics.parquet", rows)
@@ -209,17 +213,30 @@ def _joined(
 ) -> Track:
     """Return the track, joined from the parts of the journal."""
     robots, carriers = len(names["robots"]), len(names["carriers"])
-    empty = {
+    empty: dict[str, NDArray[Any]] = {
         "times": np.zeros(0),
         "poses": np.zeros((0, robots, 3), np.float32),
         "doing": np.zeros((0, robots), np.int16),
         "carrier_poses": np.zeros((0, carriers, 3), np.float32),
         "carried_by": np.zeros((0, carriers), np.int32),
     }
-    whole = {name: np.concatenate([none, *(part[name] for part in arrays)]) for name, none in empty.items()}
+    whole = {
+        name: np.concatenate([none, *(_wide(part[name], none) for part in arrays)])
+        for name, none in empty.items()
+    }
     events = sorted((event for text in texts for event in text["events"]), key=lambda event: float(event[0]))
     deeds = [deed for text in texts for deed in text["deeds"]] or [""]
     return Track.of({**names, "deeds": deeds, "events": events}, whole)
+
+
+def _wide(array: NDArray[Any], none: NDArray[Any]) -> NDArray[Any]:
+    """Return an array with as many columns as another; robots that had not joined yet are nowhere."""
+    if array.ndim < 2 or array.shape[1] == none.shape[1]:
+        return array
+    fill = np.nan if none.dtype.kind == "f" else 0
+    made = np.full((len(array), *none.shape[1:]), fill, dtype=none.dtype)
+    made[:, : array.shape[1]] = array
+    return made
 
 
 def _summary(about: Mapping[str, Any], seconds: float, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

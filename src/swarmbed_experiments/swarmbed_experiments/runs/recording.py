@@ -11,7 +11,7 @@ Time is the world's and starts at 0.
 | `/<robot>/sensor/scan` | sensor_msgs/PointCloud2 | the returns of the distance sensors |
 | `/<robot>/collision_map` | nav_msgs/OccupancyGrid | what the robot has recently seen around it |
 | `/<robot>/tree` | std_msgs/String | JSON, on change: the robot's activity, and the nodes of its tree |
-| `/scene` | visualization_msgs/MarkerArray | arena, obstacles and robots' bodies, once |
+| `/scene` | visualization_msgs/MarkerArray | arena, obstacles and robots' bodies; again when a robot joins or leaves |
 | `/carriers` | visualization_msgs/MarkerArray | the carriers, when they move |
 | `/crowd` | geometry_msgs/PoseArray | the robots' poses; the only topic of a crowd's robots |
 | `/<robot>/<camera>/image_tags/compressed` | sensor_msgs/CompressedImage | images with tags, on request |
@@ -26,6 +26,7 @@ import contextlib
 import fcntl
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from py_trees.behaviour import Behaviour
 from swarmbed_core.detector import Detector
 from swarmbed_core.health import Health
 from swarmbed_core.pictures import jpeg, with_tags
+from swarmbed_core.scene import RobotPlacement
 from swarmbed_core.watchdog import Pace
 from swarmbed_robot.scenery import Carriers, scene_markers
 from swarmbed_robot.templates import (
@@ -238,12 +240,11 @@ class Recorder:
         self._pace = Pace(CROWD_RATE if scene.crowd else RATE)
         self._scan_pace = Pace(SCAN_RATE)
         self._map_pace = Pace(MAP_RATE)
-        count = len(scene.robots)
-        self._robots = {robot.name: _Robot(self, robot.name, robot.spec) for robot in robots}
-        self._poses = np.empty((count if scene.crowd else 2 * count, 4))
-        self._places = Template(crowd_poses(count) if scene.crowd else _frames(world.names))
+        self._scene = scene
+        self._robots: dict[str, _Robot] = {}
+        self._seen: Sequence[str] = ()
+        self._meet(robots)
         self._carriers = Carriers(scene) if scene.carriers else None
-        self.write("/scene", "visualization_msgs/msg/MarkerArray", scene_markers(scene))
 
     def __enter__(self) -> Self:
         """Return this recording."""
@@ -274,6 +275,8 @@ class Recorder:
         nanoseconds = round(time * 1e9)
         self._now = (nanoseconds, *divmod(nanoseconds, 1_000_000_000))
         truth = self._world.truth()
+        if self._world.names is not self._seen:
+            self._meet(robots)
         if self._crowd:
             self._record_crowd(truth)
         else:
@@ -292,6 +295,23 @@ class Recorder:
             for cameras in self._images:
                 cameras.record(self)
         self._record_carriers()
+
+    def _meet(self, robots: Sequence[LocalRobot]) -> None:
+        """Prepare for the robots that are there now, and show them in the scene."""
+        again = bool(self._seen)
+        names = self._seen = self._world.names
+        specs = {placement.name: placement.spec for placement in self._scene.robots}
+        for robot in robots:
+            specs.setdefault(robot.name, robot.spec)
+            if robot.name not in self._robots:
+                self._robots[robot.name] = _Robot(self, robot.name, robot.spec)
+        count = len(names)
+        self._poses = np.empty((count if self._crowd else 2 * count, 4))
+        self._places = Template(crowd_poses(count) if self._crowd else _frames(names))
+        # The poses do not matter: the markers follow the robots' frames.
+        there = tuple(RobotPlacement(name, specs[name], (0.0, 0.0, 0.0)) for name in names)
+        scene = replace(self._scene, robots=there) if again else self._scene
+        self.write("/scene", "visualization_msgs/msg/MarkerArray", scene_markers(scene, again=again))
 
     def write(self, topic: str, kind: str, what: Any, time: float | None = None) -> None:
         """Write one message with the current time.

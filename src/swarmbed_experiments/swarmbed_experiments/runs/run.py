@@ -9,61 +9,60 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import time
 import traceback
-import zlib
 from collections import Counter
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
-from zipfile import BadZipFile
 
 import numpy as np
 from numba.core.event import install_timer
 from swarmbed_core.chance import Stream, stream
-from swarmbed_core.controller import TICK_RATE
+from swarmbed_core.controller import TICK_RATE, find_controller
 from swarmbed_core.errors import ConfigError, SwarmbedError, message_of
-from swarmbed_core.local import LocalSwarm
+from swarmbed_core.ensemble import Ensemble
+from swarmbed_core.observing import Event
 from swarmbed_core.scene import make_scene
 
 from swarmbed_experiments.errors import RunError, cause_of, make, unwritable
 from swarmbed_experiments.files import as_json, new_directory, replace_text, write_text
-from swarmbed_experiments.frame import Event, Look, Setting, Stand
+from swarmbed_experiments.frame import Look, Setting, Stand
 from swarmbed_experiments.runs import manifest
 from swarmbed_experiments.runs.hang import Limits, Stuck, attend, limited
 from swarmbed_experiments.runs.interrupts import Interrupts
 from swarmbed_experiments.runs.journal import NAME as JOURNAL
 from swarmbed_experiments.runs.journal import Journal
+from swarmbed_experiments.runs.order_log import NAME as ORDERS
+from swarmbed_experiments.runs.order_log import OrderLog
 from swarmbed_experiments.runs.plain import column, plain, writable
 from swarmbed_experiments.runs.rehearsal import is_world_ours, tame
 from swarmbed_experiments.runs.scenarios import load_scenario, make_plan, name_of, pack
 from swarmbed_experiments.runs.summary import Summary
+from swarmbed_experiments.runs.track import Track, Tracker, events_as_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from swarmbed_core.config import Part
     from swarmbed_core.controller import Controller, CrowdControllerType, CrowdProgram
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.local import LocalRobot
+    from swarmbed_core.observing import Observer, Snapshot
+    from swarmbed_core.orders import Join, Order
     from swarmbed_core.scenario import Scenario
     from swarmbed_core.scene import Scene
-    from swarmbed_core.world import Crowd, TaskWorld
+    from swarmbed_core.world import CarrierTruth, Crowd, TaskWorld
 
     from swarmbed_experiments.frame import Acceptor, Generator, Transducer
-    from swarmbed_experiments.runs.recording import Recorder, Watched
     from swarmbed_experiments.runs.manifest import Manifest
+    from swarmbed_experiments.runs.recording import Recorder, Watched
     from swarmbed_experiments.runs.scenarios import Plan
     from swarmbed_experiments.runs.summary import Verdict
 
 ROW_PERIOD = 0.5
 """Seconds between two rows of the time series."""
-FEW = 100
-"""Maximum number of robots that are tracked at every tick. More are tracked once per second ..."""
-POSES = 1_000_000
-"""... as are all robots of a run that would have more poses than these."""
 KEPT = 2.0
 """Seconds of wall time between two saves to the journal, which limit what a kill loses ..."""
 COST = 0.005
@@ -73,178 +72,54 @@ FAULTS = 50
 NUMBERS = frozenset({type(None), bool, int, float})
 
 
-@dataclass(frozen=True, eq=False)
-class Track:
-    """Poses over time: T samples of R robots and C carriers, at 10 Hz, or at 1 Hz if there are too many.
+class _Rows:
+    """Observes a run and takes the rows of its time series."""
 
-    Attributes:
-        robots: names, in the order of the columns of `poses` and `doing`.
-        carriers: names, in the order of the columns of `carrier_poses` and `carried_by`.
-        times: T seconds.
-        poses: T x R x 3: x, y, yaw in `map`.
-        doing: T x R: indices into `deeds`; all 0 for a crowd whose program reports no activities.
-        deeds: names of activities that controllers reported.
-        carrier_poses: T x C x 3.
-        carried_by: T x C: the index of the robot that carries it, -1 if none does.
-        events: in order of time.
-    """
+    rate = 1.0 / ROW_PERIOD
 
-    robots: tuple[str, ...]
-    carriers: tuple[str, ...]
-    times: FloatArray
-    poses: FloatArray
-    doing: NDArray[np.int64]
-    deeds: tuple[str, ...]
-    carrier_poses: FloatArray
-    carried_by: NDArray[np.int64]
-    events: tuple[Event, ...]
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
-    def save(self, file: Path) -> None:
-        """Write the track to an .npz file.
+    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
+        """Do nothing."""
 
-        Raises:
-            RunError: the file cannot be written.
-        """
-        texts = {
-            "robots": self.robots,
-            "carriers": self.carriers,
-            "deeds": self.deeds,
-            "events": events_as_lists(self.events),
-        }
-        try:
-            np.savez_compressed(file, texts=np.array(json.dumps(texts)), **self.arrays())
-        except OSError as error:
-            raise unwritable(file, error) from None
+    def see(self, snapshot: Snapshot) -> None:
+        """Take a row."""
+        self._run.take_row(snapshot.time)
 
-    def arrays(self) -> dict[str, Any]:
-        """Return the arrays in the types they are saved in."""
-        few = len(self.deeds) < 2**15
-        return {
-            "times": self.times,
-            "poses": self.poses.astype(np.float32),
-            "doing": self.doing.astype(np.int16 if few else np.int32),
-            "carrier_poses": self.carrier_poses.astype(np.float32),
-            "carried_by": self.carried_by.astype(np.int32),
-        }
-
-    @classmethod
-    def load(cls, file: Path) -> Track:
-        """Read a track that `save` wrote.
-
-        Raises:
-            RunError: the file cannot be read as a track.
-        """
-        try:
-            with np.load(file, allow_pickle=False) as data:
-                return cls.of(json.loads(str(data["texts"])), data)
-        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error) as error:
-            message = f"{file}: cannot be read as a run's track ({error})"
-            raise RunError(message) from None
-
-    @classmethod
-    def of(cls, texts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Track:
-        """Return a track from the content of its file."""
-        return cls(
-            robots=tuple(texts["robots"]),
-            carriers=tuple(texts["carriers"]),
-            times=arrays["times"],
-            poses=arrays["poses"].astype(np.float64),
-            doing=arrays["doing"].astype(np.int64),
-            deeds=tuple(texts["deeds"]),
-            carrier_poses=arrays["carrier_poses"].astype(np.float64),
-            carried_by=arrays["carried_by"].astype(np.int64),
-            events=tuple(Event(*item) for item in texts["events"]),
-        )
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """Do nothing."""
 
 
-def events_as_lists(events: Sequence[Event]) -> list[list[Any]]:
-    """Return events as lists for JSON."""
-    return [[event.time, event.kind, event.who, event.text] for event in events]
+class _Keeper:
+    """Observes a run, records it, and saves what is new to the journal from time to time."""
+
+    def __init__(self, run: Run, rate: float) -> None:
+        self._run = run
+        self.rate = rate
+
+    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
+        """Do nothing."""
+
+    def see(self, snapshot: Snapshot) -> None:
+        """Record and save."""
+        self._run.keep(snapshot.time)
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """Do nothing."""
 
 
-class _Tracker:
-    """Collects a track."""
-
-    def __init__(self, robots: Sequence[str], carriers: Sequence[str], seconds: float) -> None:
-        self.robots = tuple(robots)
-        self.carriers = tuple(carriers)
-        few = len(robots) <= FEW and len(robots) * seconds * TICK_RATE <= POSES
-        self.every = 1 if few else round(TICK_RATE)
-        self._deeds: dict[str, int] = {}
-        self._times: list[float] = []
-        self._poses: list[FloatArray] = []
-        self._doing: list[list[int]] = []
-        self._carrier_poses: list[FloatArray] = []
-        self._carried_by: list[NDArray[np.int64]] = []
-
-    def add(self, look: Look) -> None:
-        """Add a sample. Its time is appended last, so an interrupted call leaves no half sample."""
-        deeds = self._deeds
-        if look.doing or self._doing:
-            said = look.doing or ("",) * len(self.robots)
-            while len(self._doing) < len(self._times):
-                # A crowd that reports activities for the first time.
-                self._doing.append([deeds.setdefault("", len(deeds))] * len(self.robots))
-            self._doing.append([deeds.setdefault(deed, len(deeds)) for deed in said])
-        self._poses.append(look.robots[:, :3].copy())
-        if self.carriers:
-            self._carrier_poses.append(look.carriers.poses.copy())
-            self._carried_by.append(look.carriers.carried_by.copy())
-        self._times.append(look.time)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Return the number of samples and of deeds."""
-        return len(self._times), len(self._deeds)
-
-    def track(self, events: Sequence[Event]) -> Track:
-        """Return the whole track."""
-        track = self.since((0, 0), sorted(events, key=lambda event: event.time))
-        return track if track.deeds else replace(track, deeds=("",))
-
-    def since(self, size: tuple[int, int], events: Sequence[Event]) -> Track:
-        """Return the track since an earlier `size`, with only the deeds added since then."""
-        first, end = size[0], len(self._times)
-        samples, robots, carriers = end - first, len(self.robots), len(self.carriers)
-        doing = np.array(self._doing[first:end], dtype=np.int64)
-        return Track(
-            robots=self.robots,
-            carriers=self.carriers,
-            times=np.array(self._times[first:]),
-            poses=np.array(self._poses[first:end]).reshape(samples, robots, 3),
-            doing=doing if doing.size else np.zeros((samples, robots), dtype=np.int64),
-            deeds=tuple(itertools.islice(self._deeds, size[1], None)),
-            carrier_poses=np.array(self._carrier_poses[first:end]).reshape(samples, carriers, 3),
-            carried_by=np.array(self._carried_by[first:end], dtype=np.int64).reshape(samples, carriers),
-            events=tuple(events),
-        )
-
-
-class Remote:
-    """Placeholder for a program that runs in another process.
-
-    Attributes:
-        doing: the activity it reports.
-    """
-
-    def __init__(self) -> None:
-        self.doing = ""
-
-    def tick(self) -> None:
-        """Do nothing: the program is ticked in its own process."""
-
-
-class Run:
+class Run(Ensemble):
     """One run of a scenario, ready to start.
 
     Attributes:
-        swarm: the robots' Onboards, None for a crowd.
         now: the part being computed, for error messages.
         standing: current state of the run, as reported by the first acceptor.
         directory: of the results, None if none are written.
         manifest: what the run is computed from, None if no results are written.
         interrupts: the signals received.
         faults: results that were lost, with the reasons.
+        decided: verdict and reason, None while the run goes on.
     """
 
     def __init__(self, scenario: Scenario, source: str = "scenario", *, remote: bool = False) -> None:
@@ -262,23 +137,22 @@ class Run:
         self.scenario = scenario
         self.source = source
         self.name = name_of(scenario, source)
-        self.scene = plan.scene
-        self.now = f"world {scenario.world}"
+        self._world_label = self.now = f"world {scenario.world}"
         attend(self)
         self.standing = ""
         self.directory: Path | None = None
         self.manifest: Manifest | None = None
         self.interrupts = Interrupts()
         self.faults: list[str] = []
-        self.world: TaskWorld = make(
-            self.now, plan.make_world, plan.scene, stream(scenario.seed, Stream.WORLD)
-        )
-        self._contacts = self.world.watch_contacts()
-        self.controllers: list[Controller] = []
+        world: TaskWorld = make(self.now, plan.make_world, plan.scene, stream(scenario.seed, Stream.WORLD))
+        self._contacts = world.watch_contacts()
+        super().__init__(plan.scene, world)
         self._crowd: tuple[Crowd, CrowdProgram] | None = None
-        self.swarm: LocalSwarm | None = None
+        self._chance = stream(scenario.seed, Stream.PROGRAMS)
+        self._remote = remote
         self._recorder: Recorder | None = None
         self._journal: Journal | None = None
+        self._log: OrderLog | None = None
         self._kept = (0, 0), 0, 0
         self._due = 0.0
         self._summary: dict[str, Any] | None = None
@@ -289,8 +163,7 @@ class Run:
         if plan.scene.crowd:
             self._make_crowd(plan)
         else:
-            self._make_robots(plan, remote=remote)
-        self.robots: Sequence[LocalRobot] = () if self.swarm is None else self.swarm.robots
+            self._make_programs(plan, remote=remote)
         self.setting = Setting(plan.scene, self.world, self.robots)
         streams = stream(scenario.seed, Stream.GENERATORS).spawn(len(plan.generators))
         self.generators: list[Generator] = [
@@ -305,15 +178,17 @@ class Run:
             make(f"acceptor {made.__name__}", made, parameters, self.setting)
             for made, parameters in plan.acceptors
         ]
-        names = [placement.name for placement in plan.scene.robots]
         carriers = [placement.name for placement in plan.scene.carriers]
-        self._tracker = _Tracker(names, carriers, scenario.time_limit)
+        self._tracker = Tracker(self.world.names, carriers, scenario.time_limit)
         self._rows: list[dict[str, Any]] = []
-        self._steps = round(1.0 / (TICK_RATE * self.world.timestep))
-        self._labels = [f"{name}: controller {scenario.controller.name}" for name in names]
-        self._world_label = f"world {scenario.world}"
         self._crowd_label = f"crowd: controller {scenario.controller.name}"
         self._time_limit = scenario.time_limit
+        self.decided: tuple[Verdict, str] | None = None
+        self._look: Look | None = None
+        self.audience.add_inline(self._tracker)
+        self.audience.add_inline(_Rows(self))
+        self.audience.add_inline(_Keeper(self, 2.0 if plan.scene.crowd else TICK_RATE))
+        self.runner.log = self._write_down
 
     def _make_crowd(self, plan: Plan) -> None:
         """Make the single program that drives all robots."""
@@ -327,23 +202,22 @@ class Run:
         maker = cast("CrowdControllerType", plan.controller)
         self._crowd = crowd, make(who, maker.crowd, crowd.spec, plan.parameters, crowd.count, rng)
 
-    def _make_robots(self, plan: Plan, *, remote: bool) -> None:
-        """Give each robot an Onboard and a program."""
-        scene = plan.scene
-        self.swarm = LocalSwarm.of_scene(scene, self.world)
-        if remote:
-            self.controllers = [Remote() for _ in self.swarm.robots]
-            return
-        streams = stream(self.scenario.seed, Stream.PROGRAMS).spawn(len(scene.robots))
-        for robot, source in zip(self.swarm.robots, streams, strict=True):
-            rng = np.random.default_rng(source)
-            who = f"{robot.name}: controller {self.scenario.controller.name}"
-            self.controllers.append(make(who, plan.controller, robot, plan.parameters, rng))
+    def _make_programs(self, plan: Plan, *, remote: bool) -> None:
+        """Give each robot a program."""
+        streams = self._chance.spawn(len(plan.scene.robots))
+        for robot, placement, source in zip(self.robots, plan.scene.robots, streams, strict=True):
+            program = plan.programs[placement.group]
+            if remote or program is None:
+                self.drive_from_elsewhere()
+            else:
+                self._make_program(robot, *program, source)
 
-    @property
-    def time(self) -> float:
-        """Return the world's time."""
-        return self.world.time
+    def _make_program(
+        self, robot: LocalRobot, name: str, maker: Any, parameters: Part, source: np.random.SeedSequence
+    ) -> None:
+        """Give a robot a program of its own."""
+        who = f"{robot.name}: controller {name}"
+        self.drive(make(who, maker, robot, parameters, np.random.default_rng(source)), who)
 
     @property
     def track(self) -> Track:
@@ -357,7 +231,7 @@ class Run:
         record: bool = True,
         images: Sequence[str] = (),
         speed: float | None = None,
-        progress: Callable[[Run], None] | None = None,
+        observers: Sequence[Observer] = (),
         terminate: bool = False,
         limits: Limits | None = None,
     ) -> dict[str, Any]:
@@ -368,7 +242,7 @@ class Run:
             record: whether to write recording.mcap too.
             images: cameras whose images to record, such as `dots1/cam0`.
             speed: factor of real time, None for as fast as possible.
-            progress: called after each tick.
+            observers: who looks on, each in a thread of its own.
             terminate: whether SIGTERM ends the run like Ctrl-C; `self.interrupts` tells them apart.
             limits: maximum wall time of a tick and of the run; by default there is none.
 
@@ -377,6 +251,8 @@ class Run:
         """
         from swarmbed_experiments.runs.recording import watch
 
+        for observer in observers:
+            self.audience.add(observer)
         watched = watch(images, self.robots) if images and record and out is not None else ()
         directory = None if out is None else new_directory(out, self.name, self.scenario.seed)
         self.begin(directory, record=record, images=watched)
@@ -389,7 +265,7 @@ class Run:
         with self.interrupts as signals:
             try:
                 with limited(self._limits(limits, speed)):
-                    verdict, reason = self._loop(speed, progress)
+                    verdict, reason = self._loop(speed)
             except BaseException as error:  # noqa: BLE001 - the data so far is kept in any case
                 signals.held = True
                 verdict, reason, failure = self._ended_by(error)
@@ -409,13 +285,16 @@ class Run:
         """
         self.directory = directory
         if directory is None:
+            self.audience.begin(self.scene, self._about())
             return
         pack(self.scenario, self.source, directory)
         self._attempt(manifest.NAME, self._begin_manifest)
         self._recorder = self._open_recorder(directory, images) if record else None
         tracked = {"robots_named": self._tracker.robots, "carriers_named": self._tracker.carriers}
         self._journal = Journal(directory / JOURNAL, {**self._about(), **tracked})
+        self._log = OrderLog(directory / ORDERS)
         self._due = time.perf_counter() + KEPT
+        self.audience.begin(self.scene, self._about())
 
     def _begin_manifest(self) -> None:
         if self.directory is not None:
@@ -436,15 +315,21 @@ class Run:
             wall: wall time of the run in seconds.
             failure: a traceback, if the run failed.
         """
+        self.orders.close()
         self._attempt("recording.mcap", self._close_recorder)
+        if self._log is not None:
+            self._attempt(ORDERS, self._log.close)
         summary = self._summary = self._sum_up(verdict, reason, wall)
+        self.audience.end(summary)
+        if told := self.audience.told():
+            summary["observers"] = told
         if self.directory is not None:
             self._write(self.directory, summary, failure)
         return summary
 
     def close(self) -> None:
         """Release the world's resources."""
-        self._attempt(f"{self._world_label}: close()", self.world.close)
+        self._attempt(f"{self._world_label}: close()", super().close)
         if self._summary is not None and self.faults:
             self._summary["faults"] = self.faults
             if self.directory is not None:
@@ -452,28 +337,18 @@ class Run:
 
     # The loop
 
-    def _loop(self, speed: float | None, progress: Callable[[Run], None] | None) -> tuple[Verdict, str]:
-        """Tick until the acceptors decide; return verdict and reason."""
-        started = time.perf_counter()
-        signals = self.interrupts
-        for tick in itertools.count(1):
-            decided = self.take(self.tick())
-            if progress is not None:
-                self.now = "progress"
-                try:
-                    progress(self)
-                except OSError:
-                    # The output is closed, which is no reason to stop the run.
-                    progress = None
-            if decided is not None:
-                return decided
+    def _loop(self, speed: float | None) -> tuple[Verdict, str]:
+        """Run until the acceptors decide; return verdict and reason."""
+        runner, signals = self.runner, self.interrupts
+        runner.pace(speed)
+        while not runner.over:
+            runner.once()
             if signals.received is not None:
                 raise KeyboardInterrupt
-            if speed is not None:
-                ahead = started + tick / (TICK_RATE * speed) - time.perf_counter()
-                if ahead > 0:
-                    time.sleep(ahead)
-        raise AssertionError
+        if self.decided is not None:
+            return self.decided
+        told = f" ({runner.stopped})" if runner.stopped else ""
+        return "interrupted", f"stopped by an order after {self.time:.1f} s{told}"
 
     def _limits(self, limits: Limits | None, speed: float | None) -> Limits:
         """Return the limits, with enough time per tick for pacing."""
@@ -490,21 +365,20 @@ class Run:
             return "failed", str(error), "".join(traceback.format_exception(error))
         return "failed", f"{self.now}: {cause_of(error)}", "".join(traceback.format_exception(error))
 
-    def take(self, look: Look) -> tuple[Verdict, str] | None:
-        """Record a tick and judge it; return verdict and reason once the acceptors decide."""
+    def keep(self, now: float) -> None:
+        """Record the current state, and save to the journal when that is due."""
         if self._recorder is not None:
-            self._record(self._recorder, look)
+            self._record(self._recorder, now)
         if self._journal is not None and time.perf_counter() > self._due:
             self._keep(self._journal)
-        return self._judge(look)
 
-    def _record(self, recorder: Recorder, look: Look) -> None:
+    def _record(self, recorder: Recorder, now: float) -> None:
         """Record a tick. An error ends the recording, but not the run."""
         self.now = "recording"
         signals = self.interrupts
         held, signals.held = signals.held, True
         try:
-            recorder.tick(look.time, self.robots, self.controllers)
+            recorder.tick(now, self.robots, self.controllers)
         except Exception as error:  # noqa: BLE001 - it also reads users' trees
             self._note("recording.mcap", error)
             self._attempt("recording.mcap", self._close_recorder)
@@ -523,11 +397,14 @@ class Run:
                 "deeds": track.deeds,
                 "events": events_as_lists(track.events),
                 "rows": self._rows[rows:],
+                "robots": track.robots,
             }
             journal.add(track.arrays(), texts)
             self._kept = self._tracker.size, len(self._rows), len(self.setting.events)
             if self._recorder is not None:
                 self._recorder.flush()
+            if self._log is not None:
+                self._log.flush()
         except Exception as error:  # noqa: BLE001 - the run does not need the journal
             self._note("journal", error)
             self._journal = None
@@ -538,47 +415,52 @@ class Run:
         now = time.perf_counter()
         self._due = now + max(KEPT, (now - started) / COST)
 
-    def tick(self) -> Look:
-        """Advance by 0.1 s: world and Onboards, controllers, generators, transducers."""
-        for _ in range(self._steps):
-            self.step()
+    def think(self) -> bool:
+        """Tick the programs and the experimental frame; return whether the frame has decided."""
         if self._crowd is not None:
             crowd, program = self._crowd
             self.now = self._crowd_label
             program.tick(crowd.senses(), crowd.v_body)
         dead = self.setting.dead
-        for label, robot, controller in zip(self._labels, self.robots, self.controllers, strict=False):
+        for label, robot, controller in zip(self.labels, self.robots, self.controllers, strict=False):
             if robot.name not in dead:
                 self.now = label
                 controller.tick()
-        return self.frame()
+        self.decided = self._judge(self._frame())
+        return self.decided is not None
+
+    def tick(self) -> Look:
+        """Advance by 0.1 s, and return what the frame saw: for programs that step a run themselves.
+
+        What is decided is in `decided`; a run goes on when it is stepped further.
+        """
+        before = self._look
+        while self._look is before or self._look is None:
+            self.runner.cycle()
+        return self._look
 
     def step(self) -> None:
         """Advance the world by one time step, and run the Onboards that are due."""
         self.now = self._world_label
-        if self.swarm is None:
-            self.world.step()
-        else:
-            self.swarm.step()
+        super().step()
 
-    def frame(self) -> Look:
-        """Run the experimental frame's part of a tick, after the programs."""
-        look = self._look()
+    def _frame(self) -> Look:
+        """Let generators and transducers work, after the programs."""
+        look = self._look = self._look_now()
         for generator in self.generators:
             self.now = f"generator {type(generator).__name__}"
             generator.tick(look)
         for transducer in self.transducers:
             self.now = f"transducer {type(transducer).__name__}"
             transducer.tick(look)
-        self._collect(look)
         return look
 
-    def _look(self) -> Look:
+    def _look_now(self) -> Look:
         """Return the true state of the world, with the robots' activities."""
         self.now = self._world_label
         dead = self.setting.dead
         world, doing = self.world, []
-        for label, robot, controller in zip(self._labels, self.robots, self.controllers, strict=False):
+        for label, robot, controller in zip(self.labels, self.robots, self.controllers, strict=False):
             if robot.name in dead:
                 doing.append("dead")
                 continue
@@ -590,12 +472,12 @@ class Run:
             doing.append(said)
         if self._crowd is not None:
             doing = self._crowd_doing(self._crowd[1], dead)
-        return Look(world.time, world.truth(), world.carriers(), self._contacts.read(), doing)
+        return Look(world.time, world.truth(), world.carriers(), self._contacts.read(), doing, world.names)
 
     def _crowd_doing(self, program: CrowdProgram, dead: set[str]) -> list[str]:
         """Return the activities of a crowd's robots, empty if their program reports none."""
         said = list(getattr(program, "doing", ()))
-        names = [placement.name for placement in self.scene.robots]
+        names = self.world.names
         if said and (len(said) != len(names) or not all(isinstance(word, str) for word in said)):
             message = (
                 f"controller {self.scenario.controller.name}: `doing` must hold one string for each robot"
@@ -603,16 +485,97 @@ class Run:
             raise RunError(message)
         return ["dead" if name in dead else word for name, word in zip(names, said, strict=False)]
 
-    def _collect(self, look: Look) -> None:
-        """Add to the track and the time series, when a sample is due."""
-        tick = round(look.time * TICK_RATE)
-        if tick % self._tracker.every == 0:
-            self._tracker.add(look)
-        if tick % round(ROW_PERIOD * TICK_RATE) == 0:
-            row: dict[str, Any] = {"time": look.time}
-            for transducer in self.transducers:
-                self._enter(row, transducer)
-            self._rows.append(row)
+    # What observers see
+
+    def see_robots(self) -> FloatArray:
+        """Return the robots' poses and twists; at a tick, those that the frame saw."""
+        look = self._look
+        now = look.robots if look is not None and look.time == self.time else self.world.truth()
+        return now.copy()
+
+    def see_carriers(self) -> CarrierTruth:
+        """Return the carriers; at a tick, as the frame saw them."""
+        look = self._look
+        return look.carriers if look is not None and look.time == self.time else self.world.carriers()
+
+    def see_doing(self) -> tuple[str, ...]:
+        """Return the activities at the latest tick; empty if none are reported."""
+        return () if self._look is None else tuple(self._look.doing)
+
+    def see_events(self) -> list[Event]:
+        """Return the events, to which more are only appended."""
+        return self.setting.events
+
+    def see_standing(self) -> str:
+        """Return the state of the run in words."""
+        return self.standing
+
+    def see_metrics(self) -> Mapping[str, Any]:
+        """Return the latest row of the time series."""
+        return self._rows[-1] if self._rows else {}
+
+    # Orders
+
+    def _write_down(self, order: Order) -> None:
+        """Write down an order with the step before or in which it was carried out."""
+        if self._log is None:
+            return
+        runner = self.runner
+        try:
+            self._log.add(runner.number, order, in_tick=runner.in_tick)
+        except OSError as error:
+            self._note(ORDERS, error)
+            self._log = None
+
+    @property
+    def dead(self) -> AbstractSet[str]:
+        """Return the names of the robots that a generator has killed."""
+        return self.setting.dead
+
+    def employ(self, robot: LocalRobot, order: Join) -> None:
+        """Give a robot that joins its program.
+
+        Raises:
+            SwarmbedError: the program cannot be made.
+        """
+        if not order.controller:
+            self.drive_from_elsewhere()
+            return
+        found = find_controller(order.controller, order.parameters or {}, "join")
+        (source,) = self._chance.spawn(1)
+        self._make_program(robot, order.controller, *found, source)
+
+    def leave(self, name: str) -> None:
+        """Remove a robot; the energy that it has drawn stays in the sum.
+
+        Raises:
+            SwarmbedError: there is none of this name.
+        """
+        row = self.world.names.index(self.robot(name).name)
+        spent = float(self.world.energy_wh()[row])
+        super().leave(name)
+        self.setting.spent_wh += spent
+        self.setting.dead.discard(name)
+
+    def met(self, name: str) -> None:
+        """Tell the timeline of a robot that has joined or left.
+
+        Raises:
+            SwarmbedError: it cannot stay.
+        """
+        super().met(name)
+        here = name in self.world.names
+        if here:
+            self.setting.specs[name] = self.robot(name).spec
+        kind, text = ("joined", "joins the run") if here else ("left", "leaves the run")
+        self.setting.tell(self.time, kind, name, text)
+
+    def take_row(self, now: float) -> None:
+        """Take a row of the time series."""
+        row: dict[str, Any] = {"time": now}
+        for transducer in self.transducers:
+            self._enter(row, transducer)
+        self._rows.append(row)
 
     def _enter(self, row: dict[str, Any], transducer: Transducer) -> None:
         """Add the numbers of a transducer to a row."""
@@ -746,6 +709,7 @@ class Run:
             "controller": self.scenario.controller.name,
             "robots": len(self.scene.robots),
             "seed": self.scenario.seed,
+            **({"programs": "elsewhere"} if self._remote else {}),
         }
 
     def _sum_up(self, verdict: Verdict, reason: str, wall: float) -> dict[str, Any]:
@@ -857,7 +821,8 @@ def redraw(directory: Path) -> list[Path]:
     scene, track = make_scene(scenario, source=source), Track.load(directory / "track.npz")
     robots = tuple(placement.name for placement in scene.robots)
     carriers = tuple(placement.name for placement in scene.carriers)
-    if (track.robots, track.carriers) != (robots, carriers):
+    # Robots that joined come after those of the start.
+    if (track.robots[: len(robots)], track.carriers) != (robots, carriers):
         message = (
             f"{directory}: scenario.yaml and track.npz are from different runs: robots or carriers differ"
         )
@@ -875,8 +840,8 @@ def warm_up(scenario: Scenario, source: str, seconds: float = 1.0, *, remote: bo
     run = Run(tame(scenario), source, remote=remote)
     with Interrupts() as signals:
         try:
-            for _ in range(round(min(seconds, scenario.time_limit) * TICK_RATE)):
-                run.tick()
+            for _ in range(round(min(seconds, scenario.time_limit) / run.timestep)):
+                run.runner.cycle()
         except BaseException as error:
             # The run will raise the same error, report it and keep its data.
             if isinstance(error, KeyboardInterrupt) and signals.possible:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from py_trees.behaviour import Behaviour
     from swarmbed_core.config import Part
-    from swarmbed_core.scenario import Named
+    from swarmbed_core.scenario import Named, Robots
 
 FILES = "files"
 """Directory next to a packed scenario with copies of the files it names."""
@@ -233,7 +233,12 @@ def _as_text(data: Any) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """A scenario with all its names resolved."""
+    """A scenario with all its names resolved.
+
+    Attributes:
+        programs: name, class and parameters of the program of each group of robots; None for a group that is
+            driven from elsewhere.
+    """
 
     scenario: Scenario
     source: str
@@ -244,6 +249,7 @@ class Plan:
     generators: tuple[tuple[Any, Part], ...]
     transducers: tuple[tuple[Any, Part], ...]
     acceptors: tuple[tuple[Any, Part], ...]
+    programs: tuple[tuple[str, ControllerType, Part] | None, ...]
 
 
 def make_plan(scenario: Scenario, source: str) -> Plan:
@@ -271,10 +277,19 @@ def make_plan(scenario: Scenario, source: str) -> Plan:
             for i, one in enumerate(named)
         )
 
+    def program(group: Robots) -> tuple[str, Any, Any] | None:
+        """Return the program of a group; that of the scenario is found below."""
+        own = group.controller
+        return None if own is None else (own.name, *find_controller(own.name, own.parameters, source))
+
     look_in(Path(source).parent)
     named, frame = scenario.controller, scenario.frame
     world = ask("world", lambda: find_plugin(WORLDS, scenario.world))
     found = ask("controller", lambda: find_controller(named.name, named.parameters, source))
+    programs = tuple(
+        None if group.driver == "elsewhere" else ask(f"robots.{i}", lambda group=group: program(group))  # type: ignore[misc]
+        for i, group in enumerate(scenario.robots)
+    )
     generators = parts(GENERATORS, "frame.generators", frame.generators)
     transducers = parts(TRANSDUCERS, "frame.transducers", frame.transducers)
     acceptors = parts(ACCEPTORS, "frame.acceptors", frame.acceptors)
@@ -288,4 +303,11 @@ def make_plan(scenario: Scenario, source: str) -> Plan:
     if faults or scene is None:
         raise ConfigError("\n".join(faults))
     controller, parameters = found
-    return Plan(scenario, source, scene, world, controller, parameters, generators, transducers, acceptors)
+    usual = (named.name, controller, parameters)
+    of_groups = tuple(
+        (own or usual) if group.driver == "program" else None
+        for group, own in zip(scenario.robots, programs, strict=True)
+    )
+    return Plan(
+        scenario, source, scene, world, controller, parameters, generators, transducers, acceptors, of_groups
+    )

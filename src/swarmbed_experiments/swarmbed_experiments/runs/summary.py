@@ -27,6 +27,7 @@ class Summary:
         controller: name of its controller.
         robots: number of robots.
         seed: seed of the run.
+        programs: `elsewhere` if the programs ran in other processes; otherwise left out.
         verdict: `accepted`, `rejected`, `failed` (something raised: see `failure.txt`), `interrupted`, or `killed`
             (written by `swarmbed mend`).
         reason: why, in words.
@@ -37,6 +38,7 @@ class Summary:
         refused: commands that robots refused, counted by reason.
         faults: results that were lost, and why; only if there are any.
         metrics: what transducers, acceptors and programs of crowds found: [by name](plugins.md#transducers).
+        observers: what observers with threads of their own have seen and missed; only if there were any.
         last_row: last row of the time series; only of a killed run, which has no metrics.
     """
 
@@ -46,6 +48,7 @@ class Summary:
     controller: str
     robots: int | None = None
     seed: int
+    programs: str = ""
     verdict: Verdict
     reason: str = ""
     sim_seconds: float
@@ -55,12 +58,13 @@ class Summary:
     refused: Mapping[str, int] = field(default_factory=dict)
     faults: Sequence[str] = ()
     metrics: Mapping[str, Any]
+    observers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     last_row: Mapping[str, Any] = field(default_factory=dict)
 
     def as_data(self) -> dict[str, Any]:
         """Return the content of the file, without the fields that are only there if there is something to say."""
         data = {each.name: getattr(self, each.name) for each in fields(self)}
-        for name in ("faults", "last_row"):
+        for name in ("programs", "faults", "observers", "last_row"):
             if not data[name]:
                 del data[name]
         return data

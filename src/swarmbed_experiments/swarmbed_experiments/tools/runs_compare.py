@@ -20,8 +20,8 @@ from swarmbed_experiments.runs.manifest import Manifest, orders_of
 from swarmbed_experiments.runs.metrics import by_rank, in_words, unit_of
 from swarmbed_experiments.runs.origins import is_our_name
 from swarmbed_experiments.runs.results import number, shown
-from swarmbed_experiments.runs.run import Track
 from swarmbed_experiments.runs.summary import Summary
+from swarmbed_experiments.runs.track import Track
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

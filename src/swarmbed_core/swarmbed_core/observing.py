@@ -1,0 +1,477 @@
+"""Observers look on while a run is computed: recorders, progress bars, live views, bridges.
+
+An observer gets snapshots that never change, at the rate of the world's time that it asks for. It runs in a
+thread of its own. A backlog of snapshots is kept for it; when that is full, the oldest are missed. An
+observer that raises, or that takes too long over one snapshot, is dropped and named in the summary. Neither
+its errors nor its waits reach the run.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, overload
+
+from swarmbed_core.errors import message_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.scene import Scene
+    from swarmbed_core.world import CarrierTruth
+
+BACKLOG = 256
+"""Most snapshots that wait for an observer ..."""
+BACKLOG_VALUES = 4_000_000
+"""... and most numbers in them."""
+SLOW = 2.0
+"""Seconds of wall time for one snapshot after which an observer is dropped."""
+SHARE = 0.05
+"""Most of the computing time that an observer may take from a run that has no time to spare."""
+NAP = 0.02
+"""Seconds of rest that an observer owes before it takes them."""
+ENDING = 2.0
+"""Seconds that an observer has at the end of a run to see what waits for it, and to end."""
+EPSILON = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event for the timeline.
+
+    Attributes:
+        time: the world's time in seconds.
+        kind: one word: `lifted`, `lowered`, `retrieved`, `contact`, or a generator's name.
+        who: the robot or carrier concerned; empty if it concerns all.
+        text: description for people.
+    """
+
+    time: float
+    kind: str
+    who: str
+    text: str
+
+
+class Events(Sequence[Event]):
+    """The events of a run up to some time: the start of a list that grows."""
+
+    __slots__ = ("_count", "_list")
+
+    def __init__(self, events: list[Event]) -> None:
+        self._list = events
+        self._count = len(events)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | Sequence[Event]:
+        if isinstance(index, slice):
+            return [self._list[k] for k in range(*index.indices(self._count))]
+        return self._list[range(self._count)[index]]
+
+
+class Source(Protocol):
+    """What snapshots are made of: a run."""
+
+    @property
+    def time(self) -> float:
+        """Return the world's time."""
+        ...
+
+    def see_names(self) -> tuple[str, ...]:
+        """Return the names of the robots that are in the world now."""
+        ...
+
+    def see_robots(self) -> FloatArray:
+        """Return a new array: a row of x, y, yaw, vx, vy, omega for each robot."""
+        ...
+
+    def see_carriers(self) -> CarrierTruth:
+        """Return the true state of the carriers, in arrays of its own."""
+        ...
+
+    def see_lifts(self) -> FloatArray:
+        """Return a new array: the height of each robot's lifting platform, NaN without one."""
+        ...
+
+    def see_leds(self) -> tuple[tuple[int, ...], ...]:
+        """Return the packed colours of each robot's lights."""
+        ...
+
+    def see_doing(self) -> tuple[str, ...]:
+        """Return the robots' activities; empty if none are reported."""
+        ...
+
+    def see_events(self) -> list[Event]:
+        """Return the list of all events, to which more are only appended."""
+        ...
+
+    def see_standing(self) -> str:
+        """Return the state of the run in words."""
+        ...
+
+    def see_metrics(self) -> Mapping[str, Any]:
+        """Return the latest row of the time series."""
+        ...
+
+
+class Snapshot:
+    """The state of a run at one time. It never changes, and may be kept.
+
+    Attributes:
+        time: [s] the world's time.
+        step: number of steps that the world has made.
+        state: `running` or `paused`.
+    """
+
+    def __init__(self, source: Source, step: int, state: str) -> None:
+        """Begin a snapshot; its parts are copied when they are first asked for, or by `settle`."""
+        self.__dict__.update(time=source.time, step=step, state=state, _source=source)
+
+    if TYPE_CHECKING:
+        time: float
+        step: int
+        state: str
+        _source: Source
+
+    def __setattr__(self, name: str, value: object) -> None:
+        message = f"a snapshot never changes: {name} cannot be set"
+        raise AttributeError(message)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the robots, in the order of the other parts."""
+        return self._source.see_names()
+
+    @cached_property
+    def robots(self) -> FloatArray:
+        """Return a row of x, y, yaw in `map`; vx, vy in the robot's frame; omega for each robot."""
+        return _frozen(self._source.see_robots())
+
+    @property
+    def poses(self) -> FloatArray:
+        """Return a row of x, y, yaw in `map` for each robot."""
+        poses: FloatArray = self.robots[:, :3]
+        return poses
+
+    @property
+    def twists(self) -> FloatArray:
+        """Return a row of vx, vy in the robot's own frame and omega for each robot."""
+        twists: FloatArray = self.robots[:, 3:]
+        return twists
+
+    @cached_property
+    def carriers(self) -> CarrierTruth:
+        """Return the state of the carriers."""
+        found = self._source.see_carriers()
+        for array in (found.poses, found.lifts, found.carried_by):
+            array.flags.writeable = False
+        return found
+
+    @cached_property
+    def lifts(self) -> FloatArray:
+        """Return the height of each robot's lifting platform above the floor, in m; NaN without one."""
+        return _frozen(self._source.see_lifts())
+
+    @cached_property
+    def leds(self) -> tuple[tuple[int, ...], ...]:
+        """Return the packed colours of each robot's lights, as `swarmbed_core.leds.unpack` reads them."""
+        return self._source.see_leds()
+
+    @cached_property
+    def doing(self) -> tuple[str, ...]:
+        """Return the activity that each robot's program reports; empty if none are."""
+        return self._source.see_doing()
+
+    @cached_property
+    def events(self) -> Sequence[Event]:
+        """Return the events so far."""
+        return Events(self._source.see_events())
+
+    @cached_property
+    def standing(self) -> str:
+        """Return the state of the run in words."""
+        return self._source.see_standing()
+
+    @cached_property
+    def metrics(self) -> Mapping[str, Any]:
+        """Return the latest row of the time series, taken twice a second."""
+        return dict(self._source.see_metrics())
+
+    def settle(self) -> None:
+        """Copy all parts now, so that the snapshot outlives the step."""
+        for part in _PARTS:
+            getattr(self, part)
+        self.__dict__.pop("_source", None)
+
+
+_PARTS = ("names", "robots", "carriers", "lifts", "leds", "doing", "events", "standing", "metrics")
+
+
+def _frozen(array: FloatArray) -> FloatArray:
+    array.flags.writeable = False
+    return array
+
+
+class Observer(Protocol):
+    """Looks on while a run is computed.
+
+    Attributes:
+        rate: [Hz] rate of the world's time at which it wants to see.
+    """
+
+    rate: float
+
+    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
+        """Prepare for a run."""
+        ...
+
+    def see(self, snapshot: Snapshot) -> None:
+        """Look at the run."""
+        ...
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """Finish: the run is over."""
+        ...
+
+
+class _Seat:
+    """One observer's place in the audience.
+
+    Attributes:
+        due: time of the world at which it wants to see next.
+    """
+
+    def __init__(self, observer: Observer, name: str) -> None:
+        self.name = name
+        self.observer = observer
+        rate = float(observer.rate)
+        if not 0 < rate < math.inf:
+            message = f"observer {name}: rate is {observer.rate!r}; expected a number of Hz above 0"
+            raise ValueError(message)
+        self._rate = rate
+        self.due = 0.0
+        self.next(0.0)
+
+    def next(self, now: float) -> None:
+        """Set the next time at which it is due."""
+        self.due = (math.floor((now + EPSILON) * self._rate) + 1) / self._rate - EPSILON
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Let it see."""
+        raise NotImplementedError
+
+
+class _Inline(_Seat):
+    """A part of ours that looks on in the run's own thread, because it costs next to nothing."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Let it see."""
+        self.observer.see(snapshot)
+
+
+class _Own(_Seat):
+    """An observer with a thread of its own.
+
+    Attributes:
+        seen: number of snapshots that it saw.
+        missed: number of those that it was too late for.
+        dropped: why it was dropped; empty if it was not.
+        hurried: whether the run has no time to spare, so that the observer must leave it the processor.
+    """
+
+    def __init__(self, observer: Observer, name: str) -> None:
+        super().__init__(observer, name)
+        self.seen = self.missed = 0
+        self.dropped = ""
+        self.hurried = True
+        self._backlog: deque[Snapshot] = deque()
+        self._here = threading.Condition()
+        self._summary: Mapping[str, Any] | None = None
+        self._since: float | None = None
+        self._owed = 0.0
+        self._thread: threading.Thread | None = None
+
+    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
+        """Start the thread, and let the observer prepare in it."""
+        self._since = time.monotonic()
+        self._thread = threading.Thread(
+            target=self._work, args=(scene, manifest), name=f"observer {self.name}", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def works(self) -> bool:
+        """Return whether it still works; drop it if it has been busy for too long."""
+        since = self._since
+        if since is not None and time.monotonic() - since > SLOW:
+            self._drop(f"too slow: more than {SLOW:g} s for one snapshot")
+        return not self.dropped
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Put a snapshot into the backlog."""
+        with self._here:
+            room = max(min(BACKLOG, BACKLOG_VALUES // max(snapshot.robots.size, 1)), 1)
+            while len(self._backlog) >= room:
+                self._backlog.popleft()
+                self.missed += 1
+            self._backlog.append(snapshot)
+            self._here.notify()
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """Let the observer see what waits, and end."""
+        with self._here:
+            self._summary = summary
+            self._here.notify()
+
+    def join(self, until: float) -> None:
+        """Wait for the end of its thread, at most until a time of this machine's clock."""
+        if self._thread is None:
+            return
+        self._thread.join(max(until - time.monotonic(), 0.0))
+        if self._thread.is_alive():
+            self._drop(f"too slow: not done {ENDING:g} s after the end of the run")
+
+    def _drop(self, why: str) -> None:
+        with self._here:
+            self.dropped = self.dropped or why
+            self.missed += len(self._backlog)
+            self._backlog.clear()
+            self._here.notify()
+
+    def _work(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
+        """Begin, see and end. The observer's errors end its own work only."""
+        try:
+            self.observer.begin(scene, manifest)
+            self._since = None
+            while (snapshot := self._next()) is not None:
+                started, self._since = time.thread_time(), time.monotonic()
+                self.observer.see(snapshot)
+                self._since = None
+                self.seen += 1
+                self._rest(time.thread_time() - started)
+            if self._summary is not None and not self.dropped:
+                self.observer.end(self._summary)
+        except BaseException as error:  # noqa: BLE001 - whatever it raises is its own matter
+            self._drop(f"{type(error).__name__}: {message_of(error)}")
+
+    def _next(self) -> Snapshot | None:
+        """Wait for the next snapshot; None once there are no more."""
+        with self._here:
+            self._here.wait_for(lambda: self._backlog or self._summary is not None or self.dropped)
+            return self._backlog.popleft() if self._backlog and not self.dropped else None
+
+    def _rest(self, spent: float) -> None:
+        """Leave the processor to a run that has no time to spare."""
+        if not self.hurried or self._summary is not None:
+            return
+        self._owed += spent * (1.0 / SHARE - 1.0)
+        if self._owed > NAP:
+            owed, self._owed = min(self._owed, 1.0), 0.0
+            with self._here:
+                self._here.wait_for(lambda: self._summary is not None or bool(self.dropped), owed)
+
+
+class Audience:
+    """All observers of a run.
+
+    Attributes:
+        due: the world's time from which somebody wants to see.
+    """
+
+    def __init__(self) -> None:
+        self.due = math.inf
+        self._inline: list[_Inline] = []
+        self._own: list[_Own] = []
+
+    def add(self, observer: Observer, name: str = "") -> None:
+        """Add an observer, which gets a thread of its own.
+
+        Raises:
+            ValueError: its rate is not a number above 0.
+        """
+        name = name or type(observer).__name__
+        taken = {seat.name for seat in self._own}
+        names = (name, *(f"{name} {k}" for k in range(2, len(taken) + 3)))
+        self._own.append(_Own(observer, next(each for each in names if each not in taken)))
+        self._look()
+
+    def add_inline(self, observer: Observer, name: str = "") -> None:
+        """Add a part of ours that looks on in the run's thread; what it raises, it raises there."""
+        self._inline.append(_Inline(observer, name or type(observer).__name__))
+        self._look()
+
+    def drop_inline(self, observer: Observer) -> None:
+        """Take a part of ours away."""
+        self._inline = [seat for seat in self._inline if seat.observer is not observer]
+        self._look()
+
+    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
+        """Let all of them prepare."""
+        for seat in self._inline:
+            seat.observer.begin(scene, manifest)
+        for own in self._own:
+            own.begin(scene, manifest)
+
+    def show(self, source: Source, step: int, *, state: str = "running", hurried: bool = True) -> None:
+        """Show the run to those who are due.
+
+        Args:
+            source: the run.
+            step: number of its steps so far.
+            state: `running` or `paused`.
+            hurried: whether the run has no time to spare.
+        """
+        now = source.time
+        snapshot = Snapshot(source, step, state)
+        for seat in tuple(self._inline):
+            if seat.due <= now:
+                seat.next(now)
+                seat.show(snapshot)
+        if self._own:
+            self._show_own(snapshot, now, hurried=hurried)
+        self._look()
+
+    def _show_own(self, snapshot: Snapshot, now: float, *, hurried: bool) -> None:
+        """Show a snapshot to the observers with threads of their own."""
+        due = [seat for seat in self._own if seat.due <= now]
+        works = [seat for seat in due if seat.works]
+        if works:
+            snapshot.settle()
+        for seat in works:
+            seat.hurried = hurried
+            seat.next(now)
+            seat.show(snapshot)
+        for seat in due:
+            if seat.dropped:
+                seat.due = math.inf
+
+    def end(self, summary: Mapping[str, Any]) -> None:
+        """Let all of those with threads of their own see what waits for them, and end."""
+        for seat in self._own:
+            seat.end(summary)
+        until = time.monotonic() + ENDING
+        for seat in self._own:
+            seat.join(until)
+
+    def told(self) -> dict[str, dict[str, Any]]:
+        """Return what became of each observer with a thread of its own, by name, for the summary."""
+        return {
+            seat.name: {"seen": seat.seen, "missed": seat.missed}
+            | ({"dropped": seat.dropped} if seat.dropped else {})
+            for seat in self._own
+        }
+
+    def _look(self) -> None:
+        """Find the time at which somebody is due."""
+        self.due = min((seat.due for seat in (*self._inline, *self._own)), default=math.inf)
