@@ -11,6 +11,7 @@ from swarmbed_core.geometry import rotate
 from swarmbed_core.local import LocalRobot, LocalSwarm
 from swarmbed_core.world_contract import TaskWorldContract, scene_of
 from swarmbed_sim.contract import PhysicsContract
+from swarmbed_sim.sim_world import SimWorld
 
 from swarmbed_sim import contract, mujoco_world, planar_world
 
@@ -255,3 +256,129 @@ def test_an_exception_without_a_reason_is_found():
     keeper.DEVIATIONS = frozenset({contract.DISCS})
     with pytest.raises(AssertionError):
         keeper.test_a_box_stops_with_its_front(mujoco_world.MujocoPhysics)
+
+
+class Odd(SimWorld):
+    """A world that breaks the contract in one way."""
+
+    def __init__(self, scene, seed=7):
+        super().__init__(scene, planar_world.PlanarPhysics(scene), np.random.SeedSequence(seed))
+
+
+class Undead(Odd):
+    """Only the motors die."""
+
+    def kill(self, name):
+        self._row(name)
+        self.device(name).motors.enable(False)
+
+
+class Noticed(Odd):
+    """A hand turns the wheels."""
+
+    def teleport(self, name, pose):
+        super().teleport(name, pose)
+        if name in self._motors:
+            motors = self._motors[name]
+            motors.bodies.travel[motors.slot] += 0.5
+
+
+class Careless(Odd):
+    """A hand that looks for nothing."""
+
+    def teleport(self, name, pose):
+        carrier = self._carrier_rows.get(name)
+        if carrier is None:
+            self.physics.move_robot(self._row(name), pose)
+        else:
+            self.physics.move_carrier(carrier, pose)
+
+
+class Gripping(Odd):
+    """Wheels that never slip."""
+
+    def set_slip(self, name, share):
+        if not 0 <= share < 1:
+            super().set_slip(name, share)
+
+
+class Straight(Odd):
+    """Robots that never veer."""
+
+    def set_drift(self, name, stretch, veer):
+        super().set_drift(name, stretch, veer)
+        super().set_drift(name, stretch, 0.0)
+
+
+class Loud(Odd):
+    """Radios that lose nothing."""
+
+    def set_radio_loss(self, share):
+        super().set_radio_loss(share)
+        super().set_radio_loss(0.0)
+
+
+class Lasting(Odd):
+    """Who goes is on the list for ever."""
+
+    names = property(lambda self: (*super().names, *self.gone))
+    gone = ()
+
+    def remove_robot(self, name):
+        super().remove_robot(name)
+        self.gone = (*self.gone, name)
+
+
+class OneReader(Odd):
+    """Contacts go to whoever asks first."""
+
+    def watch_contacts(self):
+        if not hasattr(self, "reader"):
+            self.reader = super().watch_contacts()
+        return self.reader
+
+
+class Invisible(Odd):
+    """Boxes that nobody sees."""
+
+    def add_obstacle(self, name, pose, size):
+        walls = self.physics.segments
+        super().add_obstacle(name, pose, size)
+        self.physics.segments = walls
+
+
+class Cheap(Odd):
+    """Motors that cost half."""
+
+    def energy_wh(self):
+        return 0.5 * super().energy_wh()
+
+
+class Living(Odd):
+    """The caller's carriers change with the world's."""
+
+    def carriers(self):
+        return dataclasses.replace(super().carriers(), carried_by=self.physics.carried_by)
+
+
+@pytest.mark.parametrize(
+    ("kind", "test"),
+    [
+        (Undead, "test_the_dead_do_nothing_but_are_there"),
+        (Noticed, "test_a_hand_is_not_noticed_by_wheels_and_gyro"),
+        (Careless, "test_a_hand_puts_nothing_onto_something_else"),
+        (Gripping, "test_slip_shortens_the_way_and_not_the_count"),
+        (Straight, "test_drift_stretches_the_way"),
+        (Loud, "test_radios_lose_what_they_are_told_to"),
+        (Lasting, "test_robots_come_and_go"),
+        (OneReader, "test_contacts_have_times_and_names_and_go_to_all_readers"),
+        (Invisible, "test_obstacles_come_and_go"),
+        (Cheap, "test_energy_is_what_the_power_model_says"),
+        (Living, "test_a_lifter_lifts_what_is_above_it"),
+    ],
+)
+def test_a_broken_world_is_found(kind, test):
+    check = getattr(TaskWorldContract(), test)
+    check(Odd)
+    with pytest.raises(AssertionError):
+        check(kind)
