@@ -35,7 +35,9 @@ NOTHING = "-"
 FEW = 20
 """Most differences of a kind that are shown in the terminal; JSON has all of them."""
 WIDEST = 26
-"""Most characters of a value in the table."""
+"""Most characters of a value in the table ..."""
+SHORT = 9
+"""... and of a hash."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +314,7 @@ def show(console: Console, found: Comparison) -> None:
         ("orders", found.orders, "the same orders, or none"),
     ):
         if differences:
-            console.print(_table(title, differences))
+            console.print(_table(title, differences, SHORT if differences is found.files else WIDEST))
         elif not unknown:
             console.print(Text(f"{title}: {same}"))
     if found.results:
@@ -329,17 +331,17 @@ def _plain_table(*columns: Column | str) -> Table:
     return Table(*columns, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
 
 
-def _table(title: str, differences: Sequence[Difference]) -> Table:
+def _table(title: str, differences: Sequence[Difference], widest: int) -> Table:
     table = _plain_table(Column(title, overflow="fold"), *(Column(name, overflow="fold") for name in "AB"))
     for each in differences[:FEW]:
-        table.add_row(Text(each.name), Text(_brief(each.one)), Text(_brief(each.other)))
+        table.add_row(Text(each.name), *(Text(_brief(value, widest)) for value in (each.one, each.other)))
     if len(differences) > FEW:
         table.add_row(f"and {len(differences) - FEW} more", "", "")
     return table
 
 
-def _brief(value: Any) -> str:
-    return NOTHING if value is None else shown(value, WIDEST)
+def _brief(value: Any, widest: int = WIDEST) -> str:
+    return NOTHING if value is None else shown(value, widest)
 
 
 def _results_table(results: Sequence[Difference]) -> Table:
