@@ -22,6 +22,7 @@ from swarmbed_core.orders import (
     OrderError,
     Orders,
     Say,
+    Told,
     placement_of,
 )
 from swarmbed_core.runner import Runner
@@ -149,6 +150,8 @@ class Ensemble:
                 self.robot(name).onboard.enable()
             case Say(name, doing):
                 self._program_elsewhere(name).doing = doing
+            case Told(tellings):
+                self.world.tell(tellings)
             case Join():
                 return self.join(order)
             case Leave(name):

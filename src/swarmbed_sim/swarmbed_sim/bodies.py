@@ -24,6 +24,8 @@ from swarmbed_core.memory import GRAVITY
 from swarmbed_sim.parts import roomy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from swarmbed_core.device import Clock
     from swarmbed_core.geometry import FloatArray
@@ -347,10 +349,13 @@ class Bodies:
         self.felt_now = self.felt[: self.count].tolist()
         self._at += 1
 
-    def forget(self, slot: int) -> None:
-        """Discard the last pose and twist after a teleport, so that no sensor measures the jump."""
+    def forget(self, slot: int, v_body: Sequence[float] | FloatArray = (0.0, 0.0, 0.0)) -> None:
+        """Discard the last pose after a teleport, so that no sensor measures the jump.
+
+        `v_body` is the velocity after it, which no sensor measures as an acceleration.
+        """
         self.last_poses[slot] = math.nan
-        self.last_twists[slot] = 0.0
+        self.last_twists[slot] = v_body
 
 
 class Motors:

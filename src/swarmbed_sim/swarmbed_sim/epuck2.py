@@ -532,11 +532,7 @@ class EPuck2Senses:
             [_MASKS[colour] for colour in spec.leds.colours] if spec.leds else [], dtype=np.uint8
         )
         self._places = np.array(spec.leds.places if spec.leds else (), dtype=np.float64).reshape(-1, 3)
-        # Robots are as high as their bodies; carriers' legs block every line of sight.
-        discs = len(crowd.seen.discs)
-        self._tops = np.full(discs, math.inf)
-        self._tops[:n] = spec.body.height
-        self._near = np.zeros(discs, dtype=np.int64)
+        self.refit(scene)
         self._none = np.empty((0, 0))
         if self._proximity is not None:
             readings.proximity = np.zeros((n, self._proximity.ring.count), dtype=np.int64)
@@ -594,6 +590,14 @@ class EPuck2Senses:
         self._metres = np.zeros(n)
         self._turns = "encoders" in on or model is not None
         self._slip = spec.drive.wheels.slip_sigma
+
+    def refit(self, scene: Scene) -> None:
+        """Make room for the discs that there are now; those of tracked robots follow the crowd's."""
+        # Robots are as high as their bodies; carriers' legs block every line of sight.
+        discs = len(self._crowd.seen.discs)
+        self._tops = np.full(discs, math.inf)
+        self._tops[: len(scene.robots)] = [robot.spec.body.height for robot in scene.robots]
+        self._near = np.zeros(discs, dtype=np.int64)
 
     def step(self, dt: float) -> None:
         """Advance wheels and batteries by one step of `dt` seconds."""

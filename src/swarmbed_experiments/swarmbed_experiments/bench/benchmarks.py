@@ -274,9 +274,16 @@ GROUPS: Sequence[tuple[str, Callable[[bool], Iterator[Row]]]] = (
 
 def all_groups(*, gazebo: bool = False) -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
     """Return all groups, the quick ones first; whole runs take minutes. Gazebo's only on request."""
-    from swarmbed_experiments.bench import eyes, ros, runs
+    from swarmbed_experiments.bench import eyes, observers, ros, runs
 
-    whole = (("speed", runs.speed), ("sweep", runs.sweeps), ("cost", runs.cost), ("tasks", runs.tasks))
+    whole = (
+        ("speed", runs.speed),
+        ("sweep", runs.sweeps),
+        ("cost", runs.cost),
+        ("observers", observers.observers),
+        ("led", runs.led),
+        ("tasks", runs.tasks),
+    )
     on_ros = (
         ("ros pace", ros.pace),
         ("ros latency", ros.latency),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numba.core.event import install_timer
 from swarmbed_core.chance import Stream, stream
-from swarmbed_core.controller import TICK_RATE, find_controller
+from swarmbed_core.controller import TICK_RATE, NoParameters, find_controller
 from swarmbed_core.errors import ConfigError, SwarmbedError, message_of
 from swarmbed_core.ensemble import Ensemble
 from swarmbed_core.observing import Event
@@ -27,6 +27,7 @@ from swarmbed_core.scene import make_scene
 from swarmbed_experiments.errors import RunError, cause_of, make, unwritable
 from swarmbed_experiments.files import as_json, new_directory, replace_text, write_text
 from swarmbed_experiments.frame import Look, Setting, Stand
+from swarmbed_experiments.frame.tracking import Tracking
 from swarmbed_experiments.runs import manifest
 from swarmbed_experiments.runs.hang import Limits, Stuck, attend, limited
 from swarmbed_experiments.runs.interrupts import Interrupts
@@ -174,6 +175,8 @@ class Run(Ensemble):
             make(f"transducer {made.__name__}", made, parameters, self.setting)
             for made, parameters in plan.transducers
         ]
+        if any(group.tracked for group in scenario.robots) and Tracking not in map(type, self.transducers):
+            self.transducers.append(Tracking(NoParameters(), self.setting))
         self.acceptors: list[Acceptor] = [
             make(f"acceptor {made.__name__}", made, parameters, self.setting)
             for made, parameters in plan.acceptors
@@ -478,11 +481,15 @@ class Run(Ensemble):
         """Return the activities of a crowd's robots, empty if their program reports none."""
         said = list(getattr(program, "doing", ()))
         names = self.world.names
-        if said and (len(said) != len(names) or not all(isinstance(word, str) for word in said)):
+        count = len(names) if self._crowd is None else self._crowd[0].count
+        if said and (len(said) != count or not all(isinstance(word, str) for word in said)):
             message = (
                 f"controller {self.scenario.controller.name}: `doing` must hold one string for each robot"
             )
             raise RunError(message)
+        if said:
+            # Tracked robots beside a crowd run no program.
+            said += [""] * (len(names) - count)
         return ["dead" if name in dead else word for name, word in zip(names, said, strict=False)]
 
     # What observers see
