@@ -30,6 +30,7 @@ COMMANDS = (
     "study",
     "plot",
     "mend",
+    "runs",
     "scenarios",
     "check",
     "tree",
