@@ -100,7 +100,7 @@ def go(world: World, seconds: float) -> None:
 
 def drive(device: Device, v_body: tuple[float, float, float]) -> None:
     """Set a robot's wheel speeds for a velocity; they hold until they are set again."""
-    device.motors.drive(Kinematics.of(device.spec).wheels(v_body))
+    device.motors.drive(Kinematics.of(device.spec).wheels(v_body), math.inf)
 
 
 def readings(device: Device) -> list[Any]:
