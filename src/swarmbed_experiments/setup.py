@@ -48,6 +48,7 @@ setup(
             "deliveries = swarmbed_experiments.frame.deliveries:Deliveries",
             "formation = swarmbed_experiments.frame.transducers:Formation",
             "readings = swarmbed_experiments.frame.readings:ReadingsOf",
+            "tracking = swarmbed_experiments.frame.tracking:Tracking",
         ],
         "swarmbed.acceptors": [
             "retrieved = swarmbed_experiments.frame.acceptors:Retrieved",
@@ -57,6 +58,7 @@ setup(
             "agreed = swarmbed_experiments.frame.agreement:Agreed",
             "coherent = swarmbed_experiments.frame.acceptors:Coherent",
             "safe = swarmbed_experiments.frame.acceptors:Safe",
+            "tracked = swarmbed_experiments.frame.tracking:Tracked",
         ],
     },
 )

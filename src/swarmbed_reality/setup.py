@@ -18,4 +18,5 @@ setup(
     description="Robots that are partly or wholly outside the simulation: foreign clocks, remote parts.",
     license="Apache-2.0",
     extras_require={"test": ["pytest"]},
+    entry_points={"swarmbed.devices": ["remote = swarmbed_reality.remote:Remote"]},
 )

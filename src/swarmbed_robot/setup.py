@@ -21,6 +21,6 @@ setup(
     extras_require={"test": ["pytest"]},
     entry_points={
         "console_scripts": [f"{node} = {PACKAGE}.{node}:main" for node in NODES],
-        "swarmbed.devices": ["virtual = swarmbed_robot.virtual:make"],
+        "swarmbed.devices": ["virtual = swarmbed_robot.virtual:Virtual"],
     },
 )

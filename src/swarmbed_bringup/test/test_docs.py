@@ -5,6 +5,7 @@ import os
 import re
 import runpy
 import shlex
+import signal
 import subprocess
 import sys
 import tomllib
@@ -23,6 +24,7 @@ FOLLOWED = {
     "tutorial.md": ["curious.py", "curious.yaml"],
     "frame_parts.md": ["my_parts.py", "herd.yaml"],
     "own_package.md": ["pyproject.toml", "my_swarm.py"],
+    "reality.md": ["elsewhere.yaml", "my_robot.py"],
     "reference/run_files.md": [],
 }
 """Pages that are followed from top to bottom, with the files that they have one save."""
@@ -94,15 +96,45 @@ def run_command(command, patch):
     assert (ended.value.code or 0) == expected, command
 
 
+class Terminal:
+    """A second terminal, in which one server runs at a time."""
+
+    def __init__(self):
+        self.process = None
+
+    def start(self, command):
+        """Start a server, and wait until it says that it is ready."""
+        self.close()
+        self.process = subprocess.Popen(shlex.split(command), stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline(), command
+
+    def close(self):
+        """Press Ctrl-C."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.communicate(timeout=20)
+            self.process = None
+
+
+SERVERS = ("swarmbed part-server ", "python ")
+"""Commands of a second terminal."""
+
+
 @pytest.fixture
 def follow(tmp_path, monkeypatch, capsys):
     """Return what saves the files of a page, and runs its programs and commands one after the other."""
+
+    terminal = Terminal()
 
     def follow(name):
         saved = []
         monkeypatch.chdir(tmp_path)
         monkeypatch.syspath_prepend(tmp_path)
-        for file, kind, block in BLOCK.findall((DOCS / name).read_text()):
+        page = (DOCS / name).read_text()
+        # Ports of this machine may be taken by another run of this test.
+        page = page.replace("udp://127.0.0.1:74{number:02}", f"unix://{tmp_path}/{{name}}.sock")
+        page = page.replace("udp://127.0.0.1:7401", f"unix://{tmp_path}/dots1.sock")
+        for file, kind, block in BLOCK.findall(page):
             if file:
                 saved.append(file)
                 (tmp_path / file).write_text(block)
@@ -114,10 +146,14 @@ def follow(tmp_path, monkeypatch, capsys):
                 runpy.run_path("program.py", run_name="__main__")
                 assert capsys.readouterr().out.strip()
             for command in block.splitlines() if kind == "sh" else ():
-                run_command(command, monkeypatch)
+                if command.startswith(SERVERS):
+                    terminal.start(command)
+                else:
+                    run_command(command, monkeypatch)
         assert saved == FOLLOWED[name]
 
     yield follow
+    terminal.close()
     # Other tests of this process look at what is imported.
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
@@ -147,15 +183,13 @@ def test_frame_parts_of_ones_own(follow, tmp_path):
 
 
 DEVICE = """
-from swarmbed_core.onboard import Onboard
-from swarmbed_core.plugins import DEVICES, find_plugin
-from swarmbed_core.local import LocalRobot
 from swarmbed_core.robot import Command
-from swarmbed_core.spec import RobotSpec
 from swarmbed_core.watchdog import Pace
+from swarmbed_robot.onboard import OPTIONS, make_robot
 
-device = find_plugin(DEVICES, "bench")("dots1", RobotSpec.load("dots"), "dots_arena")
-robot = LocalRobot(Onboard(device))
+options = {option.name: option.default for option in OPTIONS}
+robot = make_robot(options | {"device": "virtual+bench"})
+device = robot.onboard.device
 pace = Pace(100.0)
 while device.clock.time < 1.0:
     if pace.due(device.clock.time):
@@ -174,6 +208,21 @@ def test_a_package_of_ones_own(follow, tmp_path):
     assert summary["metrics"]["laps"] == pytest.approx(5 * 0.4 * 3 / 6.283, rel=0.25)
     (tmp_path / "device.py").write_text(DEVICE)
     assert run([sys.executable, "device.py"], tmp_path).split() == ["Wheels", "True"]
+
+
+@pytest.mark.timeout(400)
+def test_robots_outside_the_simulation(follow, tmp_path):
+    follow("reality.md")
+    runs = {
+        name: [json.loads(file.read_text()) for file in sorted(tmp_path.glob(f"runs/{name}-*/summary.json"))]
+        for name in ("remote_motors", "elsewhere")
+    }
+    [task] = runs["remote_motors"]
+    assert task["metrics"]["carriers_retrieved"] == 5
+    assert [each["verdict"] for each in runs["elsewhere"]] == ["accepted", "accepted"]
+    # The bodies in the world moved as the wheels elsewhere did.
+    assert all(each["metrics"]["distance_per_robot"] > 0.3 for each in runs["elsewhere"])
+    assert {oct(file.stat().st_mode)[-3:] for file in (tmp_path / "keys").iterdir()} == {"600"}
 
 
 @pytest.mark.timeout(400)

@@ -303,7 +303,7 @@ def test_a_robot_with_a_program_and_without_a_relay(programs, root, plans, tmp_p
         ("world", {"paused": "perhaps"}, "paused"),
         ("robot", {"robot": "9x"}, "'9x' is not a valid robot name"),
         ("robot", {"kind": "dotz"}, "'dotz' is not in config/robots: there are convoy_car, dots"),
-        ("robot", {"device": "real"}, "no device 'real': there are virtual"),
+        ("robot", {"device": "real"}, "no device 'real': there are remote, virtual"),
         ("robot", {"arena": "moon"}, "'moon' is not in worlds"),
         ("robot", {"controller": "dance"}, "no controller 'dance'"),
         ("robot", {"params": "none.yaml"}, "params is 'none.yaml': file not found"),

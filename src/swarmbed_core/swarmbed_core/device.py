@@ -1,7 +1,8 @@
 """One robot's raw parts, each a small protocol.
 
 A world provides virtual parts, hardware drivers real ones. A `Device` combines any of them; a mix is
-robot-in-the-loop simulation, for example `dataclasses.replace(device, lifter=real_lifter)`.
+robot-in-the-loop simulation, for example `dataclasses.replace(device, lifter=real_lifter)`. In scenarios,
+`swarmbed_core.outfit` composes devices.
 
 Parts contain no logic: they return readings with the time of measurement, and take set-points. `read()` never
 blocks; a part without new data returns None or an empty sequence. Readings are named tuples, because
@@ -10,6 +11,7 @@ thousands are created each second and a frozen dataclass takes three times as lo
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.markers import MarkerMap
     from swarmbed_core.spec import RobotSpec
+
+
+HOLD = 0.5
+"""Seconds for which wheel speeds hold by default. Onboard sets them a hundred times a second."""
 
 
 class Zone(IntEnum):
@@ -149,8 +155,11 @@ class Motors(Protocol):
         """Switch the drives on, or off so that the wheels run free."""
         ...
 
-    def drive(self, speeds: FloatArray) -> None:
-        """Set the wheel speeds, in m/s along each wheel's direction."""
+    def drive(self, speeds: FloatArray, hold: float = HOLD) -> None:
+        """Set the wheel speeds, in m/s along each wheel's direction.
+
+        The wheels stop by themselves unless new speeds come within `hold` seconds.
+        """
         ...
 
     def read(self) -> MotorReading:
@@ -294,12 +303,62 @@ class LedsPart(Protocol):
         ...
 
 
+class Outside(Protocol):
+    """Connection to parts in another process, on another machine, or to hardware."""
+
+    @property
+    def name(self) -> str:
+        """Return what is connected, such as `motors at udp://dots1:7400`."""
+        ...
+
+    @property
+    def real(self) -> bool:
+        """Return whether its time is real time, so that the world can neither hurry nor be reset."""
+        ...
+
+    @property
+    def there(self) -> bool:
+        """Return whether the parts answer."""
+        ...
+
+    @property
+    def losses(self) -> int:
+        """Return how often they stopped answering."""
+        ...
+
+    @property
+    def state(self) -> Mapping[str, str]:
+        """Return details for diagnostics, by name."""
+        ...
+
+
+@dataclass(slots=True)
+class Faults:
+    """Defects of one robot that an experiment has injected; parts from outside the world have them too.
+
+    Attributes:
+        dead: whether the robot is dead: nothing moves and nothing is sensed.
+        sensors: numbers of the dead distance sensors, by ring.
+        slip: share of the wheels' motion that is lost.
+        radio_loss: share of the receptions that are lost.
+    """
+
+    dead: bool = False
+    sensors: dict[str, set[int]] = field(default_factory=dict)
+    slip: float = 0.0
+    radio_loss: float = 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Device:
     """One robot's parts. Only the motors and the clock are mandatory.
 
     Attributes:
         calibrations: intrinsics of the calibrated cameras, by name; others are ideal.
+        outside: connections to the parts that are outside this process.
+        faults: defects that an experiment injects. The world acts on its own parts; `swarmbed_core.outfit`
+            makes the others obey.
+        opened: closes what was opened for the parts: register it with `opened.callback(link.close)`.
         position: x, y in `map`, in metres.
         ground: reflectance of the floor below each ground sensor, from 0 (black) to 1 (white).
         light: brightness at each light sensor, from 0 (dark) to 1 (blinded).
@@ -325,3 +384,15 @@ class Device:
     ground: SensorPart | None = None
     light: SensorPart | None = None
     spots: Mapping[str, SensorPart] = field(default_factory=dict)
+    outside: tuple[Outside, ...] = ()
+    faults: Faults = field(default_factory=Faults)
+    opened: ExitStack[bool | None] = field(default_factory=ExitStack, repr=False, compare=False)
+
+    @property
+    def real(self) -> bool:
+        """Return whether a part runs in real time, so that the world can neither hurry nor be reset."""
+        return any(connection.real for connection in self.outside)
+
+    def close(self) -> None:
+        """Close what was opened for the parts, the newest first; nothing the second time."""
+        self.opened.close()

@@ -22,6 +22,7 @@ from swarmbed_core.orders import (
     OrderError,
     Orders,
     Say,
+    Told,
     placement_of,
 )
 from swarmbed_core.runner import Runner
@@ -149,6 +150,8 @@ class Ensemble:
                 self.robot(name).onboard.enable()
             case Say(name, doing):
                 self._program_elsewhere(name).doing = doing
+            case Told(tellings):
+                self.world.tell(tellings)
             case Join():
                 return self.join(order)
             case Leave(name):
@@ -298,6 +301,8 @@ class Ensemble:
         return {}
 
     def close(self) -> None:
-        """Refuse further orders, and release the world's resources."""
+        """Refuse further orders, close the robots' devices, and release the world's resources."""
         self.orders.close()
+        if self.swarm is not None:
+            self.swarm.close()
         self.world.close()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.onboard import Onboard
 from swarmbed_core.orders import Act, Enable, Follow, Halt
+from swarmbed_core.outfit import outfit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterable
 
     from swarmbed_core.heading import Zones
     from swarmbed_core.markers import CarrierMarkers, MarkerMap
     from swarmbed_core.orders import Order
     from swarmbed_core.robot import Command, Senses
-    from swarmbed_core.scene import Scene
+    from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import RobotSpec
     from swarmbed_core.trajectory import Path
     from swarmbed_core.world import World
@@ -90,6 +92,7 @@ class LocalSwarm:
         carrier_markers: CarrierMarkers | None = None,
         localised: Container[str] | None = None,
         zones: Zones | None = None,
+        placements: Iterable[RobotPlacement] = (),
     ) -> None:
         """Give every robot of `world` an Onboard.
 
@@ -99,51 +102,64 @@ class LocalSwarm:
             carrier_markers: the markers of carriers; by default those of DOTS carriers.
             localised: names of the robots that get the wall markers; by default all.
             zones: the arena's, for localised robots without a zone sense.
+            placements: of the robots; those with device makers get composed devices.
 
         Raises:
             ConfigError: the world's time step is too long for a robot's control rate.
+            SwarmbedError: a robot's parts cannot be made.
         """
         self.world = world
         self._marker_map = marker_map
         self._carrier_markers = carrier_markers
         self._zones = zones
-        self.robots = [
-            self._robot(name, localised=localised is None or name in localised) for name in world.names
-        ]
+        self.robots: list[LocalRobot] = []
+        placed = {placement.name: placement for placement in placements}
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            for name in world.names:
+                robot = self._robot(
+                    name, localised=localised is None or name in localised, placement=placed.get(name)
+                )
+                self.robots.append(robot)
+            undo.pop_all()
 
     @classmethod
     def of_scene(cls, scene: Scene, world: World) -> Self:
         """Return the robots of a world that was made from a scene, with the poses of the scene."""
         localised = {placement.name: placement.pose for placement in scene.robots if placement.localised}
         walls = scene.arena.markers() if localised else None
-        made = cls(world, walls, scene.markers, localised, scene.zones)
+        made = cls(world, walls, scene.markers, localised, scene.zones, scene.robots)
         for robot in made.robots:
             if robot.name in localised:
                 # The initial pose is known; robots without cameras dead-reckon from there.
                 robot.onboard.place(localised[robot.name])
         return made
 
-    def add(self, name: str, *, localised: bool = False) -> LocalRobot:
+    def add(
+        self, name: str, *, localised: bool = False, placement: RobotPlacement | None = None
+    ) -> LocalRobot:
         """Give one more robot of the world an Onboard, which is stepped from now on.
 
         Args:
             name: of the robot, which is in the world already.
             localised: whether it gets the wall markers.
+            placement: its placement, for its device makers; without one, all its parts are virtual.
 
         Raises:
             ConfigError: the world has no robot of this name, the robot already has an Onboard, or the world's
                 time step is too long for its control rate.
+            SwarmbedError: its parts cannot be made.
         """
         if any(robot.name == name for robot in self.robots):
             message = f"{name} already has an Onboard: name a robot without one"
             raise ConfigError(message)
-        robot = self._robot(name, localised=localised)
+        robot = self._robot(name, localised=localised, placement=placement)
         names = self.world.names
         before = set(names[: names.index(name)])
         self.robots.insert(sum(other.name in before for other in self.robots), robot)
         return robot
 
-    def _robot(self, name: str, *, localised: bool) -> LocalRobot:
+    def _robot(self, name: str, *, localised: bool, placement: RobotPlacement | None) -> LocalRobot:
         device, timestep = self.world.device(name), self.world.timestep
         rate = device.spec.control.rate
         if rate * timestep > 1 + 1e-9:
@@ -153,10 +169,12 @@ class LocalSwarm:
             )
             raise ConfigError(message)
         walls = self._marker_map if localised else None
+        if placement is not None:
+            device = outfit(placement, device, device.clock)
         return LocalRobot(Onboard(device, walls, self._carrier_markers, self._zones))
 
     def remove(self, name: str) -> None:
-        """Stop stepping a robot's Onboard, whether or not the robot is still in the world.
+        """Close a robot's device and stop stepping its Onboard; the robot need not be in the world anymore.
 
         Raises:
             ConfigError: there is no Onboard of this name.
@@ -164,10 +182,22 @@ class LocalSwarm:
         for i, robot in enumerate(self.robots):
             if robot.name == name:
                 del self.robots[i]
+                robot.onboard.device.close()
                 return
         known = ", ".join(robot.name for robot in self.robots[:20]) or "none"
         message = f"no Onboard of a robot '{name}': there are {known}"
         raise ConfigError(message)
+
+    @property
+    def real(self) -> bool:
+        """Return whether a part of a robot runs in real time: the world can neither hurry nor be reset."""
+        return any(robot.onboard.device.real for robot in self.robots)
+
+    def close(self) -> None:
+        """Close all devices; nothing the second time."""
+        with ExitStack() as closing:
+            for robot in self.robots:
+                closing.callback(robot.onboard.device.close)
 
     def step(self) -> None:
         """Advance the world by one time step, and step the Onboards that are due."""

@@ -18,6 +18,7 @@ from swarmbed_core.arena import Arena
 from swarmbed_core.camera import MARKER_SIDE_MIN_PX, SIGMA, CameraModel, cameras_of, latency_of, see_markers_k
 from swarmbed_core.chance import PartStream, within
 from swarmbed_core.device import (
+    HOLD,
     CornerReading,
     Device,
     ImuReading,
@@ -120,6 +121,7 @@ class _Body:
         self._speeds = np.zeros(count)
         self._travel = np.zeros(count)
         self._slip = np.zeros(count)
+        self._until = 0.0
         self._enabled = True
         self.powered = True
         self._rng = rng
@@ -132,9 +134,11 @@ class _Body:
         """Switch the drives on, or stop the wheels."""
         self._enabled = on
 
-    def drive(self, speeds: FloatArray) -> None:
-        """Set the wheel speeds in m/s."""
+    def drive(self, speeds: FloatArray, hold: float = HOLD) -> None:
+        """Set the wheel speeds in m/s, for `hold` seconds."""
         self._asked[:] = speeds
+        # Rounding must not cut a hold of whole steps.
+        self._until = self._world.time + hold + 1e-9
 
     def read(self) -> MotorReading:
         """Return the encoders' reading."""
@@ -154,9 +158,10 @@ class _Body:
             # A wheel at rest does not miscount.
             self._travel += self._miscount * miscount * (self._speeds != 0.0)
         before = self.twist.copy()
+        driven = self._enabled and self.powered and self._world.time <= self._until
         step_body_k(
             self._kinematics.inverse,
-            self._asked if self._enabled and self.powered else self._still,
+            self._asked if driven else self._still,
             self._kinematics.max_speed,
             self._slip,
             dt,

@@ -18,7 +18,7 @@ from swarmbed_core.attention import Attention
 from swarmbed_core.camera import cameras_of
 from swarmbed_core.collision_map import CollisionMap
 from swarmbed_core.control import Mode
-from swarmbed_core.device import Zone
+from swarmbed_core.device import HOLD, Zone
 from swarmbed_core.ekf import PoseFilter
 from swarmbed_core.ekf_kernel import Verdict
 from swarmbed_core.errors import PathError
@@ -79,6 +79,8 @@ FUTURE = 0.05
 """Seconds that a stamp may be ahead of the robot's clock; beyond that it comes from another clock."""
 STALE = 0.2
 """Seconds after which a reading of wheels, inertial sensor, compass or distance sensors is too old to use."""
+HELD_CYCLES = 3.0
+"""Cycles for which wheel speeds hold, if that is longer than usual."""
 HEARD_MAX = 1000
 """Packets kept for a program that does not read them."""
 ANCHOR_RATE = 5.0
@@ -261,6 +263,10 @@ class Onboard:
         self.carrier_markers = carrier_markers
         self._zones = zones
         self.imu: ImuReading | None = None
+        # The wheels of a robot with slow cycles must not stop between two of them.
+        hold = HELD_CYCLES / spec.control.rate
+        self._hold = (hold,) if hold > HOLD else ()
+        self._losses = [connection.losses for connection in device.outside]
         self._travel: FloatArray | None = None
         self._sensors = {sensor.name: sensor for sensor in _sensors_of(device)}
         self.on_image: list[Callable[[CornerReading], object]] = []
@@ -358,11 +364,13 @@ class Onboard:
             self._watch_power(now)
         if self._anchored is not None:
             self._correct_path(now)
-        self._ask("motors", motors.drive, motion.step(now, pose_odom, v_body))
+        self._ask("motors", motors.drive, motion.step(now, pose_odom, v_body), *self._hold)
         if self.lifter is not None and device.lifter is not None:
             self._ask("lifter", device.lifter.move, self.lifter.update(now, self._lifter_height()))
         if self._battery_pace.due(now):
             self._ask("power", self._read_battery)
+            if device.outside:
+                self._ask("outside", self._watch_outside)
 
     def _failed(self, part: str, error: Exception) -> None:
         """Count a part that raised; the cycle continues without it."""
@@ -379,6 +387,13 @@ class Onboard:
     def _read_battery(self) -> None:
         if self.battery is not None and self.device.power is not None:
             self.battery.update(self.device.power.read())
+
+    def _watch_outside(self) -> None:
+        """Count the losses of parts that are outside this process."""
+        for i, connection in enumerate(self.device.outside):
+            for _ in range(self._losses[i], connection.losses):
+                self.health.refuse("outside.lost", f"{connection.name}: no answer; commands had no effect")
+            self._losses[i] = connection.losses
 
     def _lifter_height(self) -> float | None:
         """Return the height of the platform; None without a lifter or while its reading fails."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from swarmbed_core.config import names
 from swarmbed_core.errors import SwarmbedError
+from swarmbed_core.led import Tellings
 from swarmbed_core.robot import Command
 from swarmbed_core.scene import RobotPlacement
 from swarmbed_core.spec import RobotSpec
@@ -71,6 +72,13 @@ class Say:
 
     robot: str
     doing: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """Tell where led robots are. Invalid tellings raise nothing: the world counts them."""
+
+    tellings: Tellings
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,7 @@ class Stop:
     reason: str = ""
 
 
-ForRobots = Act | Follow | Halt | Enable | Say | Join | Leave
+ForRobots = Act | Follow | Halt | Enable | Say | Told | Join | Leave
 """Orders about robots, which decide the run's result."""
 ForLoop = Pause | Step | Speed | Stop
 """Orders about the loop."""
@@ -137,7 +145,7 @@ Order = ForRobots | ForLoop
 
 KINDS: dict[str, type[Any]] = {
     kind.__name__.lower(): kind
-    for kind in (Act, Follow, Halt, Enable, Say, Join, Leave, Pause, Step, Speed, Stop)
+    for kind in (Act, Follow, Halt, Enable, Say, Told, Join, Leave, Pause, Step, Speed, Stop)
 }
 
 
@@ -227,6 +235,9 @@ def _plain(value: Any) -> Any:
         told = asdict(value)
         del told["table"]
         return told
+    if isinstance(value, Tellings):
+        # Thousands of numbers a second: as text they would cost more than the robots do.
+        return {"names": [str(name) for name in value.names], "numbers": _plain(value.packed())}
     if isinstance(value, bytes | bytearray | memoryview):
         return {"base64": base64.b64encode(bytes(value)).decode()}
     if isinstance(value, dict):
@@ -263,6 +274,9 @@ def from_json(told: Mapping[str, Any]) -> Order:
             given["command"] = _command(given["command"])
         if "path" in given:
             given["path"] = _path(given["path"])
+        if "tellings" in given:
+            numbers = base64.b64decode(given["tellings"]["numbers"]["base64"])
+            given["tellings"] = Tellings.unpacked([str(name) for name in given["tellings"]["names"]], numbers)
         if "pose" in given:
             x, y, yaw = map(float, given["pose"])
             given["pose"] = (x, y, yaw)

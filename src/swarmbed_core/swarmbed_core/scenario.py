@@ -335,7 +335,7 @@ class Scenario(ConfigFile):
         carriers: groups of carriers.
         carrier_markers: markers on the carriers: a name from config/markermaps, or a file.
         obstacles: boxes and cylinders.
-        lights: lamps, for light sensors and cameras of e-puck2s.
+        lights: lamps, for light sensors and for cameras that detect lights.
         controller: the program of robots whose group has none of its own: `{name: ..., parameter: ...}`; the
             first group's, if not given.
         radio: radio conditions: `{loss: 0.1}`.
@@ -389,6 +389,13 @@ class Scenario(ConfigFile):
         A plugin's parameter counts as a path if a YAML file exists there.
         """
         _change_paths(data, base, lambda path: anchored(path, base))
+
+    def all_virtual(self) -> Scenario:
+        """Return the scenario with virtual parts only, for rehearsals: they must not move a real robot."""
+        if not any(group.device for group in self.robots):
+            return self
+        robots = tuple(group.model_copy(update={"device": ()}) for group in self.robots)
+        return self.model_copy(update={"robots": robots})
 
     def seen_from(self, base: Path) -> Scenario:
         """Return the scenario with paths below a directory made relative to it."""

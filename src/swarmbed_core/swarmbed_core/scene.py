@@ -97,7 +97,7 @@ class Scene:
     """A scenario with a pose for each of its objects.
 
     Attributes:
-        crowd: whether all robots are driven as a crowd, without devices of their own.
+        crowd: whether all robots but tracked ones are driven as a crowd, without devices of their own.
     """
 
     scenario: Scenario
@@ -113,6 +113,11 @@ class Scene:
         """Return the options of the crowd, the defaults if none are given."""
         options = self.scenario.robots[0].crowd
         return options if isinstance(options, CrowdOptions) else CrowdOptions()
+
+    @property
+    def crowd_size(self) -> int:
+        """Return how many robots the crowd has, all of them before the tracked ones; 0 without a crowd."""
+        return sum(robot.tracked is None for robot in self.robots) if self.crowd else 0
 
     @property
     def zones(self) -> Zones | None:
@@ -193,10 +198,8 @@ class _Placer:
         made = self._robots(robots)
         carriers = self._carriers(bodies)
         crowd = any(group.crowd for group in scenario.robots)
-        if crowd and any(group.crowd != scenario.robots[0].crowd for group in scenario.robots):
-            self._fail("robots", "all or none of the groups must be a crowd, with the same options")
-        if crowd and len({placement.spec.kind for placement in made}) > 1:
-            self._fail("robots", "the robots of a crowd must all be of one kind")
+        if crowd:
+            self._check_crowd(made)
         self._check_names([item.name for item in made], [item.name for item in carriers])
         return Scene(scenario, self.arena, self.markers, made, carriers, scenario.obstacles, crowd)
 
@@ -210,7 +213,8 @@ class _Placer:
         count = sum(group.number for group, _ in groups)
         if count > MOST_ROBOTS:
             self._fail("robots", f"{count:,} of them; at most {MOST_ROBOTS:,} are accepted")
-        whole = sum(group.number for group, _ in groups if not group.crowd)
+        crowd = any(group.crowd for group, _ in groups)
+        whole = sum(group.number for group, _ in groups if not (group.crowd or (crowd and group.tracked)))
         if whole > MOST_ONBOARDS:
             what = f"{whole:,} with on-board software of their own; at most {MOST_ONBOARDS:,} are accepted"
             self._fail("robots", f"{what}, and {MOST_ROBOTS:,} with crowd: true")
@@ -225,6 +229,25 @@ class _Placer:
             carriers += load.number * len(load.joined or ((0, 0),))
             if carriers > ids:
                 self._fail(f"carriers.{i}", f"more carriers than the {ids} marker ids available")
+
+    def _check_crowd(self, robots: Sequence[RobotPlacement]) -> None:
+        """Reject a crowd of several kinds, and robots beside it that are not tracked."""
+        groups = self.scenario.robots
+        # Groups of no robots count too, so that a sweep over their number finds the fault at once.
+        beside = [group.tracked is not None for group in groups]
+        if beside != sorted(beside):
+            self._fail("robots", "tracked robots come after a crowd's: put their groups last")
+        for i, group in enumerate(groups):
+            if group.tracked is None and group.crowd != groups[0].crowd:
+                what = "beside a crowd, all groups must be of the crowd, with the same options, or tracked"
+                self._fail(f"robots.{i}", what)
+            if group.tracked is not None and (group.controller is not None or group.device):
+                what = "beside a crowd, tracked robots run no program; leave out `controller` and `device`"
+                self._fail(f"robots.{i}", what)
+        if len({placement.spec.kind for placement in robots if placement.tracked is None}) > 1:
+            self._fail("robots", "the robots of a crowd must all be of one kind")
+        if all(placement.tracked is not None for placement in robots):
+            self._fail("robots", "the crowd has no robots; expected a count of at least 1")
 
     def _check_names(self, robots: Sequence[str], carriers: Sequence[str]) -> None:
         """Reject duplicate names: contacts and faults are reported by name."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from swarmbed_core.device import Device
     from swarmbed_core.feed import Reader
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.led import LedState, Tellings
     from swarmbed_core.scenario import Obstacle
     from swarmbed_core.scene import RobotPlacement
     from swarmbed_core.spec import RobotSpec
@@ -88,7 +89,11 @@ class World(Protocol):
 
 
 class TaskWorld(World, Protocol):
-    """A world with carriers and contacts, in which experiments can inject disturbances."""
+    """A world with carriers and contacts, in which experiments can inject disturbances.
+
+    A world breaks its own parts of a robot, and notes it in the `faults` of the robot's device for parts that
+    are not its own.
+    """
 
     def carriers(self) -> CarrierTruth:
         """Return the true state of the carriers."""
@@ -128,6 +133,14 @@ class TaskWorld(World, Protocol):
 
     def set_radio_loss(self, share: float) -> None:
         """Drop this share of all receptions from now on."""
+        ...
+
+    def tell(self, tellings: Tellings) -> None:
+        """Take tellings of where led robots are, which the next steps follow; invalid ones are counted."""
+        ...
+
+    def led(self) -> LedState:
+        """Return the state of the led bodies, and what was rejected."""
         ...
 
     def add_robot(self, placement: RobotPlacement) -> None:

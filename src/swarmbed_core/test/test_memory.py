@@ -13,7 +13,7 @@ from swarmbed_core.spec import RobotSpec
 
 
 def run(world: MemoryWorld, name: str, speeds, seconds: float) -> None:
-    world.device(name).motors.drive(np.asarray(speeds, dtype=float))
+    world.device(name).motors.drive(np.asarray(speeds, dtype=float), math.inf)
     for _ in range(round(seconds / world.timestep)):
         world.step()
 
@@ -157,3 +157,14 @@ def test_names_must_differ_and_be_known():
         MemoryWorld([Placement("a", spec), Placement("a", spec)], Arena.load("empty"))
     with pytest.raises(ConfigError, match=r"no robot 'b'.*there are a"):
         MemoryWorld([Placement("a", spec)], Arena.load("empty")).device("b")
+
+
+def test_wheels_stop_by_themselves():
+    world = MemoryWorld.of(["dots"], noise=False)
+    motors = world.device("dots1").motors
+    motors.drive(np.full(3, 0.2), 0.1)
+    for _ in range(10):
+        world.step()
+    assert motors.read().speeds == pytest.approx(0.2)
+    world.step()
+    assert motors.read().speeds.tolist() == [0.0, 0.0, 0.0]

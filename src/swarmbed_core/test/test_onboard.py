@@ -1,6 +1,7 @@
 """One robot's senses and reflexes, with good input and with bad."""
 
 import math
+import types
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from swarmbed_core.arena import Arena
 from swarmbed_core.camera import cameras_of
 from swarmbed_core.control import Mode
-from swarmbed_core.device import CornerReading, MotorReading, RangeReading, SensorReading, Zone
+from swarmbed_core.device import HOLD, CornerReading, MotorReading, RangeReading, SensorReading, Zone
 from swarmbed_core.errors import PathError
 from swarmbed_core.geometry import between
 from swarmbed_core.leds import pack
@@ -861,6 +862,36 @@ def test_who_looks_at_images_and_fails_is_counted_and_survived():
     assert len(seen) == 3
     assert "cam0" in onboard._images
     assert is_finite(onboard)
+
+
+def test_losses_of_parts_outside_are_counted_with_their_names():
+    connection = types.SimpleNamespace(
+        name="dots1: motors at udp://dots1:7400", real=True, there=True, losses=2, state={}
+    )
+    world, onboard = onboard_with(outside=(connection,))
+    steps(world, onboard, 110)
+    assert onboard.health.counts["outside.lost"] == 0
+    connection.losses = 4
+    steps(world, onboard, 110)
+    assert onboard.health.counts["outside.lost"] == 2
+    assert onboard.health.latest["outside.lost"].startswith("dots1: motors at udp://dots1:7400: no answer")
+    steps(world, onboard, 110)
+    assert onboard.health.counts["outside.lost"] == 2
+
+
+@pytest.mark.parametrize(("rate", "hold"), [(100.0, HOLD), (6.0, HOLD), (2.0, 1.5)])
+def test_wheels_hold_from_one_cycle_to_the_next(rate, hold):
+    spec = RobotSpec.load("dots")
+    slow = spec.model_copy(update={"control": spec.control.model_copy(update={"rate": rate})})
+    world = MemoryWorld([Placement("a", slow)], Arena.load("empty"), noise=False)
+    held = []
+    inner = world.device("a").motors
+    motors = types.SimpleNamespace(
+        enable=inner.enable, read=inner.read, drive=lambda _speeds, hold=HOLD: held.append(hold)
+    )
+    onboard = Onboard(replace(world.device("a"), motors=motors))
+    steps(world, onboard, 3)
+    assert held == [hold] * 3
 
 
 class Told:

@@ -19,6 +19,7 @@ from swarmbed_experiments.errors import FailedError, RunError, cause_of
 from swarmbed_experiments.files import RUNS, make_ready
 from swarmbed_experiments.runs.hang import TICK_LIMIT, Limits, getting_ready
 from swarmbed_experiments.streams import Console, guard
+from swarmbed_experiments.tools import runs_command
 from swarmbed_experiments.tools.new import Kind, write
 
 if TYPE_CHECKING:
@@ -184,6 +185,7 @@ def run(
     import threading
 
     from swarmbed_experiments import leaving, report
+    from swarmbed_experiments.runs import manifest
     from swarmbed_experiments.runs.metrics import units_of
     from swarmbed_experiments.runs.run import Run, warm_up
     from swarmbed_experiments.runs.scenarios import load_scenario
@@ -194,6 +196,7 @@ def run(
     console = Console()
     threads = set(threading.enumerate())
     times = as_speed(speed)
+    manifest.listen()
     observers = [make_observer(name) for name in observe or ()]
     case, source = load_scenario(scenario, sets or (), world=world, seed=seed)
     with console.status(
@@ -632,6 +635,9 @@ def replay(
     raise typer.Exit(REJECTED)
 
 
+app.add_typer(runs_command.app, name="runs")
+
+
 @app.command()
 def scenarios() -> None:
     """List the scenarios in config/scenarios.
@@ -899,6 +905,51 @@ def bench(
 
     benchmarks.main(
         Console(), json_file=json, markdown_file=markdown, only=only or [], quick=quick, gazebo=gazebo
+    )
+
+
+@app.command("part-server")
+def part_server(
+    kind: Annotated[str, typer.Argument(help="Kind of robot, from config/robots, or a file.")] = "dots",
+    count: Annotated[int, typer.Option(min=1, max=99, help="Number of robots.")] = 1,
+    name: Annotated[
+        str | None, typer.Option(help="Their name, before the number; the kind's by default.")
+    ] = None,
+    parts: Annotated[
+        str,
+        typer.Option(metavar="PART,PART", help="Parts to serve, separated by commas, such as motors,ranges."),
+    ] = "motors",
+    address: Annotated[
+        str,
+        typer.Option(help="Address of each robot: udp://HOST:PORT or unix:///PATH, with {name} or {number}."),
+    ] = "udp://127.0.0.1:74{number:02}",
+    key_file: Annotated[
+        str, typer.Option(help="File with each robot's key; created if it does not exist.")
+    ] = "keys/{name}.key",
+) -> None:
+    """Serve simulated parts of robots to scenarios with remote parts, until Ctrl-C.
+
+    On a robot, swarmbed_reality/part_server.py serves real parts in the same
+    way; see docs/reality.md.
+
+    Exit status: 0 ended by a signal, 1 failed, 2 bad input.
+
+    Examples:
+      swarmbed part-server --count 2
+
+      swarmbed part-server epuck2 --parts motors,ranges --address unix:///tmp/{name}.sock
+    """
+    from swarmbed_core.spec import RobotSpec
+    from swarmbed_reality.virtual_parts import serve
+
+    stem = name or RobotSpec.load(kind).kind
+    serve(
+        kind,
+        [f"{stem}{k + 1}" for k in range(count)],
+        address=address,
+        key_file=key_file,
+        parts=[part.strip() for part in parts.split(",")],
+        say=lambda line: Console().print(line, markup=False, highlight=False, soft_wrap=True),
     )
 
 

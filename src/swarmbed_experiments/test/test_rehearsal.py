@@ -12,8 +12,10 @@ from swarmbed_experiments.runs.hang import Limits
 from swarmbed_experiments.runs.identity import differences, identity_of
 from swarmbed_experiments.runs.rehearsal import IDLE, Case, is_world_ours, rehearsal_by, tame
 from swarmbed_experiments.runs.run import Run, warm_up
+from swarmbed_experiments.runs.scenarios import load_scenario
 from swarmbed_experiments.runs.sweep import sweep
 from swarmbed_experiments.runs.workers import Workers
+from swarmbed_reality.remote import Remote
 
 pytestmark = pytest.mark.slow
 
@@ -246,3 +248,23 @@ def test_a_crowd_stands_in_for_a_crowd():
     run = Run(tame(scenario, programs=False), source)
     assert run.go(record=False)["verdict"] == "accepted"
     run.close()
+
+
+def test_rehearsals_move_no_real_robot(monkeypatch, tmp_path):
+    opened = []
+    monkeypatch.setattr(Remote, "make", staticmethod(lambda *arguments: opened.append(arguments)))
+    case, source = load_scenario("remote_motors", ["robots.0.device.0.lockstep=false"])
+    assert not any(group.device for group in tame(case).robots)
+    warm_up(case, source, seconds=0.1)
+    with pytest.raises(ConfigError, match=r"robots\.0\.device\.0 \(remote\): real parts run in real time"):
+        sweep("remote_motors", seeds=2, out=tmp_path / "s", sets=["robots.0.device.0.lockstep=false"])
+    assert opened == []
+
+
+def test_a_run_closes_the_devices_of_its_robots():
+    run = Run(*load_scenario("remote_motors", ["robots.0.count=1", "carriers.0.count=1", "time_limit=1"]))
+    [link] = run.robots[0].onboard.device.outside
+    run.tick()
+    assert link.there
+    run.close()
+    assert not link.there

@@ -236,3 +236,27 @@ def test_a_fault_within_a_list_does_not_make_the_list_too_short(file):
     assert "at least 1 item" not in str(told.value)
     with pytest.raises(ConfigError, match="robots: Tuple should have at least 1 item"):
         load_scenario(file(robots=[]), [])
+
+
+def test_a_plan_knows_which_parts_are_real():
+    assert make_plan(*load_scenario("remote_motors")).real_time_only == ""
+    plan = make_plan(*load_scenario("remote_motors", ["robots.0.device.0.lockstep=false"]))
+    assert plan.real == ("robots.0.device.0 (remote)",)
+    assert "remote_motors.yaml: robots.0.device.0 (remote): real parts" in plan.real_time_only
+    assert "--speed 1" in plan.real_time_only
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            "robots.0.device.0.name=lidar",
+            r"robots\.0\.device\.0: no device 'lidar': there are remote",
+        ),
+        ("robots.0.device.0.wings=2", r"robots\.0\.device\.0: device remote: wings: unknown field"),
+        ("robots.0.device.0.rate=fast", r"device remote: rate: Input should be a valid number"),
+    ],
+)
+def test_faults_of_devices_are_found_before_anything_is_opened(change, said):
+    with pytest.raises(ConfigError, match=said):
+        make_plan(*load_scenario("remote_motors", [change]))

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from swarmbed_sim.mujoco_stage import MujocoStage
 from swarmbed_sim.sim_world import SimWorld
-from swarmbed_sim.solid import Solids, begins_k, lift_force
+from swarmbed_sim.solid import HOLONOMIC, Solids, begins_k, lift_force
 
 from swarmbed_gazebo.errors import CrashError, GazeboError
 from swarmbed_gazebo.looks import FOLDER, Pictures, write_pictures
@@ -80,8 +80,10 @@ class GazeboPhysics(Solids):
 
         Raises:
             CrashError: Gazebo crashes at every attempt to start it.
-            GazeboError: Gazebo is not installed or does not start.
+            GazeboError: Gazebo is not installed or does not start, or a robot is tracked.
         """
+        for robot in scene.robots:
+            _check_simulated(robot)
         super().__init__(scene, TIMESTEP)
         self._scene = scene
         # Names of things by their numbers in the plugin.
@@ -146,10 +148,18 @@ class GazeboPhysics(Solids):
         at = [(4 * count + 7 * k, 4 * count + 6 * k) for k in range(bodies)]
         self._body_at = np.array(at, dtype=np.int64).reshape(-1, 2)
 
-    def advance(self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray) -> None:
+    def advance(
+        self,
+        v_body: FloatArray,
+        driven: BoolArray,
+        platforms: FloatArray,
+        told: FloatArray | None = None,  # noqa: ARG002 - there are no led bodies
+    ) -> None:
         """Advance by one time step."""
         asked = self._asked
         asked[:, _CONSTANTS : _CONSTANTS + 3] = v_body
+        # Differential robots have no drive to the side.
+        asked[:, _CONSTANTS + 1] *= self._constants[:, HOLONOMIC]
         asked[:, _CONSTANTS + 3] = driven
         asked[:, _CONSTANTS + 4] = platforms
         answer = self._server.ask(struct.pack("<II", _STEP, SUBSTEPS) + asked.tobytes())
@@ -215,7 +225,12 @@ class GazeboPhysics(Solids):
         self._take(self._server.ask(_MOVE.pack(_MOVE_CARRIERS, int(self._body_of[row]), *place)))
 
     def add_robot(self, placement: RobotPlacement) -> None:
-        """Add a robot at rest, in a row after the others."""
+        """Add a robot at rest, in a row after the others.
+
+        Raises:
+            GazeboError: the robot is tracked.
+        """
+        _check_simulated(placement)
         number = self._come(placement.name, robot_text(placement), is_robot=True)
         row = self._add_row(placement)
         self._numbers[row] = number
@@ -259,6 +274,13 @@ class GazeboPhysics(Solids):
     def close(self) -> None:
         """End the server."""
         self._server.close()
+
+
+def _check_simulated(robot: RobotPlacement) -> None:
+    """Reject a robot whose body is led from outside."""
+    if robot.tracked is not None:
+        message = f"{robot.name}: world gazebo has no tracked bodies; use world planar or mujoco"
+        raise GazeboError(message)
 
 
 def make(scene: Scene, seed: np.random.SeedSequence, kind: str = "") -> SimWorld:

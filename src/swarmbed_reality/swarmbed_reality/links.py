@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import secrets
+import select
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,72 +32,218 @@ if TYPE_CHECKING:
     from swarmbed_core.device import Clock
     from swarmbed_core.geometry import FloatArray
 
-RATE = 100.0
-"""Readings per second that a world asks for."""
+RATE = 125.0
+"""Readings per second that a world asks for: more than the on-board software's 100, so that none is old."""
 HOLD = 0.3
 """Seconds that the robot's set-points hold after the newest datagram."""
 LOST = 0.5
 """Seconds without readings after which a robot counts as lost."""
+OLDEST = 1.0
+"""Age in seconds from which readings are refused."""
 AGAIN = 0.5
 """Seconds between two attempts to reach a lost robot."""
+TIMEOUT = 5.0
+"""Seconds that a world in lockstep waits for an answer; it repeats its question after `REPEATED`."""
+REPEATED = 0.25
 DRAINED = 200
 """Datagrams that are handled in one cycle at most."""
+FAILURES = 50
+"""Parts whose errors are kept at most."""
 KEPT = 1000
 """Readings of radios and cameras that are kept for who reads them."""
+GRACE = 0.1
+"""Seconds that a link waits for the first reading once the robot's clock is known; radios may have none."""
+NAP = 0.002
+"""Seconds between two looks while waiting for the first answer."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Times of a link, in seconds, and whether it is in lockstep.
+
+    Attributes:
+        rate: readings per second.
+        hold: how long set-points hold after the newest datagram.
+        lost: time without readings after which a robot counts as lost.
+        oldest: age from which readings are refused.
+        lockstep: whether the robot's time advances with the world's. `cycle` then waits for the answer.
+        timeout: how long it waits.
+    """
+
+    rate: float = RATE
+    hold: float = HOLD
+    lost: float = LOST
+    oldest: float = OLDEST
+    lockstep: bool = False
+    timeout: float = TIMEOUT
+
+
+class Schedule:
+    """How far a world in real time is ahead of this machine's clock.
+
+    Its steps come late now and then, never early. What counts is by how much it is ahead when it is on time:
+    the most of the last one to two seconds.
+    """
+
+    def __init__(self) -> None:
+        """Start without notes."""
+        self._bin = -math.inf
+        self._most = (-math.inf, -math.inf)
+
+    def note(self, now: float, world: float) -> None:
+        """Note the world's time at a time of this machine."""
+        ahead = world - now
+        if now >= self._bin + 1.0:
+            before = self._most[1] if now < self._bin + 2.0 else -math.inf
+            self._bin, self._most = now, (before, ahead)
+        elif ahead > self._most[1]:
+            self._most = (self._most[0], ahead)
+
+    @property
+    def ahead(self) -> float:
+        """Return by how many seconds the world is ahead."""
+        return max(self._most)
 
 
 class Link:
-    """A session with the part server of one robot. `read` and `write` never block.
+    """A session with the part server of one robot. Except in lockstep, nothing here blocks but `connect`.
 
     Attributes:
-        name: of the robot.
+        robot: its name.
         parts: names of the parts that the robot has; empty before the first session.
         there: whether readings come.
         losses: how often they ceased to come.
         refused: number of datagrams without a valid signature, or that were old or invalid.
+        stale: number of readings that were too old.
+        failures: newest errors of the robot's parts, by their names.
         clock: filter of the robot's clock.
     """
 
     def __init__(
         self,
-        name: str,
+        robot: str,
         key: bytes,
         address: str,
+        world: Clock,
+        terms: Terms = Terms(),
         *,
-        rate: float = RATE,
-        hold: float = HOLD,
+        what: str = "parts",
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Open a socket; the session begins with the first `poll`.
+        """Open a socket; the session begins with the first `cycle`.
+
+        Args:
+            robot: its name.
+            key: its secret.
+            address: such as `udp://dots1.local:7400` or `unix:///run/dots1.sock`.
+            world: the clock of the readings' stamps.
+            terms: times.
+            what: the parts that are used, for messages.
+            now: this machine's clock.
 
         Raises:
             RealityError: key or address is not valid.
         """
         if len(key) < wire.SHORTEST_KEY:
-            message = f"{name}: the key has {len(key)} bytes: expected at least {wire.SHORTEST_KEY}"
+            message = f"{robot}: the key has {len(key)} bytes: expected at least {wire.SHORTEST_KEY}"
             raise RealityError(message)
         try:
             self._socket, self._target = wire.open_socket(address, serve=False)
         except (OSError, ValueError) as error:
-            message = f"{name}: {error}"
+            message = f"{robot}: {error}"
             raise RealityError(message) from None
-        self.name = name
+        self.robot = robot
         self.parts: tuple[str, ...] = ()
         self.there = False
         self.losses = 0
         self.refused = 0
+        self.stale = 0
+        self.failures: dict[str, str] = {}
         self.clock = ClockFilter()
-        self._key, self._rate, self._hold, self._now = key, rate, hold, now
+        self._name = f"{robot}: {what} at {address}"
+        self._terms, self._world = terms, world
+        self._key, self._now = key, now
         self._nonce = b""
+        self._refusal = ""
         self._session: bytes | None = None
-        self._asked = self._heard = -math.inf
+        self._asked = self._heard = self._sent = -math.inf
         self._number = 0
         self._newest = -1
-        self._echoed = -math.inf
+        self._echoed = self._answered = self._cycle = -math.inf
         self._set: dict[str, Any] = {}
         self._once: dict[str, list[bytes]] = {}
         self._readings: dict[str, Any] = {}
+        self._fresh: set[str] = set()
         self._queues: dict[str, list[Any]] = {}
+        self._stamps: dict[str, float] = {}
+        self._schedule = Schedule()
+
+    # What diagnostics show
+
+    @property
+    def name(self) -> str:
+        """Return what is connected, for messages."""
+        return self._name
+
+    @property
+    def real(self) -> bool:
+        """Return whether the parts run in real time."""
+        return not self._terms.lockstep
+
+    @property
+    def state(self) -> Mapping[str, str]:
+        """Return details for diagnostics."""
+        made = {"refused datagrams": str(self.refused), "stale readings": str(self.stale)}
+        made |= {f"failure of {part}": text for part, text in self.failures.items()}
+        if self.real and self.clock.known:
+            made["clock ahead"] = f"{self.clock.offset(self._now()):.6f} s"
+            made["clock fast"] = f"{1e6 * self.clock.skew:.1f} ppm"
+            made["clock set"] = f"{self.clock.steps} times"
+        return made
+
+    # The cycle
+
+    def connect(self, patience: float) -> None:
+        """Wait for the robot's first readings.
+
+        Raises:
+            RealityError: it does not answer in time, or its parts cannot be stepped.
+        """
+        end = time.monotonic() + patience
+        self._schedule.note(self._now(), self._world.time)
+        while not (self.there and (self.clock.known or self._terms.lockstep)):
+            if self._terms.lockstep and self._session is not None:
+                self._exchange(self._world.time)
+            else:
+                self.poll()
+                self.flush()
+            if self._refusal or time.monotonic() > end:
+                reason = self._refusal or (
+                    f"no answer in {patience:g} s; start its part server, or correct address or key"
+                )
+                message = f"{self.name}: {reason}"
+                raise RealityError(message)
+            time.sleep(NAP)
+        grace = time.monotonic() + GRACE
+        while not self._readings and time.monotonic() < grace:
+            self.poll()
+            self.flush()
+            time.sleep(NAP)
+
+    def cycle(self) -> None:
+        """Take what has come, once for each time of the world; in lockstep, advance the robot's time."""
+        now = self._world.time
+        if now == self._cycle:
+            return
+        self._cycle = now
+        self._schedule.note(self._now(), now)
+        if self._terms.lockstep and self._session is not None:
+            self._exchange(now)
+            return
+        self.poll()
+        if self._now() - self._sent > 2.0 / self._terms.rate:
+            # No motors send them each cycle.
+            self.flush()
 
     def poll(self) -> None:
         """Handle what has arrived; look for the robot if it is lost."""
@@ -106,15 +254,42 @@ class Link:
                 break
             self._handle(data)
         now = self._now()
-        if self.there and now - self._heard > LOST:
-            self.there = False
-            self.losses += 1
-            self._session = None
+        if self.there and not self._terms.lockstep and now - self._heard > self._terms.lost:
+            self._lose()
         if not self.there and now - self._asked > AGAIN:
             self._asked = now
             self._nonce = secrets.token_bytes(wire.TAG)
-            hello = {"name": self.name, "nonce": self._nonce, "rate": self._rate}
-            self._send(self._key, wire.HELLO, hello)
+            self._send(
+                self._key,
+                wire.HELLO,
+                {
+                    "name": self.robot,
+                    "nonce": self._nonce,
+                    "rate": self._terms.rate,
+                    "lockstep": self._terms.lockstep,
+                },
+            )
+
+    def _lose(self) -> None:
+        self.there = False
+        self.losses += 1
+        self._session = None
+        self._readings.clear()
+
+    def _exchange(self, now: float) -> None:
+        """Send the set-points, and wait until the robot's time is the world's."""
+        once, self._once = self._once, {}
+        content = {"hold": self._terms.hold, "set": {**self._set, **once}, "time": float(now)}
+        end = time.monotonic() + self._terms.timeout
+        while self._answered != now and self._session is not None:
+            self._send(self._session, wire.SET, content)
+            content["set"] = self._set
+            again = time.monotonic() + REPEATED
+            while self._answered != now and (left := again - time.monotonic()) > 0:
+                if select.select([self._socket], [], [], left)[0]:
+                    self.poll()
+            if self._answered != now and time.monotonic() > end:
+                self._lose()
 
     def write(self, part: str, value: Any) -> None:
         """Change a part's set-point; it is sent with the next `flush`."""
@@ -124,28 +299,51 @@ class Link:
         """Send a payload by a radio with the next `flush`, once."""
         self._once.setdefault(radio, []).append(payload)
 
-    def flush(self) -> None:
-        """Send all set-points."""
+    def flush(self, hold: float = math.inf) -> None:
+        """Send all set-points; they hold as the terms say, or shorter. In lockstep, `cycle` sends them."""
+        if self._session is None or self._terms.lockstep:
+            return
         once, self._once = self._once, {}
-        if self._session is not None:
-            self._send(self._session, wire.SET, {"hold": self._hold, "set": {**self._set, **once}})
+        self._sent = self._now()
+        content = {"hold": min(hold, self._terms.hold), "set": {**self._set, **once}}
+        self._send(self._session, wire.SET, content)
 
     def newest(self, part: str) -> Any:
-        """Return the newest reading of a part, with a stamp of `now`; None if there is none."""
-        return self._readings.get(part)
+        """Return the newest reading of a part.
+
+        Raises:
+            RealityError: there is none yet, or the robot is lost.
+        """
+        self.cycle()
+        reading = self._readings.get(part)
+        if reading is None:
+            why = (
+                "lost: it does not answer" if self.losses and not self.there else f"no reading of {part} yet"
+            )
+            message = f"{self.name}: {why}"
+            raise RealityError(message)
+        return reading
 
     def take(self, part: str) -> Any:
         """Return the newest reading of a part that was not taken yet; None if there is none."""
-        return self._readings.pop(part, None)
+        self.cycle()
+        if part not in self._fresh:
+            return None
+        self._fresh.discard(part)
+        return self._readings.get(part)
 
     def queue(self, part: str) -> list[Any]:
         """Return the readings of a radio or of cameras since the last call."""
+        self.cycle()
         return self._queues.pop(part, [])
 
     def close(self) -> None:
         """End the session: the robot stops."""
-        if self._session is not None:
-            self._send(self._session, wire.BYE, {})
+        session, self._session = self._session, None
+        if session is not None:
+            self._send(session, wire.BYE, {})
+        self.there = False
+        self._target = None
         self._socket.close()
 
     def _send(self, key: bytes, kind: int, content: Mapping[str, Any]) -> None:
@@ -176,9 +374,13 @@ class Link:
         if not (own and isinstance(answer, bytes) and len(answer) == wire.TAG and isinstance(parts, list)):
             message = "not an answer to the newest hello"
             raise wire.WireError(message)
+        if self._terms.lockstep and content.get("lockstep") is not True:
+            self._refusal = "its parts are real and cannot wait for the world; leave out lockstep"
+            return
+        self._asked = self._now()
         self._session = wire.session_key(self._key, self._nonce, answer)
         self._newest = -1
-        self._echoed = -math.inf
+        self._echoed = self._answered = -math.inf
         self.clock = ClockFilter()
         self.parts = tuple(str(part) for part in parts)
         # The robot switches over when it gets the first set-points.
@@ -188,33 +390,69 @@ class Link:
         """Take a robot's readings."""
         kind, number, sent, content = wire.unpack(data)
         if kind == wire.BYE:
-            self._heard = -math.inf
+            self._lose()
             return
         read, heard = content.get("read"), content.get("heard")
         if kind != wire.READ or number <= self._newest or not isinstance(read, dict):
             message = "older than the newest"
             raise wire.WireError(message)
         self._newest, self._heard, self.there = number, arrived, True
-        self.clock.inward(sent, arrived)
-        if isinstance(heard, list) and len(heard) == 2 and heard[0] != self._echoed:
-            self._echoed = heard[0]
-            self.clock.outward(*heard)
+        failures = content.get("failures")
+        if isinstance(failures, dict) and failures != self.failures:
+            self.failures = {
+                str(part): str(text)[: wire.MESSAGE] for part, text in list(failures.items())[:FAILURES]
+            }
+        if self._terms.lockstep:
+            at = content.get("time")
+            self._answered = at if isinstance(at, float) else -math.inf
+        else:
+            self.clock.inward(sent, arrived)
+            match heard:
+                case [float(left), float(came)] if left != self._echoed:
+                    self._echoed = left
+                    self.clock.outward(left, came)
+            if not self.clock.known:
+                # Without it, nobody knows when the readings were true.
+                return
+        world = self._world.time
         for part, value in read.items():
             try:
                 if part.startswith(("radios/", "cameras")):
                     kept = self._queues.setdefault(part, [])
-                    kept += [self._stamped(part, item) for item in value]
+                    kept += [made for item in value if (made := self._stamped(part, item, sent, world))]
                     del kept[:-KEPT]
-                else:
-                    self._readings[part] = self._stamped(part, value)
-            except (TypeError, ValueError, KeyError):
+                elif (made := self._stamped(part, value, sent, world)) is not None:
+                    if made.stamp <= world:
+                        # The schedule may shift; a part's stamps never step back.
+                        stamp = self._stamps[part] = max(made.stamp, self._stamps.get(part, -math.inf))
+                        made = made._replace(stamp=stamp)
+                    self._readings[part] = made
+                    self._fresh.add(part)
+            except (TypeError, ValueError, KeyError, OverflowError):
                 self.refused += 1
 
-    def _stamped(self, part: str, value: Any) -> Any:
-        """Return a reading with a stamp of our clock; NaN while the robot's clock is unknown."""
+    def _stamped(self, part: str, value: Any, sent: float, world: float) -> Any:
+        """Return a reading with a stamp of the world's clock, None if it is too old.
+
+        Args:
+            part: its name.
+            value: what the robot sent.
+            sent: when it sent it, by its clock.
+            world: the world's time.
+        """
         stamp, *rest = value
-        here = self.clock.here(float(stamp))
-        return READINGS[part.partition("/")[0]](here, *rest)
+        stamp = float(stamp)
+        if self._terms.lockstep:
+            age = sent - stamp
+            shown = world - age
+        else:
+            here = self.clock.here(stamp)
+            age = self._now() - here
+            shown = min(here + self._schedule.ahead, world) if age > 0 else world - age
+        if not age <= self._terms.oldest:
+            self.stale += 1
+            return None
+        return READINGS[part.partition("/")[0]](shown, *rest)
 
 
 def _array(values: Any) -> FloatArray:
@@ -257,73 +495,52 @@ READINGS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-class _Part:
-    """A remote part of a robot in a world."""
+class RemoteMotors:
+    """Wheels elsewhere. Driving them sends all set-points."""
 
-    def __init__(self, link: Link, part: str, clock: Clock, now: Callable[[], float]) -> None:
-        self._link, self._part, self._clock, self._now = link, part, clock, now
-
-    def _in_world(self, reading: Any) -> Any:
-        """Return a reading with a stamp of the world's clock."""
-        if reading is None:
-            return None
-        return reading._replace(stamp=self._clock.time - (self._now() - reading.stamp))
-
-
-class RemoteMotors(_Part):
-    """Wheels elsewhere. Reading them polls the link, driving them sends all set-points."""
-
-    def __init__(self, link: Link, clock: Clock, wheels: int, now: Callable[[], float]) -> None:
+    def __init__(self, link: Link, wheels: int) -> None:
         """Create the part; the wheels stand and are enabled."""
-        super().__init__(link, "motors", clock, now)
+        self._link = link
         self._on, self._speeds = True, [0.0] * wheels
 
     def enable(self, on: bool) -> None:
         """Switch the drives on or off."""
         self._on = bool(on)
+        self._link.write("motors", [self._on, self._speeds])
 
-    def drive(self, speeds: FloatArray) -> None:
+    def drive(self, speeds: FloatArray, hold: float = HOLD) -> None:
         """Set the wheel speeds, and send all set-points."""
         self._speeds = [float(speed) for speed in speeds]
         self._link.write("motors", [self._on, self._speeds])
-        self._link.flush()
+        self._link.flush(hold)
 
     def read(self) -> MotorReading:
         """Return the newest reading.
 
         Raises:
-            RealityError: there is none yet.
+            RealityError: there is none.
         """
-        self._link.poll()
-        reading: MotorReading | None = self._in_world(self._link.newest("motors"))
-        if reading is None or not math.isfinite(reading.stamp):
-            message = f"{self._link.name}: no reading of its wheels yet"
+        reading: MotorReading = self._link.newest("motors")
+        if not len(reading.travel) == len(reading.speeds) == len(self._speeds):
+            message = f"{self._link.name}: {len(reading.travel)} wheels: expected {len(self._speeds)}"
             raise RealityError(message)
         return reading
 
 
-class RemoteSense(_Part):
-    """A sense elsewhere: IMU, compass, a ring of distance sensors, lifter, or battery."""
+class RemoteSense:
+    """A sense elsewhere that always has a reading: IMU, lifter, or battery."""
 
-    def __init__(
-        self, link: Link, part: str, clock: Clock, now: Callable[[], float], *, again: bool = False
-    ) -> None:
-        """Create the part; with `again`, it returns its newest reading repeatedly."""
-        super().__init__(link, part, clock, now)
-        self._again = again
+    def __init__(self, link: Link, part: str) -> None:
+        """Create the part."""
+        self._link, self._part = link, part
 
     def read(self) -> Any:
-        """Return the newest reading, None if there is nothing new.
+        """Return the newest reading.
 
         Raises:
-            RealityError: there is none yet, of a part that always has one.
+            RealityError: there is none.
         """
-        link, part = self._link, self._part
-        reading = self._in_world(link.newest(part) if self._again else link.take(part))
-        if reading is None and self._again:
-            message = f"{link.name}: no reading of {part} yet"
-            raise RealityError(message)
-        return reading
+        return self._link.newest(self._part)
 
     def move(self, height: float) -> None:
         """Set the height of a lifter."""
@@ -334,12 +551,28 @@ class RemoteSense(_Part):
         self._link.write(self._part, bool(on))
 
 
-class RemoteQueue(_Part):
+class RemoteBeat:
+    """A sense elsewhere with readings now and then: compass, or a ring of distance sensors."""
+
+    def __init__(self, link: Link, part: str) -> None:
+        """Create the part."""
+        self._link, self._part = link, part
+
+    def read(self) -> Any:
+        """Return the newest reading, None if there is nothing new."""
+        return self._link.take(self._part)
+
+
+class RemoteQueue:
     """Cameras or a radio elsewhere."""
+
+    def __init__(self, link: Link, part: str) -> None:
+        """Create the part."""
+        self._link, self._part = link, part
 
     def read(self) -> Sequence[Any]:
         """Return the new readings, oldest first."""
-        return [self._in_world(reading) for reading in self._link.queue(self._part)]
+        return self._link.queue(self._part)
 
     def send(self, payload: bytes) -> bool:
         """Broadcast bytes; return whether the robot is there."""

@@ -4,8 +4,8 @@
     server.run()
 
 Parts are objects like those of `swarmbed_core.device`: `read()` returns a reading without blocking, a tuple
-that begins with its stamp by this machine's monotonic clock; motors have `enable` and `drive`, and so on.
-While no set-points come for as long as the world said, the motors stop.
+that begins with its stamp by this machine's monotonic clock; motors have `enable(on)` and
+`drive(speeds, hold)`, and so on. If no set-points come for as long as the world said, the motors stop.
 
 The protocol, version 1. Each datagram, over UDP or a Unix socket, is `SBP1`, a MessagePack array, and 16
 bytes of BLAKE2b over both with a key. The array is `[kind, number, time, content]`: numbers rise in each
@@ -13,14 +13,20 @@ direction, time is the sender's clock in seconds.
 
 | kind | from | key | content |
 |---|---|---|---|
-| 0 hello | world | shared | `{"name", "nonce", "rate"}`: starts a session |
-| 1 welcome | robot | shared | `{"nonce", "answer", "parts"}`: the world's nonce and the robot's own |
-| 2 set | world | session | `{"hold", "set": {part: set-point}}` |
-| 3 read | robot | session | `{"read": {part: reading}, "heard": [time of the newest set, its arrival]}` |
+| 0 hello | world | shared | `{"name", "nonce", "rate", "lockstep"}`: starts a session |
+| 1 welcome | robot | shared | `{"nonce", "answer", "parts", "lockstep"}`: both nonces, parts by name |
+| 2 set | world | session | `{"hold", "set": {part: set-point}, "time"}` |
+| 3 read | robot | session | `{"read": {part: reading}, "heard": [time of newest set, its arrival], "time"}` |
 | 4 bye | both | session | `{}` |
+
+Readings also have `"failures": {part: error}` if parts raised errors.
 
 A session's key is the BLAKE2b, with the shared key, of both nonces. A session replaces another one with the
 first set-points that are signed with its key, so that repeating old datagrams has no effect.
+
+In lockstep, which only simulated parts offer, the robot's time stands. Set-points come with a `time`: they
+apply from the robot's present on, its time advances to that one, and the readings with the same `time` are
+the answer.
 """
 
 from __future__ import annotations
@@ -40,6 +46,23 @@ import msgpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Protocol
+
+    class Stepped(Protocol):
+        """Simulated parts whose time a world may advance."""
+
+        def begin(self, *, lockstep: bool) -> Mapping[str, Any]:
+            """Return the parts for a new session; those for lockstep are as new, and their time stands."""
+            ...
+
+        def time(self) -> float:
+            """Return the time of the stamps."""
+            ...
+
+        def advance(self, to: float) -> None:
+            """Advance the time in lockstep."""
+            ...
+
 
 MAGIC = b"SBP1"
 TAG = 16
@@ -51,6 +74,8 @@ RATES = (1.0, 200.0)
 HOLD = 1.0
 """Seconds that set-points hold at most."""
 SHORTEST_KEY = 16
+MESSAGE = 200
+"""Characters of a part's error that are sent."""
 DRAINED = 64
 """Datagrams that are handled between two readings."""
 
@@ -112,13 +137,21 @@ def open_socket(address: str, *, serve: bool) -> tuple[socket.socket, Any]:
             with contextlib.suppress(FileNotFoundError):
                 Path(parts.path).unlink()
         # A client gets a name from the system, so that it can be answered.
-        opened.bind(parts.path if serve else "")
+        try:
+            opened.bind(parts.path if serve else "")
+        except OSError:
+            opened.close()
+            raise
         target: Any = None if serve else parts.path
     elif parts.scheme == "udp" and parts.hostname and parts.port is not None:
         found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_DGRAM)[0]
         opened = socket.socket(found[0], socket.SOCK_DGRAM)
         if serve:
-            opened.bind(found[4])
+            try:
+                opened.bind(found[4])
+            except OSError:
+                opened.close()
+                raise
         target = None if serve else found[4]
     else:
         msg = f"'{address}': expected udp://HOST:PORT or unix:///PATH"
@@ -142,6 +175,7 @@ class PartServer:
         parts: Mapping[str, Any],
         address: str,
         clock: Callable[[], float] = time.monotonic,
+        stepped: Stepped | None = None,
     ) -> None:
         """Open the socket.
 
@@ -152,6 +186,7 @@ class PartServer:
                 `radios/<radio>`.
             address: such as `udp://0.0.0.0:7400`.
             clock: of the stamps.
+            stepped: simulated parts, in place of `parts` and `clock`.
 
         Raises:
             ValueError: the key is too short, or the address is not valid.
@@ -161,13 +196,15 @@ class PartServer:
             msg = f"the key has {len(key)} bytes: expected at least {SHORTEST_KEY}"
             raise ValueError(msg)
         self.name = name
-        self.parts = dict(parts)
+        self._stepped = stepped
+        self.parts = dict(parts if stepped is None else stepped.begin(lockstep=False))
         self.refused = 0
         self.failures: dict[str, str] = {}
         self._key = key
-        self._clock = clock
+        self._clock = clock if stepped is None else stepped.time
         self._socket, _ = open_socket(address, serve=True)
-        self._pending: tuple[bytes, float] | None = None
+        self._pending: tuple[bytes, float, bool] | None = None
+        self._lockstep = False
         self._session: bytes | None = None
         self._peer: Any = None
         self._period = 0.01
@@ -188,11 +225,21 @@ class PartServer:
         """Serve until `stop`, from a signal's handler or another thread."""
         try:
             while not self._stopping:
-                wait = 0.2 if self._session is None else min(max(self._next - self._clock(), 0.0), 0.2)
-                select.select([self._socket], [], [], wait)
+                select.select([self], [], [], self.idle)
                 self.step()
         finally:
             self.close()
+
+    def fileno(self) -> int:
+        """Return the socket's number, for selectors."""
+        return self._socket.fileno()
+
+    @property
+    def idle(self) -> float:
+        """Return for how many seconds there is nothing to do unless a datagram arrives."""
+        if self._session is None or self._lockstep:
+            return 0.2
+        return min(max(self._next - self._clock(), 0.0), 0.2)
 
     def stop(self) -> None:
         """End `run`."""
@@ -210,9 +257,9 @@ class PartServer:
         if self._until is not None and now > self._until:
             self._until = None
             self._stop_motors()
-        if self._session is not None and now >= self._next:
+        if self._session is not None and not self._lockstep and now >= self._next:
             self._next = max(self._next + self._period, now)
-            self._send_readings()
+            self._send_readings({})
 
     def close(self) -> None:
         """Stop the motors, and close the socket."""
@@ -231,8 +278,11 @@ class PartServer:
             if len(data) > TAG and self._session is not None and is_signed(data, self._session):
                 self._take(data, peer)
             elif len(data) > TAG and self._pending is not None and is_signed(data, self._pending[0]):
-                self._session, self._period = self._pending
+                self._session, self._period, self._lockstep = self._pending
                 self._pending, self._got, self._next = None, -1, 0.0
+                self._until, self._heard = None, None
+                if self._stepped is not None:
+                    self.parts = dict(self._stepped.begin(lockstep=self._lockstep))
                 self._take(data, peer)
             elif len(data) > TAG and is_signed(data, self._key):
                 self._welcome(data, peer)
@@ -246,13 +296,14 @@ class PartServer:
         kind, number, _, content = unpack(data)
         nonce, rate = content.get("nonce"), content.get("rate", 100.0)
         right = kind == HELLO and content.get("name") == self.name and isinstance(rate, (int, float))
-        if not right or not isinstance(nonce, bytes) or len(nonce) != TAG:
+        if not right or not rate > 0 or not isinstance(nonce, bytes) or len(nonce) != TAG:
             msg = "not a hello for this robot"
             raise WireError(msg)
         answer = secrets.token_bytes(TAG)
         period = 1.0 / min(max(float(rate), RATES[0]), RATES[1])
-        self._pending = (session_key(self._key, nonce, answer), period)
-        welcome = {"nonce": nonce, "answer": answer, "parts": sorted(self.parts)}
+        lockstep = content.get("lockstep") is True and self._stepped is not None
+        self._pending = (session_key(self._key, nonce, answer), period, lockstep)
+        welcome = {"nonce": nonce, "answer": answer, "parts": sorted(self.parts), "lockstep": lockstep}
         self._deliver(pack(self._key, WELCOME, number, self._clock(), welcome), peer)
 
     def _take(self, data: bytes, peer: Any) -> None:
@@ -266,25 +317,33 @@ class PartServer:
             self._session, self._until = None, None
             self._stop_motors()
             return
-        hold, wanted = content.get("hold"), content.get("set")
+        hold, wanted, to = content.get("hold"), content.get("set"), content.get("time")
         if kind != SET or not isinstance(hold, (int, float)) or not isinstance(wanted, dict):
             msg = "not set-points"
             raise WireError(msg)
+        if isinstance(to, float) is not self._lockstep:
+            msg = "a time, if and only if the session is in lockstep, was expected"
+            raise WireError(msg)
+        # Not a number holds no time at all.
+        hold = min(float(hold), HOLD) if hold > 0 else 0.0
         now = self._clock()
         self._heard = (sent, now)
-        self._until = now + min(max(float(hold), 0.0), HOLD)
+        self._until = now + hold
         for part, value in wanted.items():
             if part in self.parts:
-                self._guard(part, self._apply, part, value)
+                self._guard(part, self._apply, part, value, hold)
+        if isinstance(to, float) and self._stepped is not None:
+            self._stepped.advance(to)
+            self._send_readings({"time": to})
 
-    def _apply(self, part: str, value: Any) -> None:
+    def _apply(self, part: str, value: Any, hold: float) -> None:
         """Pass a set-point to a part."""
         target = self.parts[part]
         if part == "motors":
             on, speeds = value
             self._wheels = len(speeds)
             target.enable(bool(on))
-            target.drive([float(speed) for speed in speeds])
+            target.drive([float(speed) for speed in speeds], hold)
         elif part == "lifter":
             target.move(float(value))
         elif part == "leds":
@@ -298,9 +357,9 @@ class PartServer:
     def _stop_motors(self) -> None:
         """Drive all wheels with speed 0."""
         if self._wheels:
-            self._guard("motors", self.parts["motors"].drive, [0.0] * self._wheels)
+            self._guard("motors", self.parts["motors"].drive, [0.0] * self._wheels, HOLD)
 
-    def _send_readings(self) -> None:
+    def _send_readings(self, more: Mapping[str, Any]) -> None:
         """Read all parts, and send what is new."""
         read = {}
         for name, part in self.parts.items():
@@ -308,7 +367,8 @@ class PartServer:
             reading = None if reader is None else self._guard(name, reader)
             if reading is not None and not (name.startswith(("radios/", "cameras")) and not len(reading)):
                 read[name] = reading
-        self._send(self._session or b"", READ, {"read": read, "heard": self._heard})
+        failures = {"failures": self.failures} if self.failures else {}
+        self._send(self._session or b"", READ, {"read": read, "heard": self._heard, **failures, **more})
 
     def _send(self, key: bytes, kind: int, content: Mapping[str, Any]) -> None:
         """Send a datagram to the peer of the session."""
@@ -326,7 +386,7 @@ class PartServer:
         try:
             return call(*arguments)
         except Exception as error:  # noqa: BLE001 - parts are drivers of others
-            self.failures[part] = f"{type(error).__name__}: {error}"
+            self.failures[part] = f"{type(error).__name__}: {error}"[:MESSAGE]
             return None
 
 

@@ -494,6 +494,15 @@ class RobotApi:
             }
             low = state.undervoltage
             statuses.append(self._status("battery", values, warn=low, said="undervoltage" if low else ""))
+        statuses += [
+            self._status(
+                f"parts outside, {connection.name}",
+                {"losses": str(connection.losses), **connection.state},
+                warn=not connection.there,
+                said="" if connection.there else "no answer",
+            )
+            for connection in self.onboard.device.outside
+        ]
         return statuses
 
     def _watchdogs(self) -> dict[str, str]:

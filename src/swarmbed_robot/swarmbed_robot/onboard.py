@@ -1,7 +1,7 @@
 """Run one robot: its parts, its on-board software and its API on ROS 2. Each robot runs one such node.
 
-The parts come from a package that registers them by name in the entry point group `swarmbed.devices`. The
-device `virtual` simulates them, for use without a robot.
+The parts come from makers that packages register by name in the entry point group `swarmbed.devices`. The
+device `virtual` simulates them, for use without a robot; `virtual+mine` has those that `mine` replaces.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from diagnostic_msgs.msg import DiagnosticArray
 from swarmbed_core.arena import Arena
 from swarmbed_core.local import LocalRobot
 from swarmbed_core.onboard import Onboard
+from swarmbed_core.outfit import outfit
 from swarmbed_core.pacing import Pacer
 from swarmbed_core.plugins import DEVICES, find_plugin
+from swarmbed_core.scenario import Named
+from swarmbed_core.scene import RobotPlacement
 from swarmbed_core.spec import RobotSpec
 
 from swarmbed_robot import qos
@@ -31,14 +34,15 @@ from swarmbed_robot.pacing import DRAINED, pace_status
 
 if TYPE_CHECKING:
     from rclpy.node import Node
-    from swarmbed_core.device import Device
 
 OPTIONS = (
     Option(
         "robot", "dots1", "name of the robot: its namespace and the prefix of its frames", positional=True
     ),
     Option("kind", "dots", "kind of robot, from config/robots, or the path of such a file"),
-    Option("device", "virtual", "source of the robot's parts: a name, or your own module:function"),
+    Option(
+        "device", "virtual", "makers of the robot's parts: virtual, or your own module:Class; + joins several"
+    ),
     Option("arena", "dots_arena", "arena, with the markers for localisation and a virtual robot's walls"),
     Option("localise", False, "localise by the markers on the arena's walls"),
     # Everybody must be able to stop a real robot by its power watchdog: a program must not lock them out.
@@ -49,6 +53,28 @@ CLOCK_SET = 0.1
 """Jump of the ROS clock from which stamps follow it, in seconds."""
 
 
+class MachineClock:
+    """This machine's monotonic clock."""
+
+    @property
+    def time(self) -> float:
+        """Return seconds since an arbitrary start."""
+        return time.monotonic()
+
+
+def makers_of(device: str, arena: str) -> tuple[Named, ...]:
+    """Return the device makers that an option names; those that know arenas get this one.
+
+    Raises:
+        ConfigError: there is no such maker.
+    """
+    made = []
+    for name in device.split("+"):
+        known = getattr(getattr(find_plugin(DEVICES, name), "Parameters", None), "model_fields", {})
+        made.append(Named.model_validate({"name": name, **({"arena": arena} if "arena" in known else {})}))
+    return tuple(made)
+
+
 def make_robot(options: dict[str, Any]) -> LocalRobot:
     """Return the robot that the options select.
 
@@ -57,13 +83,14 @@ def make_robot(options: dict[str, Any]) -> LocalRobot:
     """
     check_name(options["robot"])
     spec = RobotSpec.load(options["kind"])
-    maker = find_plugin(DEVICES, options["device"])
-    device: Device = maker(options["robot"], spec, options["arena"])
     arena = Arena.load(options["arena"])
     walls = arena.markers() if options["localise"] else None
     if options["localise"] and walls is None:
         message = f"arena {options['arena']} has no markers for localisation: set localise to false"
         raise RobotError(message)
+    makers = makers_of(options["device"], options["arena"])
+    placement = RobotPlacement(options["robot"], spec, (0.0, 0.0, 0.0), device=makers)
+    device = outfit(placement, None, MachineClock())
     return LocalRobot(Onboard(device, walls, zones=arena.zones))
 
 
@@ -110,6 +137,7 @@ def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> None:
     finally:
         gc.unfreeze()
         onboard.device.motors.enable(False)
+        onboard.device.close()
         see_off([api], spinner.once)
 
 

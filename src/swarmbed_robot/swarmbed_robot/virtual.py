@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from swarmbed_core.arena import Arena
+from swarmbed_core.config import Part
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.memory import MemoryWorld, Placement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from swarmbed_core.device import Device
+    from swarmbed_core.device import Clock, Device
     from swarmbed_core.spec import RobotSpec
 
 LONGEST = 0.5
@@ -63,3 +64,40 @@ def make(name: str, spec: RobotSpec, arena: str = "dots_arena") -> Device:
         raise ConfigError(message)
     world = MemoryWorld([Placement(name, spec)], Arena.load(arena), seed=1)
     return replace(world.device(name), clock=LiveClock(world))
+
+
+class VirtualParameters(Part):
+    """Where a virtual robot is.
+
+    Attributes:
+        arena: with the walls around it, a name from worlds or a file.
+    """
+
+    arena: str = "dots_arena"
+
+
+class Virtual:
+    """Simulated parts in real time, in place of all others."""
+
+    Parameters: ClassVar[type[Part]] = VirtualParameters
+
+    @staticmethod
+    def is_real(parameters: VirtualParameters) -> bool:
+        """Return True: their time is this machine's."""
+        del parameters
+        return True
+
+    @staticmethod
+    def make(
+        name: str, spec: RobotSpec, device: Device | None, clock: Clock, parameters: VirtualParameters
+    ) -> Device:
+        """Return the parts, with a clock of their own.
+
+        Raises:
+            ConfigError: the arena is unknown, or there are other parts.
+        """
+        del clock
+        if device is not None:
+            message = f"{name}: device virtual: makes all parts itself; name it first, and not in a scenario"
+            raise ConfigError(message)
+        return make(name, spec, parameters.arena)

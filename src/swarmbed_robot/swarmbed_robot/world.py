@@ -80,7 +80,7 @@ class PlainWorld(Ensemble):
 
 def warm_up(scenario: Scenario, source: str) -> None:
     """Run the first steps of a scenario, so that all kernels are compiled or loaded from the cache."""
-    stage = PlainWorld(scenario, source, scenario.seed)
+    stage = PlainWorld(scenario.all_virtual(), source, scenario.seed)
     # An error here will occur again in the hosted world, which reports it.
     with contextlib.suppress(Exception):
         for _ in range(WARM):

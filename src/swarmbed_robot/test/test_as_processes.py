@@ -219,7 +219,7 @@ def test_the_onboard_node_is_a_robot(processes, ros, domain):
         (("controller", "dots1", "--parameters", "[1"), "controller: parameters: not valid YAML: line 2"),
         (("controller", "dots1", "--controller", "cooperative", "--parameters", "{sped: 1}"), "sped"),
         (("onboard", "dots1", "--kind", "tank"), "'tank' is not in config/robots"),
-        (("onboard", "dots1", "--device", "lidar"), "no device 'lidar': there are virtual"),
+        (("onboard", "dots1", "--device", "lidar"), "no device 'lidar': there are remote, virtual"),
     ],
 )
 def test_wrong_options_are_one_line_and_status_2(processes, ros, command, said):

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from diagnostic_msgs.msg import DiagnosticArray
-from swarmbed_core.device import Zone
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from swarmbed_core.controller import NoParameters
+from swarmbed_core.device import HOLD, Zone
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.robot import Command
 from swarmbed_robot.errors import RobotError
 from swarmbed_robot.onboard import OPTIONS, make_robot, start
 from swarmbed_robot.ros_robot import RosRobot
-from swarmbed_robot.virtual import make as make_virtual
 
 from dots_interfaces.msg import TagArray
 from swarmbed_robot import qos
@@ -65,9 +65,9 @@ class Motors:
         self.on.append(on)
         self.inner.enable(on)
 
-    def drive(self, speeds):
+    def drive(self, speeds, hold=HOLD):
         self.speeds.append(float(abs(speeds).max()))
-        self.inner.drive(speeds)
+        self.inner.drive(speeds, hold)
 
     def read(self):
         return self.inner.read()
@@ -75,23 +75,33 @@ class Motors:
 
 @pytest.fixture
 def parts(monkeypatch):
-    """Offer parts of one's own as `my_parts:make`; return what was made."""
+    """Offer motors of one's own as `virtual+my_parts:Mine`; return what was made."""
     made = []
 
-    def make(name, spec, arena):
-        device = make_virtual(name, spec, arena)
-        made.append(replace(device, motors=Motors(device.motors)))
-        return made[-1]
+    class Mine:
+        Parameters = NoParameters
+
+        @staticmethod
+        def is_real(_parameters):
+            return True
+
+        @staticmethod
+        def make(_name, _spec, device, _clock, _parameters):
+            connection = types.SimpleNamespace(
+                name="motors at the bench", real=True, there=len(made) > 0, losses=1, state={"noise": "loud"}
+            )
+            made.append(replace(device, motors=Motors(device.motors), outside=(connection,)))
+            return made[-1]
 
     module = types.ModuleType("my_parts")
-    module.make = make
+    module.Mine = Mine
     monkeypatch.setitem(sys.modules, "my_parts", module)
     return made
 
 
 def test_parts_may_come_from_elsewhere(parts):
-    robot = robot_of(robot="r1", device="my_parts:make")
-    assert robot.onboard.device is parts[0]
+    robot = robot_of(robot="r1", device="virtual+my_parts:Mine")
+    assert robot.onboard.device.motors is parts[0].motors
     assert parts[0].name == "r1"
 
 
@@ -99,7 +109,7 @@ def test_parts_may_come_from_elsewhere(parts):
     ("options", "error", "said"),
     [
         ({"kind": "tank"}, ConfigError, "'tank' is not in config/robots"),
-        ({"device": "lidar"}, ConfigError, "no device 'lidar': there are virtual"),
+        ({"device": "lidar"}, ConfigError, "no device 'lidar': there are remote, virtual"),
         ({"device": "nowhere:make"}, ConfigError, "cannot be imported"),
         ({"arena": "moon"}, ConfigError, "'moon' is not in worlds"),
         ({"arena": "empty", "localise": True}, RobotError, "arena empty has no markers for localisation"),
@@ -136,7 +146,7 @@ def test_a_program_senses_and_drives_it_and_it_is_left_standing(ros, parts):
             robot.act(Command(velocity_body=(0.3, 0.0, 0.0)))
         return robot.ready and robot.sense().pose_odom[0] > 0.3
 
-    run_until(ros, drives, robot="r1", device="my_parts:make")
+    run_until(ros, drives, robot="r1", device="virtual+my_parts:Mine")
     [device] = parts
     assert device.motors.on == [False]
     assert max(device.motors.speeds) > 0.1
@@ -156,6 +166,17 @@ def test_it_tells_its_pace_and_how_it_is(ros):
     assert values["cycles"] == "100"
     assert values["late by more than 2 ms"].endswith(" %")
     assert abs(told[0].header.stamp.sec - time.time()) < 100
+
+
+def test_it_tells_which_parts_outside_do_not_answer(ros, parts):
+    told = []
+    ros.node("ear").create_subscription(DiagnosticArray, "/diagnostics", told.append, 10)
+    run_until(ros, lambda: told, robot="r1", device="virtual+my_parts:Mine")
+    [status] = [each for each in told[0].status if each.name.startswith("r1: parts outside")]
+    assert status.name == "r1: parts outside, motors at the bench"
+    assert (status.level, status.message) == (DiagnosticStatus.WARN, "no answer")
+    assert {item.key: item.value for item in status.values} == {"losses": "1", "noise": "loud"}
+    assert len(parts) == 1
 
 
 def test_stamps_are_those_of_the_ros_clock_and_senses_those_of_the_robot(ros):
@@ -187,5 +208,5 @@ def test_motors_are_switched_off_also_if_the_loop_breaks(ros, parts, monkeypatch
 
     monkeypatch.setattr("swarmbed_robot.api.RobotApi.sense", breaks)
     with pytest.raises(ZeroDivisionError):
-        start(ros.spinner, ros.node("onboard"), DEFAULTS | {"robot": "r1", "device": "my_parts:make"})
+        start(ros.spinner, ros.node("onboard"), DEFAULTS | {"robot": "r1", "device": "virtual+my_parts:Mine"})
     assert parts[0].motors.on == [False]

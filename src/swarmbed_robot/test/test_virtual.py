@@ -8,10 +8,13 @@ from swarmbed_core.arena import Arena
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.memory import MemoryWorld
 from swarmbed_core.onboard import Onboard
+from swarmbed_core.outfit import outfit
 from swarmbed_core.plugins import DEVICES, find_plugin
 from swarmbed_core.robot import Command
+from swarmbed_core.scenario import Named
+from swarmbed_core.scene import RobotPlacement
 from swarmbed_core.spec import RobotSpec
-from swarmbed_robot.virtual import LONGEST, LiveClock, make
+from swarmbed_robot.virtual import LONGEST, LiveClock, Virtual, make
 
 from swarmbed_robot import virtual
 
@@ -110,7 +113,12 @@ def test_its_walls_are_those_of_its_arena():
 
 
 def test_it_is_offered_by_its_name():
-    assert find_plugin(DEVICES, "virtual") is make
+    assert find_plugin(DEVICES, "virtual") is Virtual
+    placement = RobotPlacement("r1", RobotSpec.load("dots"), (0, 0, 0), device=(Named(name="virtual"),))
+    device = outfit(placement, None, None)
+    assert isinstance(device.clock, LiveClock)
+    with pytest.raises(ConfigError, match="r1: device virtual: makes all parts itself"):
+        outfit(placement, device, device.clock)
 
 
 def test_what_cannot_be_made_is_told():

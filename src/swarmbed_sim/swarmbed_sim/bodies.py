@@ -11,11 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from swarmbed_core.device import (
-    CompassReading,
-    ImuReading,
-    MotorReading,
-)
+from swarmbed_core.device import HOLD, CompassReading, ImuReading, MotorReading
 from swarmbed_core.geometry import GRAVITY, wrap
 from swarmbed_core.kernel import kernel
 from swarmbed_core.kinematics import Kinematics, body_k, limit_k
@@ -23,6 +19,8 @@ from swarmbed_core.kinematics import Kinematics, body_k, limit_k
 from swarmbed_sim.parts import Beat, roomy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from swarmbed_core.device import Clock
     from swarmbed_core.geometry import FloatArray
@@ -38,6 +36,8 @@ STEPS = 256
 """Noise of wheels and inertial sensors is drawn in batches of this many steps."""
 CREEP = 1e-4
 """Wheel speed in m/s up to which the encoder has no noise: a standing wheel does not count."""
+ROUNDING = 1e-9
+"""Seconds that a wheel speed holds longer than asked, so that a hold of whole steps lasts so many steps."""
 
 # Columns of `Bodies.numbers`.
 MAX_SPEED, SLIP_KEEP, SLIP_FRESH, MISCOUNT, GYRO, WALK, ACCEL, COMPASS, AVAILABLE = range(9)
@@ -47,8 +47,8 @@ FELT_GYRO, FELT_X, FELT_Y, FELT_EFFORT, FELT_HEADING = range(5)
 FELT_NUMBERS = 5
 # Arrays of `Bodies` with one row per robot.
 _ROWS = (
-    "rows", "drives", "numbers", "inverse", "matrix", "asked", "speeds", "travel", "slip", "lost", "drift",
-    "bias", "felt", "last_poses", "last_twists", "_wheel_noise", "_imu_noise", "_compass_noise",
+    "rows", "drives", "numbers", "inverse", "matrix", "asked", "until", "speeds", "travel", "slip", "lost",
+    "drift", "bias", "felt", "last_poses", "last_twists", "_wheel_noise", "_imu_noise", "_compass_noise",
 )  # fmt: skip
 
 
@@ -63,6 +63,8 @@ def command_k(
     slip: FloatArray,
     lost: FloatArray,
     drift: FloatArray,
+    until: FloatArray,
+    now: float,
     noise: FloatArray,
     at: int,
     v_body: FloatArray,
@@ -80,6 +82,8 @@ def command_k(
         slip: relative slip of each wheel (a first-order random process); updated.
         lost: additional share of the motion lost to slip, per robot.
         drift: additional factor on the motion of each wheel.
+        until: times until which the commanded speeds hold; later, the wheels stand.
+        now: the time at the end of the step.
         noise: standard normal numbers by robot, step and wheel; zero steps switch noise off.
         at: the step's index in `noise`.
         v_body: output, the rows of these robots.
@@ -94,7 +98,7 @@ def command_k(
                 slip[i, k] = slip[i, k] * numbers[i, SLIP_KEEP] + numbers[i, SLIP_FRESH] * noise[i, at, k]
         driven[row] = drives[i]
         for k in range(wheels):
-            on_floor[k] = asked[i, k] if drives[i] else 0.0
+            on_floor[k] = asked[i, k] if drives[i] and now <= until[i] else 0.0
         limit_k(on_floor, numbers[i, MAX_SPEED])
         for k in range(wheels):
             on_floor[k] *= (1.0 + slip[i, k]) * (1.0 - lost[i]) * drift[i, k]
@@ -220,6 +224,7 @@ class Bodies:
         self.inverse = np.empty((0, 3, wheels))
         self.matrix = np.empty((0, wheels, 3))
         self.asked = np.empty((0, wheels))
+        self.until = np.empty(0)
         self.speeds = np.empty((0, wheels))
         self.travel = np.empty((0, wheels))
         self.slip = np.empty((0, wheels))
@@ -294,8 +299,8 @@ class Bodies:
         for rng, array in zip(self._rngs[slot], arrays, strict=True):
             rng.standard_normal(out=array[slot])
 
-    def command(self, v_body: FloatArray, driven: BoolArray) -> None:
-        """Write the body velocities that the wheels command, and which robots drive."""
+    def command(self, now: float, v_body: FloatArray, driven: BoolArray) -> None:
+        """Write the body velocities that the wheels command until `now`, and which robots drive."""
         if self._noisy and self._at == STEPS:
             self._at = 0
             for slot in range(self.count):
@@ -310,6 +315,8 @@ class Bodies:
             self.slip,
             self.lost,
             self.drift,
+            self.until,
+            now,
             self._wheel_noise,
             self._at,
             v_body,
@@ -346,10 +353,13 @@ class Bodies:
         self.felt_now = self.felt[: self.count].tolist()
         self._at += 1
 
-    def forget(self, slot: int) -> None:
-        """Discard the last pose and twist after a teleport, so that no sensor measures the jump."""
+    def forget(self, slot: int, v_body: Sequence[float] | FloatArray = (0.0, 0.0, 0.0)) -> None:
+        """Discard the last pose after a teleport, so that no sensor measures the jump.
+
+        `v_body` is the velocity after it, which no sensor measures as an acceleration.
+        """
         self.last_poses[slot] = math.nan
-        self.last_twists[slot] = 0.0
+        self.last_twists[slot] = v_body
 
 
 class Motors:
@@ -393,9 +403,10 @@ class Motors:
         """Apply the robot's power state to the drives."""
         self.bodies.drives[self.slot] = self._enabled and self._robot.on
 
-    def drive(self, speeds: FloatArray) -> None:
-        """Command wheel speeds in m/s."""
+    def drive(self, speeds: FloatArray, hold: float = HOLD) -> None:
+        """Command wheel speeds in m/s, for `hold` seconds."""
         self._asked[:] = speeds
+        self.bodies.until[self.slot] = self._world.time + hold + ROUNDING
 
     def read(self) -> MotorReading:
         """Return the encoders' counts, the wheel speeds and the motor effort."""

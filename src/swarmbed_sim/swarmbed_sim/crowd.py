@@ -5,6 +5,9 @@ the rays, the errors and the rate that the robots' file sets. Not modelled are w
 commands within the robots' limits; they slip only as `set_slip` and `set_drift` say), cameras, and radios
 except for the numbers that robots exchange. Range sensors see discs, all at sensor height: robots
 (rectangular ones by their collision radius) and carriers' legs, but no trays.
+
+Tracked robots may stand beside a crowd, in the rows after it. The crowd senses them and collides with them;
+its program does not drive them, and its radio does not reach them.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.heading import Area, Zones
     from swarmbed_core.readings import Readings
-    from swarmbed_core.scene import Scene
+    from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import Radio, RangeRing, RobotSpec
 
     from swarmbed_sim.physics import BoolArray
@@ -213,27 +216,37 @@ class _Ring:
     """One sensor ring of the spec, on all robots."""
 
     def __init__(
-        self, ring: RangeRing, rate: float, physics: PlanarPhysics, rng: np.random.Generator | None
+        self,
+        ring: RangeRing,
+        rate: float,
+        physics: PlanarPhysics,
+        count: int,
+        rng: np.random.Generator | None,
     ) -> None:
         self.ring = ring
         self.beat = Beat(rate)
-        count = len(physics.poses)
+        self._count = count
         self.ranges = np.full((count, ring.count), math.inf)
         self.dead: BoolArray | None = None
         self._table = RingTable(ring)
         self._physics = physics
         self._rng = rng
         self._reach = ring.range_max + ring.mount_radius
-        widest = float(physics.disc_radii().max(initial=0.0))
-        self._cell = min(CELL, self._reach + widest)
         self._walls: FloatArray | None = None
         self._statics = StaticGrid(physics.segments, physics.pillars, self._reach)
-        jobs = ring.count * (len(physics.seen_discs()) + 1) + 2
-        self._jobs = np.empty((4, jobs))
-        self._job_indices = np.empty((2, jobs), dtype=np.uint32)
         chunk = min(count, CHUNK)
         self._gaussians = np.empty((chunk, ring.count))
         self._uniforms = np.empty((chunk, ring.count))
+        self.fit()
+
+    def fit(self) -> None:
+        """Make room for the discs that there are now."""
+        physics = self._physics
+        widest = float(physics.disc_radii().max(initial=0.0))
+        self._cell = min(CELL, self._reach + widest)
+        jobs = self.ring.count * (len(physics.seen_discs()) + 1) + 2
+        self._jobs = np.empty((4, jobs))
+        self._job_indices = np.empty((2, jobs), dtype=np.uint32)
 
     def sweep(self, seen: Seen, alive: BoolArray | None) -> None:
         """Take a measurement with every sensor; robots that are not alive measure inf."""
@@ -259,7 +272,7 @@ class _Ring:
     def _echo(self, seen: Seen, cone: float) -> None:
         physics, table, ring, statics = self._physics, self._table, self.ring, self._statics
         echo_all_k(
-            physics.poses,
+            physics.poses[: self._count],
             seen.discs,
             seen.order,
             physics.segments,
@@ -278,7 +291,7 @@ class _Ring:
     def _cast(self, seen: Seen) -> None:
         physics, table, ring = self._physics, self._table, self.ring
         cast_all_k(
-            physics.poses,
+            physics.poses[: self._count],
             seen.discs,
             self._cell,
             seen.frame,
@@ -308,7 +321,7 @@ class _Ring:
 
 
 class PlanarCrowd:
-    """All robots of a planar world, as arrays; a `Crowd`.
+    """All robots of a planar world except for tracked ones, as arrays; a `Crowd`.
 
     Attributes:
         spec: shared by all robots.
@@ -330,7 +343,7 @@ class PlanarCrowd:
         self._world = world
         self.physics = physics = world.physics
         self.spec: RobotSpec = world.scene.robots[0].spec
-        self.count = len(physics.poses)
+        self.count = world.scene.crowd_size
         self._limits = (self.spec.limits.speed, self.spec.limits.yaw_rate)
         self.v_body = np.zeros((self.count, 3))
         self.alive = np.ones(self.count, dtype=np.bool_)
@@ -346,13 +359,14 @@ class PlanarCrowd:
                 ring,
                 min(ring.rate, most),
                 physics,
+                self.count,
                 np.random.Generator(np.random.SFC64(seed)) if noise else None,
             )
             for ring, seed in zip(self.spec.ranges, seeds[_RINGS:-2], strict=True)
             if ring.name in on
         ]
         self._angles = np.array([angle for item in self.rings for angle in item.ring.angles])
-        self.seen = Seen(physics, self.spec.body.height)
+        self.seen = self._look_out()
         self._zones = world.scene.zones
         self._nowhere = np.full(self.count, float(Zone.NEITHER))
         self._unknown = np.full(self.count, math.nan)
@@ -376,12 +390,23 @@ class PlanarCrowd:
     @property
     def poses(self) -> FloatArray:
         """Return the robots' poses in `map`."""
-        return self.physics.poses
+        return self.physics.poses[: self.count]
 
     @property
     def twists(self) -> FloatArray:
         """Return the robots' velocities in their own frames."""
-        return self.physics.twists
+        return self.physics.twists[: self.count]
+
+    def refit(self) -> None:
+        """Sense the tracked robots that are now beside the crowd."""
+        self.seen = self._look_out()
+        for ring in self.rings:
+            ring.fit()
+
+    def _look_out(self) -> Seen:
+        """Return the discs that sensors see now."""
+        heights = np.array([robot.spec.body.height for robot in self._world.scene.robots])
+        return Seen(self.physics, heights)
 
     def obey(self, v_body: FloatArray) -> None:
         """Write the drives' target velocities for the next step."""
@@ -408,13 +433,12 @@ class PlanarCrowd:
         """Return the current readings of all robots; the ranges are those of the last sweep."""
         now = self._world.time
         if self._senses is None or self._senses.time != now:
-            physics = self._world.physics
             rings = [ring.ranges for ring in self.rings]
             if len(rings) == 1:
                 ranges = rings[0]
             else:
                 ranges = np.concatenate(rings, axis=1) if rings else np.empty((self.count, 0))
-            zones = self._nowhere if self._zones is None else zones_of(physics.poses, self._zones)
+            zones = self._nowhere if self._zones is None else zones_of(self.poses, self._zones)
             own = None if self.readings is None else self.readings.readings
             self._senses = Senses(
                 now,
@@ -423,7 +447,7 @@ class PlanarCrowd:
                 self._headings(),
                 self._positions(),
                 zones,
-                physics.twists,
+                self.twists,
                 self.air,
                 own,
             )
@@ -433,7 +457,7 @@ class PlanarCrowd:
         """Return the compass headings; NaN without a compass."""
         if self._compass is None:
             return self._unknown
-        headings = self._world.physics.poses[:, 2].copy()
+        headings = self.poses[:, 2].copy()
         if self._sigma > 0.0:
             # Keyed by the step, so that the noise does not depend on when it is read.
             headings += self._sigma * self._noise_of_now(0).standard_normal(self.count)
@@ -445,7 +469,7 @@ class PlanarCrowd:
         if self._position is None:
             return np.full((self.count, 2), math.nan)
         chance = Chance.common(self._noise_of_now(1) if self._unsure else None)
-        return self._position.sense(self._world.physics.poses, chance)
+        return self._position.sense(self.poses, chance)
 
     def _noise_of_now(self, sense: int) -> np.random.Generator:
         bits = np.random.Philox(key=self._key, counter=[0, self._world.steps, sense, 0])
@@ -491,12 +515,12 @@ def _within(poses: FloatArray, area: Area) -> BoolArray:
 
 
 class PlanarCrowdWorld(SimWorld):
-    """A planar world that drives its robots as a crowd; a `CrowdWorld`."""
+    """A planar world that drives its robots as a crowd, beside tracked ones; a `CrowdWorld`."""
 
     physics: PlanarPhysics
 
     def __init__(self, scene: Scene, seed: np.random.SeedSequence) -> None:
-        """Create the world; all robots of the scene must be of one kind."""
+        """Create the world; all robots of the scene but tracked ones must be of one kind, and come first."""
         step = scene.crowd_options.step or TIMESTEP
         super().__init__(scene, PlanarPhysics(scene, step, acceleration="limited"), seed)
         # Seeds after those of the robots and the radios, which no other part uses.
@@ -521,9 +545,24 @@ class PlanarCrowdWorld(SimWorld):
         self._crowd.sweep(self.time)
         self._crowd.air.deliver()
 
+    def add_robot(self, placement: RobotPlacement) -> None:
+        """Add a tracked robot in a free place; see `SimWorld.add_robot`."""
+        super().add_robot(placement)
+        self._crowd.refit()
+
+    def remove_robot(self, name: str) -> None:
+        """Remove a tracked robot; see `SimWorld.remove_robot`."""
+        super().remove_robot(name)
+        self._crowd.refit()
+
+    def _in_crowd(self, name: str) -> bool:
+        return self._row(name) < self._crowd.count
+
     def kill(self, name: str) -> None:
         """Disable a robot's drives and sensors for good; its body stays."""
         super().kill(name)
+        if not self._in_crowd(name):
+            return
         row = self._row(name)
         self._crowd.alive[row] = self._crowd.all_alive = False
         for ring in self._crowd.rings:
@@ -535,6 +574,9 @@ class PlanarCrowdWorld(SimWorld):
         Raises:
             SimError: unknown robot, ring or sensor.
         """
+        if not self._in_crowd(name):
+            super().kill_sensor(name, ring, sensor)
+            return
         row = self._row(name)
         found = next((item for item in self._crowd.rings if item.ring.name == ring), None)
         if found is None:
@@ -555,6 +597,9 @@ class PlanarCrowdWorld(SimWorld):
         Raises:
             SimError: unknown robot, or a share out of range.
         """
+        if not self._in_crowd(name):
+            super().set_slip(name, share)
+            return
         row = self._row(name)
         if not 0 <= share < 1:
             message = f"{name}: slip {share} is out of range; valid: 0 (none) to below 1"
@@ -567,6 +612,9 @@ class PlanarCrowdWorld(SimWorld):
         Raises:
             SimError: unknown robot, or values out of range.
         """
+        if not self._in_crowd(name):
+            super().set_drift(name, stretch, veer)
+            return
         row = self._row(name)
         check_drift(name, stretch, veer)
         self._crowd.drift[row] = stretch, veer
@@ -582,4 +630,8 @@ class PlanarCrowdWorld(SimWorld):
 
     def messages(self) -> Mapping[str, int]:
         """Return the numbers of messages `sent`, `heard` and `lost`."""
-        return self._crowd.air.totals()
+        totals = self._crowd.air.totals()
+        if len(self.names) > self._crowd.count:
+            for name, count in super().messages().items():
+                totals[name] += count
+        return totals

@@ -5,7 +5,8 @@ points is therefore as good as the true one: a disc is a sphere whose centre is 
 upright things touch (`touch_height`), a leg is a capsule whose lower end is also the foot. What a robot lifts
 rests on four small spheres on its platform.
 
-The model has no actuators for the drives: `swarmbed_sim.mujoco_world` applies their forces.
+The model has no actuators for the drives: `swarmbed_sim.mujoco_world` applies their forces. It also moves led
+bodies, which here are only very heavy.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ PAD: Final = 0.01
 """Radius in metres of the spheres on a platform."""
 PADS: Final = 0.7
 """Distance of these spheres from the platform's centre, as a share of the robot body's radius."""
+LED_INERTIA: Final = 1e4
+"""Inertia of a led body's joints in kg and kg m²: so heavy that what it pushes gives way."""
 FRICTION: Final = (0.005, 0.0001)
 """MuJoCo's default torsional and rolling friction, which no contact here uses."""
 
@@ -193,10 +196,13 @@ class _Builder:
         spec, name, thing = placement.spec, placement.name, len(self.names)
         self.names.append(name)
         body, middle_of_touch = spec.body, (0.0, 0.0, self.touch_height)
-        base = add(self.world, "body", name=name)
-        add(base, "joint", name=f"{name} x", type="slide", axis="1 0 0")
-        add(base, "joint", name=f"{name} y", type="slide", axis="0 1 0")
-        add(base, "joint", name=f"{name} yaw", type="hinge", axis="0 0 1")
+        led = placement.tracked is not None
+        # MuJoCo does not notice that a sleeping body is moved from outside.
+        base = add(self.world, "body", name=name, **({"sleep": "never"} if led else {}))
+        heavy = {"armature": LED_INERTIA} if led else {}
+        add(base, "joint", name=f"{name} x", type="slide", axis="1 0 0", **heavy)
+        add(base, "joint", name=f"{name} y", type="slide", axis="0 1 0", **heavy)
+        add(base, "joint", name=f"{name} yaw", type="hinge", axis="0 0 1", **heavy)
         mass = body.mass - (PLATFORM_MASS if spec.lifter else 0.0)
         # It rotates about z only: the other two moments of inertia have no effect.
         add(base, "inertial", pos=middle_of_touch, mass=mass, diaginertia=[yaw_inertia(spec)] * 3)

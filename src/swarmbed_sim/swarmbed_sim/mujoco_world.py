@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import mujoco
 import numpy as np
+from swarmbed_core.geometry import wrap
 from swarmbed_core.kernel import kernel
 
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.mujoco_model import SUBSTEP, compile_scene
+from swarmbed_sim.physics import led_rows
 from swarmbed_sim.sim_world import SimWorld
 from swarmbed_sim.solid import (
     ACCELERATION,
@@ -83,6 +85,8 @@ def drive_k(
             # A NaN would soon spread to all bodies.
             if not math.isfinite(want_ahead + want_left + want_omega):
                 want_ahead, want_left, want_omega = 0.0, 0.0, 0.0
+            if want_left != 0.0 and constants[i, HOLONOMIC] == 0.0:
+                want_left = 0.0
         # Target body velocity at the end of the step, whose frame leads mid-step as the start's lags it.
         ch, sh = math.cos(half), math.sin(half)
         next_ahead = want_ahead + keep * (ch * ahead - sh * left - want_ahead)
@@ -111,6 +115,58 @@ def drive_k(
         if lifters[i] >= 0 and math.isfinite(platforms[i]):
             height = min(max(platforms[i], constants[i, LOWERED]), constants[i, RAISED])
             ctrl[lifters[i]] = height - constants[i, LOWERED]
+
+
+@kernel
+def begin_led_k(
+    led: IntArray,
+    told: FloatArray,
+    qpos: FloatArray,
+    robots: IntArray,
+    starts: FloatArray,
+    going: FloatArray,
+) -> None:
+    """Save the poses of led bodies, and compute the velocities that bring them to their told poses."""
+    for k in range(led.shape[0]):
+        i, at = led[k], robots[led[k]]
+        for axis in range(3):
+            starts[k, axis] = qpos[at + axis]
+            going[k, axis] = told[i, axis] - qpos[at + axis]
+        going[k, 2] = wrap(going[k, 2])
+        for axis in range(3):
+            going[k, axis] /= TIMESTEP
+
+
+@kernel
+def lead_k(
+    led: IntArray,
+    told: FloatArray,
+    robots: IntArray,
+    starts: FloatArray,
+    going: FloatArray,
+    seconds: float,
+    qpos: FloatArray,
+    qvel: FloatArray,
+    force: FloatArray,
+    before: FloatArray,
+    pushes: FloatArray,
+) -> None:
+    """Put led bodies where they are some seconds after the start of the step, whatever has pushed them.
+
+    In `before`, from which the closing speeds of contacts follow, they have the velocities that they are told
+    to have, which lack the corrections of their places.
+    """
+    for k in range(led.shape[0]):
+        i, at = led[k], robots[led[k]]
+        for axis in range(3):
+            qpos[at + axis] = starts[k, axis] + seconds * going[k, axis]
+            qvel[at + axis] = going[k, axis]
+            force[at + axis] = 0.0
+        c, s = math.cos(qpos[at + 2]), math.sin(qpos[at + 2])
+        before[at] = c * told[i, 6] - s * told[i, 7]
+        before[at + 1] = s * told[i, 6] + c * told[i, 7]
+        before[at + 2] = told[i, 8]
+        pushes[i] = 0.0
 
 
 @kernel
@@ -219,11 +275,15 @@ class MujocoPhysics(Solids):
             self._qpos[at : at + 3] = placement.pose
         self._read()
 
-    def advance(self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray) -> None:
+    def advance(
+        self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray, told: FloatArray | None = None
+    ) -> None:
         """Advance by one time step."""
         model, data, indices = self._model, self._data, self._indices
         self.pushes.fill(0.0)
-        for _ in range(SUBSTEPS):
+        if told is not None:
+            begin_led_k(self.led, told, self._qpos, indices.robots, self._starts, self._going)
+        for substep in range(SUBSTEPS):
             drive_k(
                 self._qpos,
                 self._qvel,
@@ -238,11 +298,33 @@ class MujocoPhysics(Solids):
                 self._force,
                 self._ctrl,
             )
+            if told is not None:
+                self._lead(told, substep)
             mujoco.mj_step(model, data)
             self._time += SUBSTEP
             if data.ncon:
                 self._touch()
+        if told is not None:
+            self._lead(told, SUBSTEPS)
         self._read()
+        if told is not None:
+            self.twists[self.led] = told[self.led, 3:6]
+
+    def _lead(self, told: FloatArray, substep: int) -> None:
+        """Put led bodies where they are at the start of a substep."""
+        lead_k(
+            self.led,
+            told,
+            self._indices.robots,
+            self._starts,
+            self._going,
+            substep * SUBSTEP,
+            self._qpos,
+            self._qvel,
+            self._force,
+            self._before,
+            self.pushes,
+        )
 
     def move_robot(self, row: int, pose: tuple[float, float, float]) -> None:
         """Move a robot to a pose, at rest."""
@@ -308,6 +390,8 @@ class MujocoPhysics(Solids):
         self._qpos, self._qvel = self._data.qpos, self._data.qvel
         self._force, self._ctrl = self._data.qfrc_applied, self._data.ctrl
         self._before = np.zeros_like(self._qvel)
+        self.led = led_rows(scene.robots)
+        self._starts, self._going = np.zeros((len(self.led), 3)), np.zeros((len(self.led), 3))
         things = len(self._indices.names)
         self._latest = np.full((things, things, 2), -np.inf)
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import RobotPlacement
@@ -27,6 +28,9 @@ class Physics(Protocol):
 
     `advance` updates the arrays in place; adding or removing robots replaces them.
 
+    A robot whose placement is `tracked` has a *led* body: it goes where `advance` is told, and nothing pushes
+    it. Engines that cannot do that reject such robots.
+
     Attributes:
         timestep: seconds per `advance`.
         poses: rows x, y, yaw of the robots in `map`.
@@ -38,6 +42,7 @@ class Physics(Protocol):
         carried_by: for each carrier the row of the robot that has lifted it, -1 if it is on the floor.
         segments: walls and boxes as rows x1, y1, x2, y2; replaced by `add_box` and `remove_box`.
         pillars: fixed cylinders as rows x, y, radius.
+        led: rows of the robots whose bodies are led.
     """
 
     timestep: float
@@ -50,14 +55,21 @@ class Physics(Protocol):
     carried_by: IntArray
     segments: FloatArray
     pillars: FloatArray
+    led: IntArray
 
-    def advance(self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray) -> None:
+    def advance(
+        self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray, told: FloatArray | None = None
+    ) -> None:
         """Advance by one time step.
 
         Args:
             v_body: target velocities, rows vx, vy, omega, which the drives approach with limited force.
             driven: which robots' drives are on; the others brake to a stop.
             platforms: set-points of the lifting platforms in metres above the floor.
+            told: for led bodies, which must be given if there are any: rows of x, y, yaw in `map` at the end
+                of the step; of vx, vy, omega in the robot's frame, which become its `twists`; and of those
+                that count for the closing speed of contacts. The way to the pose may be faster or slower, if
+                it corrects an error or walls hold the body. The rows of other robots are not read.
         """
         ...
 
@@ -127,3 +139,8 @@ class Physics(Protocol):
     def close(self) -> None:
         """Release the engine's resources."""
         ...
+
+
+def led_rows(robots: Sequence[RobotPlacement]) -> IntArray:
+    """Return the rows of the robots whose bodies are led."""
+    return np.array([row for row, robot in enumerate(robots) if robot.tracked is not None], dtype=np.int64)

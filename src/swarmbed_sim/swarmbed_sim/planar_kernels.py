@@ -9,6 +9,10 @@ step remove the closing part of the velocities (impulses along the normal, witho
 Remaining overlaps are pushed apart. Bodies whose overlaps remain after all iterations return to their last
 poses, which were free; overlaps therefore never grow beyond `TOLERANCE`. Drives act before contacts, so a
 body that is pushed with full force against its brake or friction creeps by about 20 mm per second.
+
+A led body has no drive and infinite mass (`inverse` 0): `lead_k` computes the velocity with which it reaches
+its told pose within the step, and nothing changes it. It therefore also goes where another body is squeezed
+between it and a wall; only then do overlaps grow. A carrier that a led robot lifts is led too.
 """
 
 from __future__ import annotations
@@ -318,6 +322,12 @@ def _turned_k(x: float, y: float, angle: float) -> tuple[float, float]:
 
 
 @kernel
+def _is_finite_k(v_body: FloatArray, i: int) -> bool:
+    """Return whether a robot's target velocity is finite; otherwise it brakes, before NaN spreads to all."""
+    return math.isfinite(v_body[i, 0] + v_body[i, 1] + v_body[i, 2])
+
+
+@kernel
 def _drive_k(
     state: FloatArray,
     group: IntArray,
@@ -334,7 +344,7 @@ def _drive_k(
     for i in range(robots.shape[0]):
         if group[i] != i:
             continue
-        on = driven[i]
+        on = driven[i] and _is_finite_k(v_body, i)
         before = state[i, OMEGA]
         turn = _come_k((v_body[i, 2] if on else 0.0) - before, gain)
         state[i, OMEGA] += _limit_k(turn, robots[i, YAW_ACCEL] * dt)
@@ -409,7 +419,7 @@ def _carry_k(
             accel = yaw_accel = math.inf
             # First the mean of their commanded velocities, then the rotation about their centre.
             for i in range(n):
-                if group[i] == body and driven[i]:
+                if group[i] == body and driven[i] and _is_finite_k(v_body, i):
                     yaw = state[body, YAW] + relative[i, 2] + 0.5 * dt * state[body, OMEGA]
                     sum_vx += math.cos(yaw) * v_body[i, 0] - math.sin(yaw) * v_body[i, 1]
                     sum_vy += math.sin(yaw) * v_body[i, 0] + math.cos(yaw) * v_body[i, 1]
@@ -418,13 +428,16 @@ def _carry_k(
                 if group[i] == body:
                     yaw = state[body, YAW] + relative[i, 2] + 0.5 * dt * state[body, OMEGA]
                     on = 1.0 if driven[i] else 0.0
-                    want_x = on * (math.cos(yaw) * v_body[i, 0] - math.sin(yaw) * v_body[i, 1])
-                    want_y = on * (math.sin(yaw) * v_body[i, 0] + math.cos(yaw) * v_body[i, 1])
+                    ahead = left = omega = 0.0
+                    if _is_finite_k(v_body, i):
+                        ahead, left, omega = v_body[i, 0], v_body[i, 1], v_body[i, 2]
+                    want_x = on * (math.cos(yaw) * ahead - math.sin(yaw) * left)
+                    want_y = on * (math.sin(yaw) * ahead + math.cos(yaw) * left)
                     arm_x = c * relative[i, 0] - s * relative[i, 1] - mean_x
                     arm_y = s * relative[i, 0] + c * relative[i, 1] - mean_y
                     own = 0.5 * robots[i, RADIUS] * robots[i, RADIUS]
                     turning += arm_x * (want_y - mean_vy) - arm_y * (want_x - mean_vx)
-                    turning += own * on * v_body[i, 2]
+                    turning += own * on * omega
                     spread += arm_x * arm_x + arm_y * arm_y + own
                     accel = min(accel, robots[i, ACCEL])
                     yaw_accel = min(yaw_accel, robots[i, YAW_ACCEL])
@@ -485,6 +498,19 @@ def _begin_k(
 
 
 @kernel
+def _approach_k(
+    body: int, lever: float, nx: float, ny: float, state: FloatArray, inverse: FloatArray, told: FloatArray
+) -> float:
+    """Return the speed of a point of a body along a normal; of a led robot, that which it is told to have."""
+    vx, vy, omega = state[body, VX], state[body, VY], state[body, OMEGA]
+    if inverse[body, 0] == 0.0 and body < told.shape[0]:
+        vx, vy = _turned_k(told[body, 6], told[body, 7], state[body, YAW])
+        omega = told[body, 8]
+    speed: float = vx * nx + vy * ny + omega * lever
+    return speed
+
+
+@kernel
 def _gather_k(
     pairs: IntArray,
     pair_count: int,
@@ -505,6 +531,7 @@ def _gather_k(
     touch: FloatArray,
     counts: IntArray,
     events: FloatArray,
+    told: FloatArray,
 ) -> int:
     """Collect the pairs that may touch within this step, and record new contacts; return their number."""
     count = 0
@@ -536,6 +563,7 @@ def _gather_k(
         lever_a = arm_x * ny - arm_y * nx
         closing = state[body_a, VX] * nx + state[body_a, VY] * ny + state[body_a, OMEGA] * lever_a
         weight = inverse[body_a, 0] + inverse[body_a, 1] * lever_a * lever_a
+        led = inverse[body_a, 0] == 0.0
         lever_b = 0.0
         if b >= 0:
             radius = disc_f[b, DISC_RADIUS]
@@ -544,6 +572,7 @@ def _gather_k(
             lever_b = arm_x * ny - arm_y * nx
             closing -= state[body_b, VX] * nx + state[body_b, VY] * ny + state[body_b, OMEGA] * lever_b
             weight += inverse[body_b, 0] + inverse[body_b, 1] * lever_b * lever_b
+            led = led or inverse[body_b, 0] == 0.0
         contact_i[count, 0], contact_i[count, 1] = a, b
         contact_i[count, 2], contact_i[count, 3] = body_a, body_b
         contact_f[count, 0], contact_f[count, 1] = nx, ny
@@ -551,9 +580,17 @@ def _gather_k(
         contact_f[count, 4] = max(gap, 0.0) / dt
         contact_f[count, 5] = 1.0 / weight
         contact_f[count, 6] = gap
-        count += 1
+        if weight > 0.0:
+            # Two led bodies, or one and a wall, touch without effect.
+            count += 1
         began = closing * dt > gap and closing > 0.0
         if began or gap < TOUCHING:
+            if led:
+                # Its velocity may correct an error of its place: what counts is what it is told to have.
+                closing = _approach_k(body_a, lever_a, nx, ny, state, inverse, told)
+                if b >= 0:
+                    closing -= _approach_k(body_b, lever_b, nx, ny, state, inverse, told)
+                closing = max(closing, 0.0)
             other = disc_i[b, THING] if b >= 0 else static_thing[-1 - b]
             _begin_k(disc_i[a, THING], other, began, closing, touch, counts, events)
     return count
@@ -671,7 +708,7 @@ def _resolve_k(
             if -gap <= max(TOLERANCE, 1e-12 - contact_f[k, 6]):
                 continue
             for body in (body_a, body_b):
-                if body < 0:
+                if body < 0 or inverse[body, 0] == 0.0:
                     continue
                 if (
                     state[body, X] != old[body, 0]
@@ -754,6 +791,9 @@ def step_k(
     poses: FloatArray,
     twists: FloatArray,
     pushes: FloatArray,
+    led: IntArray,
+    going: FloatArray,
+    told: FloatArray,
 ) -> None:
     """Advance by one time step; see the module's docstring. `counts[STALE]` requests a new list of pairs."""
     dt = numbers[DT]
@@ -764,6 +804,14 @@ def step_k(
         _carry_k(state, group, relative, robots, v_body, driven, reaches, inverse, dt, speeds, pushes)
         for i in range(n):
             tops[i] = max(robots[i, TOP], heights[i])
+    for k in range(led.shape[0]):
+        body = group[led[k]]
+        state[body, VX], state[body, VY], state[body, OMEGA] = going[k, 0], going[k, 1], going[k, 2]
+        speeds[body] = going[k, 3]
+        for i in range(n if body >= n else 0):
+            if group[i] == body:
+                pushes[i] = 0.0
+        pushes[led[k]] = 0.0
     fastest = 0.0
     accel = 0.0
     for body in range(state.shape[0]):
@@ -792,6 +840,7 @@ def step_k(
         touch,
         counts,
         events,
+        told,
     )
     _solve_k(contact_i, contact_f, count, state, inverse)
     for body in range(state.shape[0]):
@@ -819,6 +868,9 @@ def step_k(
         pillars,
     )
     tell_robots_k(state, group, relative, dt, poses, twists)
+    for k in range(led.shape[0]):
+        for i in range(3):
+            twists[led[k], i] = told[led[k], 3 + i]
     farthest = 0.0
     for d in range(xy.shape[0]):
         place_disc_k(d, state, disc_i, disc_f, xy)
@@ -826,6 +878,45 @@ def step_k(
         farthest = max(farthest, dx * dx + dy * dy)
     numbers[USED] += math.sqrt(farthest)
     numbers[NEED] = 2.0 * ((fastest + 2.0 * accel * dt) * dt + PUSH + TOUCHING)
+    if numbers[SKIN] - 2.0 * numbers[USED] < numbers[NEED]:
+        counts[STALE] = 1
+
+
+@kernel
+def lead_k(
+    led: IntArray,
+    told: FloatArray,
+    state: FloatArray,
+    group: IntArray,
+    relative: FloatArray,
+    reaches: FloatArray,
+    numbers: FloatArray,
+    counts: IntArray,
+    going: FloatArray,
+) -> None:
+    """Compute the velocities of led bodies for the next step: rows of vx, vy, omega in `map`, and the speed.
+
+    Requests a new list of pairs if one is faster than the list allows for.
+    """
+    dt, n, fastest = numbers[DT], group.shape[0], 0.0
+    for k in range(led.shape[0]):
+        i = led[k]
+        body = group[i]
+        turn = told[i, 2] - state[i, YAW]
+        turn -= 2.0 * math.pi * math.floor(turn / (2.0 * math.pi) + 0.5)
+        x, y = told[i, 0], told[i, 1]
+        reach = 0.0
+        if body != i:
+            # What it has lifted moves with it.
+            c, s = math.cos(state[body, YAW] + turn), math.sin(state[body, YAW] + turn)
+            x -= c * relative[i, 0] - s * relative[i, 1]
+            y -= s * relative[i, 0] + c * relative[i, 1]
+            reach = reaches[body - n]
+        going[k, 0], going[k, 1] = (x - state[body, X]) / dt, (y - state[body, Y]) / dt
+        going[k, 2] = turn / dt
+        going[k, 3] = math.hypot(going[k, 0], going[k, 1]) + abs(going[k, 2]) * reach
+        fastest = max(fastest, going[k, 3])
+    numbers[NEED] = max(numbers[NEED], 2.0 * (1.1 * fastest * dt + PUSH + TOUCHING))
     if numbers[SKIN] - 2.0 * numbers[USED] < numbers[NEED]:
         counts[STALE] = 1
 
@@ -877,6 +968,8 @@ def _take_k(
     state[body, VY] += share * (state[i, VY] - state[i, OMEGA] * dx - state[body, VY])
     state[body, OMEGA] += share * (state[i, OMEGA] - state[body, OMEGA])
     inverse[body, 0], inverse[body, 1] = 1.0 / mass, 1.0 / inertia
+    if inverse[i, 0] == 0.0:
+        inverse[body, 0] = inverse[body, 1] = 0.0
 
 
 @kernel
@@ -913,10 +1006,10 @@ def lift_k(
     for t in range(trays.shape[0]):
         clearance = min(clearance, trays[t, CLEARANCE])
     for i in range(n):
-        if robots[i, LIFT_RATE] > 0.0:
+        if robots[i, LIFT_RATE] > 0.0 and math.isfinite(platforms[i]):
             asked = min(max(platforms[i], robots[i, LOWERED]), robots[i, RAISED])
             heights[i] += _limit_k(asked - heights[i], robots[i, LIFT_RATE] * dt)
-            raised = raised or heights[i] > clearance
+        raised = raised or heights[i] > clearance
     for body in range(n, state.shape[0]):
         lowest = math.inf
         for i in range(n):

@@ -12,12 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from swarmbed_core.led import TOLD
 from swarmbed_core.raycast import box_segments
 from swarmbed_core.scenario import BoxObstacle
 from swarmbed_core.scene import legs_of
 
 from swarmbed_sim import planar_kernels as k
 from swarmbed_sim.errors import SimError
+from swarmbed_sim.physics import led_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,6 +129,7 @@ class PlanarPhysics:
         for body in range(bodies):
             discs += self._add_body(body)
         self._inverse = 1.0 / self._own
+        self._lead(robots)
         self._disc_i = np.array([ints for ints, _ in discs], dtype=np.int64)
         self._disc_f = np.array([floats for _, floats in discs])
         self._xy = np.zeros((len(discs), 2))
@@ -172,10 +175,32 @@ class PlanarPhysics:
         """Return the deepest overlap of any two things after the last step, in metres."""
         return float(self._numbers[k.DEEPEST])
 
-    def advance(self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray) -> None:
+    def _lead(self, robots: Sequence[RobotPlacement]) -> None:
+        """Find the led bodies, which nothing moves."""
+        self.led = led_rows(robots)
+        self._inverse[self.led] = 0.0
+        self._going = np.zeros((len(self.led), 4))
+        self._told = np.zeros((0, TOLD))
+
+    def advance(
+        self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray, told: FloatArray | None = None
+    ) -> None:
         """Advance by one time step."""
         if self._lifts:
             self._lift(platforms)
+        if told is not None:
+            self._told = told
+            k.lead_k(
+                self.led,
+                told,
+                self._state,
+                self._group,
+                self._relative,
+                self._reaches,
+                self._numbers,
+                self._counts,
+                self._going,
+            )
         if self._counts[k.STALE]:
             self._list_pairs()
         k.step_k(
@@ -211,6 +236,9 @@ class PlanarPhysics:
             self.poses,
             self.twists,
             self.pushes,
+            self.led,
+            self._going,
+            self._told,
         )
         if len(self.carried_by):
             self._tell_carriers()
@@ -395,6 +423,7 @@ class PlanarPhysics:
         """Replace the scene's robots, whose rows are already filled in."""
         self._scene = replace(self._scene, robots=robots)
         self._lifts = len(self.carried_by) > 0 or any(robot.spec.lifter for robot in robots)
+        self._lead(robots)
         self._starts = np.zeros(_room(len(self._disc_i)) + 1, dtype=np.int64)
         self._events = np.zeros((max(64, len(robots)), 3))
         self._stand_fast()

@@ -202,8 +202,8 @@ class Discs:
 class Seen(Discs):
     """The discs that the sensors of a crowd see."""
 
-    def __init__(self, physics: PlanarPhysics, top: float) -> None:
-        """Take the discs of `physics` at sensor height: robots, as high as `top`, and carriers' legs."""
+    def __init__(self, physics: PlanarPhysics, heights: FloatArray) -> None:
+        """Take the discs of `physics` at sensor height: robots of these heights, and carriers' legs."""
         self._physics = physics
         self._rows = physics.seen_discs()
         super().__init__(len(self._rows))
@@ -211,7 +211,7 @@ class Seen(Discs):
         self._robots = len(physics.poses)
         self._robots_xy = self.discs[: self._robots, :2]
         self.discs[:, 2] = physics.disc_radii()[self._rows]
-        self.tops[: self._robots] = top
+        self.tops[: self._robots] = heights
         self.ordered = np.zeros((3, count))
         self.scratch = np.zeros((5, count + 1))
 

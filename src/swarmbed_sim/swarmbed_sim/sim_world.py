@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from swarmbed_core.camera import latency_of
 from swarmbed_core.chance import PartStream, within
-from swarmbed_core.device import Device
+from swarmbed_core.device import Device, Faults
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.feed import Feed
 from swarmbed_core.geometry import between, compose
 from swarmbed_core.kinematics import Kinematics
+from swarmbed_core.led import TOLD, Led
 from swarmbed_core.lifter import LifterModel
 from swarmbed_core.power import BATTERY_PERIOD, BatteryModel
 from swarmbed_core.scenario import BoxObstacle
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from swarmbed_core.device import CornerReading
     from swarmbed_core.feed import Reader
     from swarmbed_core.geometry import FloatArray
+    from swarmbed_core.led import LedState, Tellings
     from swarmbed_core.scenario import Obstacle
     from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.spec import Body, Camera, Radio, RangeRing, RobotSpec
@@ -90,7 +92,7 @@ FARTHEST = 1000.0
 _STUDIO = 1000
 
 # Arrays of `SimWorld` with one row per robot.
-_ROWS = ("v_body", "driven", "platforms", "_power_numbers", "_metered", "_energy", "_watts")
+_ROWS = ("v_body", "driven", "platforms", "_power_numbers", "_metered", "_energy", "_watts", "_told")
 MOST_STRETCH = 10.0
 """Largest `stretch` of `set_drift`."""
 
@@ -185,6 +187,12 @@ class SimWorld:
         self._power_beat = Beat(1.0 / BATTERY_PERIOD)
         self._power_beat.due(0.0)
         self._contacts: Feed[Contact] = Feed()
+        self._led = Led(self.timestep)
+        # Where led bodies go in a step; see `Physics.advance`.
+        self._told = np.zeros((len(robots), TOLD))
+        for robot in robots:
+            if robot.tracked is not None:
+                self._led.add(robot.name, robot.spec, robot.pose, robot.tracked, 0.0)
         self._dead: set[str] = set()
         self._standing = [Footprint(segment.reshape(2, 2)) for segment in scene.arena.segments()]
         self._boxes = {
@@ -207,11 +215,14 @@ class SimWorld:
         physics, furniture = self.physics, self._furniture
         for bodies in self._bodies:
             if bodies.count:
-                bodies.command(self.v_body, self.driven)
+                bodies.command(now, self.v_body, self.driven)
         for row, lifter in self._lifters:
             if lifter.moving:
                 self.platforms[row] = lifter.step(now, self._load_of(row))
-        physics.advance(self.v_body, self.driven, self.platforms)
+        if self._led.names:
+            physics.advance(self.v_body, self.driven, self.platforms, self._lead(now))
+        else:
+            physics.advance(self.v_body, self.driven, self.platforms)
         for bodies in self._bodies:
             if bodies.count:
                 bodies.feel(physics, furniture.on)
@@ -225,6 +236,28 @@ class SimWorld:
         touched = physics.contacts()
         if touched and self._contacts:
             self._contacts.put(Contact(now, *touch) for touch in touched)
+
+    def _lead(self, now: float) -> FloatArray:
+        """Return where the led bodies go in the step that ends at `now`; see `Physics.advance`."""
+        led, physics, told = self._led, self.physics, self._told
+        rows = physics.led
+        for k in led.follow(now, rows, physics.poses, physics.segments, physics.pillars, told):
+            row, pose = int(rows[k]), led.aim(k)
+            size = self._furniture.sizes[row].tolist()
+            free = self._at_robot(size, physics.heights.item(row), pose, without=row) is None
+            if free:
+                physics.move_robot(row, pose)
+                told[row, :3] = pose
+                told[row, 3:6] = told[row, 6:] = led.velocity(k)
+                self._forget(self._names[row], told[row, 3:6])
+            led.appeared(k, now, there=free)
+        return told
+
+    def _forget(self, name: str, v_body: Sequence[float] | FloatArray = (0.0, 0.0, 0.0)) -> None:
+        """Keep encoders and inertial sensors of a robot from measuring that it was moved to this velocity."""
+        if name in self._motors:
+            motors = self._motors[name]
+            motors.bodies.forget(motors.slot, v_body)
 
     def _load_of(self, row: int) -> float:
         """Return the mass of what a robot has lifted, in kg."""
@@ -279,6 +312,16 @@ class SimWorld:
             "lost": sum(model.lost for model in models),
         }
 
+    # Led bodies
+
+    def tell(self, tellings: Tellings) -> None:
+        """Take tellings of where led robots are, which the next steps follow; invalid ones are counted."""
+        self._led.tell(tellings, self.time, self._rows)
+
+    def led(self) -> LedState:
+        """Return the state of the led bodies, and what was rejected."""
+        return self._led.state(self.time)
+
     # Interventions of experiments
 
     def teleport(self, name: str, pose: Pose) -> None:
@@ -287,10 +330,13 @@ class SimWorld:
         A carrier may be placed over robots that fit between its legs, and such robots under carriers.
 
         Raises:
-            SimError: unknown name, invalid pose, or the place is not free.
+            SimError: unknown name, invalid pose, the place is not free, or the robot is led from outside.
         """
         what = f"teleport {name} to {pose}"
         _check_pose(what, pose)
+        if name in self._led.names:
+            message = f"{what}: it is tracked, and stands where its tracker says; choose a simulated robot"
+            raise SimError(message)
         carrier = self._carrier_rows.get(name)
         if carrier is not None:
             _check_free(what, self._at_carrier(carrier, pose))
@@ -300,9 +346,7 @@ class SimWorld:
         size = self._furniture.sizes[row].tolist()
         _check_free(what, self._at_robot(size, self.physics.heights.item(row), pose, without=row))
         self.physics.move_robot(row, pose)
-        if name in self._motors:
-            motors = self._motors[name]
-            motors.bodies.forget(motors.slot)
+        self._forget(name)
 
     def add_robot(self, placement: RobotPlacement) -> None:
         """Add a robot at rest in a free place; it becomes the last of `names`.
@@ -311,11 +355,11 @@ class SimWorld:
 
         Raises:
             SimError: the name is taken, the pose is invalid, the place is not free, the physics rejects the
-                body, or the robots are a crowd.
+                body, or the robots are a crowd and this one is not tracked.
         """
         name, spec, pose = placement.name, placement.spec, placement.pose
         what = f"add robot {name} at {pose}"
-        self._check_no_crowd(what)
+        self._check_no_crowd(what, placement)
         if name in {*self._names, *self._carrier_rows, "wall", *self._boxes}:
             message = f"{what}: the name '{name}' is taken; choose another name"
             raise SimError(message)
@@ -333,6 +377,8 @@ class SimWorld:
         self.driven[row] = True
         self.platforms[row] = lowered
         self._power_numbers[row] = power
+        if placement.tracked is not None:
+            self._led.add(name, spec, pose, placement.tracked, self.time)
         self._furniture.add(size, localised=placement.localised)
         if self._glow is not None:
             self._glow.add(spec.leds)
@@ -347,15 +393,16 @@ class SimWorld:
         Its parts stay valid, but return no new readings and have no effect.
 
         Raises:
-            SimError: unknown name, or the robots are a crowd.
+            SimError: unknown name, or the robot is one of a crowd.
         """
         row = self._row(name)
-        self._check_no_crowd(f"remove robot {name}")
+        self._check_no_crowd(f"remove robot {name}", self.scene.robots[row])
         self.kill(name)
         self.physics.remove_robot(row)
         self._set_robots((*self.scene.robots[:row], *self.scene.robots[row + 1 :]))
         for array in _ROWS:
             setattr(self, array, np.delete(getattr(self, array), row, axis=0))
+        self._led.remove(name)
         self._furniture.remove(row)
         for parts in self._bodies:
             parts.remove(row)
@@ -394,9 +441,12 @@ class SimWorld:
         """Return the current obstacles: the scene's and the boxes that were added."""
         return (*self.scene.obstacles, *self._added.values())
 
-    def _check_no_crowd(self, what: str) -> None:
-        if self.scene.crowd:
-            message = f"{what}: robots cannot be added to or removed from a crowd; use a scene without one"
+    def _check_no_crowd(self, what: str, robot: RobotPlacement) -> None:
+        if self.scene.crowd and robot.tracked is None:
+            message = (
+                f"{what}: robots cannot be added to or removed from a crowd, only tracked ones beside it; "
+                "use a scene without a crowd"
+            )
             raise SimError(message)
 
     def kill(self, name: str) -> None:
@@ -415,6 +465,7 @@ class SimWorld:
         life = self._lives.get(name)
         if life is not None:
             life.alive = False
+            self._devices[name].faults.dead = True
             self._switch(life)
 
     def _switch(self, life: Life) -> None:
@@ -449,6 +500,7 @@ class SimWorld:
             message = f"{name}: ring '{ring}' has no sensor {sensor}; valid: 0 to {count - 1}"
             raise SimError(message)
         part.kill(sensor)
+        self.device(name).faults.sensors.setdefault(ring, set()).add(sensor)
 
     def set_slip(self, name: str, share: float) -> None:
         """Set the share of the wheels' motion that is lost, from 0 to below 1, on top of the spec's slip.
@@ -460,7 +512,7 @@ class SimWorld:
         if not 0 <= share < 1:
             message = f"{name}: slip {share} is out of range; valid: 0 (none) to below 1"
             raise SimError(message)
-        self.device(name)
+        self.device(name).faults.slip = share
         motors = self._motors[name]
         motors.bodies.lost[motors.slot] = share
 
@@ -499,6 +551,8 @@ class SimWorld:
         self._loss = share
         for air in self._airs.values():
             air.model.loss = share
+        for device in self._devices.values():
+            device.faults.radio_loss = share
 
     def add_obstacle(self, name: str, pose: Pose, size: tuple[float, float]) -> None:
         """Add a box; `pose` is that of its centre.
@@ -680,6 +734,7 @@ class SimWorld:
             power=power,
             radios={radio.name: self._radio(radio, life) for radio in spec.radios},
             leds=None if spec.leds is None else Leds(life, spec.leds, self._shine),
+            faults=Faults(dead=name in self._dead, radio_loss=self._loss or 0.0),
             **self._plain_parts(life, spec, number),
         )
         if name in self._dead:

@@ -246,6 +246,7 @@ class Solids:
         self.carried_by = np.full(len(carriers), -1, dtype=np.int64)
         self.segments = scene.segments()
         self.pillars = scene.pillars()
+        self.led: IntArray = np.empty(0, dtype=np.int64)
         self._walls = scene.segments()
         self._boxes: dict[str, StandingBox] = {}
         self._time = 0.0

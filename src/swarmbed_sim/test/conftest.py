@@ -16,6 +16,7 @@ from swarmbed_core.raycast import box_segments
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import Scene, make_scene
 from swarmbed_sim.errors import SimError
+from swarmbed_sim.physics import led_rows
 from swarmbed_sim.sim_world import SimWorld
 
 
@@ -37,6 +38,7 @@ class KinematicPhysics:
         self.carried_by = np.full(len(scene.carriers), -1, dtype=np.int64)
         self.segments = scene.segments()
         self.pillars = scene.pillars()
+        self.led = led_rows(scene.robots)
         self.touched: list[tuple[str, str, float]] = []
         self.lights: list[tuple[int, tuple[int, ...]]] = []
         self.closed = False
@@ -49,8 +51,12 @@ class KinematicPhysics:
     def light(self, row, colours):
         self.lights.append((row, tuple(colours)))
 
-    def advance(self, v_body, driven, platforms) -> None:
+    def advance(self, v_body, driven, platforms, told=None) -> None:
         for i in range(len(self.poses)):
+            if i in self.led:
+                self.poses[i], self.twists[i], self.pushes[i] = told[i, :3], told[i, 3:6], 0.0
+                self.poses[i, 2] = wrap(told[i, 2])
+                continue
             vx0, vy0, _ = self.twists[i]
             self.twists[i] = v_body[i] if driven[i] else 0.0
             vx, vy, omega = self.twists[i]
@@ -102,12 +108,14 @@ class KinematicPhysics:
         self.twists = np.vstack([self.twists, np.zeros(3)])
         self.pushes = np.append(self.pushes, 0.0)
         self.heights = np.append(self.heights, _lowered(placement.spec))
+        self.led = led_rows(self.scene.robots)
 
     def remove_robot(self, row) -> None:
         robots = self.scene.robots
         self.scene = dataclasses.replace(self.scene, robots=robots[:row] + robots[row + 1 :])
         for name in ("poses", "twists", "pushes", "heights"):
             setattr(self, name, np.delete(getattr(self, name), row, axis=0))
+        self.led = led_rows(self.scene.robots)
         self.carrier_lifts[self.carried_by == row] = 0.0
         self.carried_by[self.carried_by == row] = -1
         self.carried_by[self.carried_by > row] -= 1
@@ -185,7 +193,7 @@ class Driven(SimWorld):
 
     def drive(self, name, v_body):
         device = self.device(name)
-        device.motors.drive(Kinematics.of(device.spec).wheels(v_body))
+        device.motors.drive(Kinematics.of(device.spec).wheels(v_body), math.inf)
 
 
 @pytest.fixture

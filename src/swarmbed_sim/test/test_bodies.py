@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from swarmbed_core.device import HOLD
+from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.spec import RobotSpec
 from swarmbed_sim.errors import SimError
 
@@ -16,8 +18,6 @@ def test_wheels_count_what_the_body_did(world):
     w.run(1.0)
     truth = w.truth()[0]
     assert truth[3:] == pytest.approx([0.4, -0.2, 1.0])
-    from swarmbed_core.kinematics import Kinematics
-
     reading = w.device("dots1").motors.read()
     assert reading.travel == pytest.approx(Kinematics.of(DOTS).wheels((0.4, -0.2, 1.0)), abs=1e-9)
     assert reading.speeds == pytest.approx(reading.travel, abs=1e-9)
@@ -35,7 +35,7 @@ def test_a_body_that_is_held_turns_no_wheel(world, monkeypatch):
 
 def test_wheels_are_no_faster_than_they_can_be(world):
     w = world([(0.0, 0.0, 0.0)], noise=False)
-    w.device("dots1").motors.drive(np.array([100.0, 0.0, -100.0]))
+    w.device("dots1").motors.drive(np.array([100.0, 0.0, -100.0]), math.inf)
     w.run(0.05)
     assert np.abs(w.device("dots1").motors.read().speeds).max() == pytest.approx(2.5)
     w.device("dots1").motors.drive(np.array([math.nan, 0.0, 0.0]))
@@ -45,7 +45,7 @@ def test_wheels_are_no_faster_than_they_can_be(world):
 
 def test_slip_is_between_the_encoders_and_the_floor(world):
     w = world([(-2.0, 0.0, 0.0)], kind="pioneer3dx")
-    w.device("pioneer3dx1").motors.drive(np.array([0.2, 0.2]))
+    w.device("pioneer3dx1").motors.drive(np.array([0.2, 0.2]), math.inf)
     w.run(10.0)
     sigma = RobotSpec.load("pioneer3dx").drive.wheels.speed_sigma * w.timestep * math.sqrt(1000)
     travel = w.device("pioneer3dx1").motors.read().travel
@@ -70,7 +70,7 @@ def test_who_drifts_counts_what_its_wheels_did(world):
     w = world([(-2.0, -1.0, 0.0), (-2.0, 1.0, 0.0)], kind="pioneer3dx", noise=False)
     w.set_drift("pioneer3dx1", 1.2, 0.4)
     for name in w.names:
-        w.device(name).motors.drive(np.array([0.2, 0.2]))
+        w.device(name).motors.drive(np.array([0.2, 0.2]), math.inf)
     w.run(8.0)
     drifted, straight = w.truth()
     way = straight[0] + 2.0
@@ -214,3 +214,27 @@ def test_the_compass_is_at_its_rate_and_as_good_as_its_spec(world):
     assert len(errors) == pytest.approx(20 * spec.rate, abs=1)
     assert np.std(errors) == pytest.approx(spec.sigma, rel=0.2)
     assert abs(np.mean(errors)) < 5 * spec.sigma / math.sqrt(len(errors))
+
+
+def test_wheels_stop_by_themselves(world):
+    """Speeds hold for as long as was asked, by default for HOLD, and until the next ones at most."""
+    w = world([(-2.0, 0.0, 0.0), (-2.0, 1.0, 0.0)], noise=False)
+    wheels = Kinematics.of(DOTS).wheels((0.2, 0.0, 0.0))
+    one, two = (w.device(name).motors for name in w.names)
+    one.drive(wheels, 0.1)
+    two.drive(wheels)
+    w.run(0.1)
+    assert w.truth()[:, 3] == pytest.approx([0.2, 0.2])
+    w.step()
+    assert w.truth()[:, 3] == pytest.approx([0.0, 0.2])
+    w.run(HOLD - 0.11)
+    assert w.truth()[1, 3] == pytest.approx(0.2)
+    w.step()
+    assert w.truth()[1, 3] == 0.0
+    one.drive(wheels, math.nan)
+    two.drive(wheels, 5.0)
+    w.step()
+    assert w.truth()[:, 3] == pytest.approx([0.0, 0.2])
+    two.drive(wheels, 0.0)
+    w.step()
+    assert w.truth()[1, 3] == 0.0

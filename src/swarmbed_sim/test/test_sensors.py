@@ -23,7 +23,7 @@ EPUCK = RobotSpec.load("epuck2")
 LAMPS = [{"place": [0.15, 0.1, 0.03]}, {"place": [-0.2, 0.0, 0.05], "colour": [1, 2, 3]}]
 
 
-def world_of(robots, seed=1, *, noise=False, arena="empty", how=make, **more):
+def world_of(robots, seed=1, *, noise=False, arena="empty", how=make, crowd=False, **more):
     """Return a world; `robots` are pairs of a kind and its poses."""
     scenario = Scenario.model_validate(
         {
@@ -33,7 +33,7 @@ def world_of(robots, seed=1, *, noise=False, arena="empty", how=make, **more):
             "world": "planar",
             "arena": arena,
             "noise": noise,
-            "robots": [{"kind": kind, "place": {"poses": poses}} for kind, poses in robots],
+            "robots": [{"kind": kind, "place": {"poses": poses}, "crowd": crowd} for kind, poses in robots],
             "controller": {"name": "epuck2_wheels"},
             **more,
         }
@@ -42,8 +42,7 @@ def world_of(robots, seed=1, *, noise=False, arena="empty", how=make, **more):
 
 
 def crowd_of(kind, poses, **more):
-    robots = [{"kind": kind, "place": {"poses": poses}, "crowd": {"step": 0.1}}]
-    return world_of([], robots=robots, **more)
+    return world_of([(kind, poses)], crowd={"step": 0.1}, **more)
 
 
 def sensed(world, steps=1):

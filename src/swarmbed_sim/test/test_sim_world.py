@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from swarmbed_core.device import Zone
+from swarmbed_core.device import Faults, Zone
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.local import LocalSwarm
@@ -977,3 +977,27 @@ def test_all_kinds_of_robots_have_their_parts(world):
         assert set(device.radios) == {radio.name for radio in spec.radios}
         assert truth[3] == pytest.approx(0.05, rel=0.2)
         assert not {key for key in robot.sense().refused if key.endswith((".failed", ".silent"))}
+
+
+def test_faults_are_told_to_the_device_for_parts_that_are_not_the_worlds(world):
+    w = world([(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)], ())
+    w.set_radio_loss(0.2)
+    early, late = w.device("dots1").faults, w.device("dots2")
+    assert (early.dead, early.sensors, early.slip, early.radio_loss) == (False, {}, 0.0, 0.2)
+    w.kill_sensor("dots1", "tof", 3)
+    w.kill_sensor("dots1", "tof", 5)
+    w.set_slip("dots1", 0.1)
+    w.set_radio_loss(0.4)
+    assert (early.sensors, early.slip, early.radio_loss) == ({"tof": {3, 5}}, 0.1, 0.4)
+    w.kill("dots1")
+    assert early.dead
+    assert late.faults == Faults(radio_loss=0.4)
+    w.kill("dots2")
+    w.remove_robot("dots2")
+    assert late.faults.dead
+
+
+def test_a_robot_that_died_before_it_had_a_device_is_dead(world):
+    w = world([(0.0, 0.0, 0.0)], ())
+    w.kill("dots1")
+    assert w.device("dots1").faults.dead

@@ -274,15 +274,18 @@ GROUPS: Sequence[tuple[str, Callable[[bool], Iterator[Row]]]] = (
 
 def all_groups(*, gazebo: bool = False) -> list[tuple[str, Callable[[bool], Iterator[Row]]]]:
     """Return all groups, the quick ones first; whole runs take minutes. Gazebo's only on request."""
-    from swarmbed_experiments.bench import eyes, ros, runs
+    from swarmbed_experiments.bench import eyes, observers, reality, ros, runs
 
     whole = (
         ("speed", runs.speed),
         ("sweep", runs.sweeps),
         ("cost", runs.cost),
+        ("observers", observers.observers),
+        ("led", runs.led),
         ("tasks", runs.tasks),
         ("forms", runs.forms),
     )
+    outside = (("links", reality.links), ("remote", reality.remote))
     on_ros = (
         ("ros pace", ros.pace),
         ("ros latency", ros.latency),
@@ -299,7 +302,7 @@ def all_groups(*, gazebo: bool = False) -> list[tuple[str, Callable[[bool], Iter
         ("pixels", eyes.pixels),
         ("calibration", eyes.calibration),
     )
-    groups = [*GROUPS, *on_images, *whole, *on_ros]
+    groups = [*GROUPS, *on_images, *whole, *outside, *on_ros]
     if gazebo:
         from swarmbed_experiments.bench import gazebo as bench_gazebo
 

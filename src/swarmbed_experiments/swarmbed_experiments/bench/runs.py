@@ -5,6 +5,7 @@ Real-time factors are of one process that computes everything: physics, sensors,
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import tempfile
 import time
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import ks_2samp, mannwhitneyu
+from swarmbed_core.led import Tellings
+from swarmbed_core.orders import Told
 
 from swarmbed_experiments.bench.benchmarks import SEED, Row
 from swarmbed_experiments.runs.run import Run, warm_up
@@ -36,6 +39,11 @@ FAULTS = (
 )
 LIVE = (1, 2, 5, 10, 20)
 CROWDS = (100, 300, 1000, 3000, 10000)
+LED = 100
+TELLINGS = 30.0
+"""Tellings of each led body a second."""
+CIRCLE = (0.3, 1.0)
+"""Radius in metres and rad/s of the circles that led bodies drive."""
 DENSITY = 1000 / 30**2
 """Robots per square metre in the crowds, as in random_walk_1000."""
 
@@ -171,6 +179,60 @@ def _epuck2s(quick: bool) -> Iterator[Row]:
         at_least=100,
         note=f"{min(factors):.0f}-{max(factors):.0f} in {repetitions} runs of {seconds} s; ARGoS 3: 19",
     )
+
+
+def led(quick: bool) -> Iterator[Row]:
+    """Time a crowd with 100 led bodies beside it against one of as many robots, in turns."""
+    seconds, blocks = (1.0, 2) if quick else (4.0, 9)
+    place = "place: {area: {x_min: -14, x_max: 14, y_min: -14, y_max: 14}}"
+    beside = (
+        f"robots=[{{kind: dots, count: {1000 - LED}, crowd: true, {place}}}, "
+        f"{{kind: dots, count: {LED}, name: led, body: tracked, {place}}}]"
+    )
+    made = [
+        Run(*load_scenario("random_walk_1000", [*sets, "time_limit=1000"], seed=SEED))
+        for sets in ([f"robots=[{{kind: dots, count: 1000, crowd: true, {place}}}]"], [beside])
+    ]
+    spent: list[list[float]] = [[], []]
+    for run in made:
+        _lead(run, 1.0)
+    for _ in range(blocks):
+        for run, times in zip(made, spent, strict=True):
+            times.append(_lead(run, seconds))
+    simulated, with_led = (float(np.median(times)) for times in spent)
+    state = made[1].world.led()
+    refused = sum(sum(counts.values()) for counts in state.refused.values())
+    for run in made:
+        run.close()
+    yield Row(
+        f"{LED} led bodies among {1000 - LED} simulated ones over 1,000 simulated, planar",
+        simulated / with_led,
+        "of the speed",
+        at_least=None if quick else 0.9,
+        note=f"{seconds / with_led:.1f} and {seconds / simulated:.1f} x real time; "
+        f"each told at {TELLINGS:g} Hz, {int(state.taken.sum()):,} tellings taken, {refused} refused",
+    )
+
+
+def _lead(run: Run, seconds: float) -> float:
+    """Advance a run while its led robots drive in circles; return the wall time in seconds."""
+    names = run.world.led().names
+    starts = np.array([robot.pose for robot in run.scene.robots if robot.tracked is not None]).reshape(-1, 3)
+    radius, omega = CIRCLE
+    centres = starts[:, :2] - radius * np.stack([np.sin(starts[:, 2]), -np.cos(starts[:, 2])], axis=1)
+    twists = np.tile((radius * omega, 0.0, omega), (len(names), 1))
+    number = math.ceil(run.time * TELLINGS - 1e-6)
+    started = time.perf_counter()
+    for _ in range(round(seconds / run.timestep)):
+        now = run.time
+        if names and now >= number / TELLINGS - 1e-6:
+            number += 1
+            yaws = starts[:, 2] + omega * now
+            places = centres + radius * np.stack([np.sin(yaws), -np.cos(yaws)], axis=1)
+            poses = np.column_stack([places, yaws])
+            run.orders.put(Told(Tellings(names, np.full(len(names), now), poses, twists)))
+        run.runner.once()
+    return time.perf_counter() - started
 
 
 def cost(quick: bool) -> Iterator[Row]:

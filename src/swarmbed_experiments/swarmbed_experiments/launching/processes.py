@@ -339,7 +339,8 @@ def robot_processes(
         raise RunError(message)
     RobotSpec.load(kind)
     Arena.load(arena)
-    find_plugin(DEVICES, device)
+    for maker in device.split("+"):
+        find_plugin(DEVICES, maker)
     if controller is not None:
         find_controller(controller, {}, "controller")
     _check(parameters, [robot])

@@ -90,6 +90,8 @@ def rehearse(case: Case) -> Rehearsal:
         plan = make_plan(scenario, case.source)
     except SwarmbedError as error:
         return Rehearsal(str(error), None)
+    if plan.real:
+        return Rehearsal(plan.real_time_only, None)
     try:
         run = Run(scenario, case.source)
     except SwarmbedError as error:
@@ -103,7 +105,7 @@ def rehearse(case: Case) -> Rehearsal:
     if run is not None:
         with contextlib.suppress(Exception):
             run.close()
-    parts = (*plan.generators, *plan.transducers, *plan.acceptors)
+    parts = (*plan.generators, *plan.transducers, *plan.acceptors, *plan.devices)
     made = (plan.make_world, plan.controller, *(part for part, _ in parts))
     roots = {name for one in made if isinstance(name := getattr(one, "__module__", None), str)}
     # Not earlier: looking up a user's parts imports them.
@@ -188,7 +190,7 @@ IDLE = f"{Idle.__module__}:{Idle.__name__}"
 
 
 def tame(scenario: Scenario, *, programs: bool = True) -> Scenario:
-    """Return a scenario without users' programs. The world is kept.
+    """Return a scenario without users' programs and with virtual parts only. The world is kept.
 
     Args:
         scenario: any.
@@ -205,7 +207,7 @@ def tame(scenario: Scenario, *, programs: bool = True) -> Scenario:
     }
     if any(tuple(kept) != getattr(frame, name) for name, kept in parts.items()):
         change["frame"] = Frame(**parts)
-    return scenario.model_copy(update=change) if change else scenario
+    return (scenario.model_copy(update=change) if change else scenario).all_virtual()
 
 
 def is_world_ours(scenario: Scenario) -> bool:

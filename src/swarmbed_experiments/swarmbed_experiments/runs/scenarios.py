@@ -18,6 +18,7 @@ from swarmbed_core.imaging import Imaging
 from swarmbed_core.local import LocalSwarm
 from swarmbed_core.markers import CarrierMarkers, MarkerMap
 from swarmbed_core.memory import MemoryWorld
+from swarmbed_core.outfit import find_maker
 from swarmbed_core.plugins import ACCEPTORS, GENERATORS, TRANSDUCERS, WORLDS, find_plugin, look_in
 from swarmbed_core.safe_yaml import MOST_DEPTH, parse, read, short
 from swarmbed_core.scenario import Scenario, names_file
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from py_trees.behaviour import Behaviour
     from swarmbed_core.config import Part
+    from swarmbed_core.outfit import DeviceMaker
     from swarmbed_core.scenario import Named, Robots
 
 FILES = "files"
@@ -238,6 +240,8 @@ class Plan:
     Attributes:
         programs: name, class and parameters of the program of each group of robots; None for a group that is
             driven from elsewhere.
+        real: which parts of robots run in real time, so that the world can neither hurry nor be reset; empty
+            if there are none.
     """
 
     scenario: Scenario
@@ -250,6 +254,18 @@ class Plan:
     transducers: tuple[tuple[Any, Part], ...]
     acceptors: tuple[tuple[Any, Part], ...]
     programs: tuple[tuple[str, ControllerType, Part] | None, ...]
+    devices: tuple[tuple[DeviceMaker, Part], ...]
+    real: tuple[str, ...]
+
+    @property
+    def real_time_only(self) -> str:
+        """Return why the world must run in real time, and what to do; empty if it need not."""
+        if not self.real:
+            return ""
+        return (
+            f"{self.source}: {', '.join(self.real)}: real parts run in real time; the world cannot hurry "
+            "or be reset; use --speed 1, or `lockstep: true` if they are simulated"
+        )
 
 
 def make_plan(scenario: Scenario, source: str) -> Plan:
@@ -296,6 +312,15 @@ def make_plan(scenario: Scenario, source: str) -> Plan:
     generators = parts(GENERATORS, "frame.generators", frame.generators)
     transducers = parts(TRANSDUCERS, "frame.transducers", frame.transducers)
     acceptors = parts(ACCEPTORS, "frame.acceptors", frame.acceptors)
+    real: list[str] = []
+    devices = []
+    for i, group in enumerate(scenario.robots):
+        for k, one in enumerate(group.device):
+            field = f"robots.{i}.device.{k}"
+            made = ask(field, lambda one=one, field=field: find_maker(one, f"{source}: {field}"))  # type: ignore[misc]
+            if made is not None:
+                devices.append(made)
+                real += [f"{field} ({one.name})"] if made[0].is_real(made[1]) else []
     before = len(faults)
     ask("arena", lambda: Arena.load(scenario.arena))
     for i, group in enumerate(scenario.robots):
@@ -313,5 +338,16 @@ def make_plan(scenario: Scenario, source: str) -> Plan:
         for group, own in zip(scenario.robots, programs, strict=True)
     )
     return Plan(
-        scenario, source, scene, world, controller, parameters, generators, transducers, acceptors, of_groups
+        scenario,
+        source,
+        scene,
+        world,
+        controller,
+        parameters,
+        generators,
+        transducers,
+        acceptors,
+        of_groups,
+        tuple(devices),
+        tuple(real),
     )

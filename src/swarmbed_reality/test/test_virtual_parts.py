@@ -1,0 +1,206 @@
+"""Simulated parts behind part servers: names, keys, and time that is the machine's or the world's."""
+
+from __future__ import annotations
+
+import ast
+import stat
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from swarmbed_core.memory import MemoryWorld
+from swarmbed_core.spec import RobotSpec
+from swarmbed_reality.errors import RealityError
+from swarmbed_reality.remote import names_of
+from swarmbed_reality.virtual_parts import (
+    FINE_STEP,
+    LONGEST,
+    Server,
+    VirtualRobot,
+    expanded,
+    filled,
+    key_of,
+    parts_of,
+)
+
+from swarmbed_reality import part_server
+
+DOTS = RobotSpec.load("dots")
+ALL = ("motors", "imu", "compass", "lifter", "power", "leds", "ranges", "radios")
+
+
+class Machine:
+    """A machine's clock that a test sets."""
+
+    def __init__(self, now=5000.0):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        ("udp://127.0.0.1:74{number:02}", "dots7", "udp://127.0.0.1:7407"),
+        ("udp://{name}.local:7400", "dots12", "udp://dots12.local:7400"),
+        ("{name}/{number}/{number:04}", "a3b12", "a3b12/12/0012"),
+        ("{number}", "solo", "0"),
+        ("{name.__class__} {other} {}", "dots1", "{name.__class__} {other} {}"),
+    ],
+)
+def test_placeholders(pattern, name, expected):
+    assert filled(pattern, name) == expected
+
+
+def test_parts_are_named_singly_or_in_groups():
+    known = ["motors", "imu", "ranges/tof", "ranges/sonar", "radios/ble"]
+    assert expanded(["motors", "ranges"], known, "r1") == ["motors", "ranges/tof", "ranges/sonar"]
+    assert expanded(["ranges/tof", "ranges"], known, "r1") == ["ranges/tof", "ranges/sonar"]
+    with pytest.raises(RealityError, match="r1 has no part 'range': it has motors, imu, ranges/tof"):
+        expanded(["range"], known, "r1")
+
+
+def test_in_real_time_the_wheels_roll_while_the_machines_time_passes():
+    machine = Machine()
+    robot = VirtualRobot("dots1", DOTS, ALL, noise=False, machine=machine)
+    parts = robot.begin(lockstep=False)
+    assert set(parts) == {
+        "motors",
+        "imu",
+        "compass",
+        "lifter",
+        "power",
+        "leds",
+        "ranges/tof",
+        "radios/ble",
+    } | {f"radios/{radio.name}" for radio in DOTS.radios}
+    start = parts["motors"].read()
+    assert start.stamp == pytest.approx(machine.now, abs=2 * FINE_STEP)
+    for _ in range(100):
+        parts["motors"].drive([0.2, 0.2, 0.2], 0.1)
+        machine.now += 0.01
+    reading = parts["motors"].read()
+    assert reading.travel - start.travel == pytest.approx(0.2, abs=0.005)
+    assert machine.now - FINE_STEP - 1e-6 <= reading.stamp <= machine.now + 1e-6
+    assert parts["ranges/tof"].read().stamp == reading.stamp
+    assert robot.begin(lockstep=False) is parts, "a new session finds the robot as it is"
+    machine.now += 0.2
+    assert parts["motors"].read().speeds.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_robot_that_slept_does_not_catch_up_for_hours():
+    machine = Machine()
+    robot = VirtualRobot("dots1", DOTS, ["motors"], machine=machine)
+    parts = robot.begin(lockstep=False)
+    before = robot._world.time
+    machine.now += 3600.0
+    reading = parts["motors"].read()
+    assert robot._world.time - before == pytest.approx(LONGEST, abs=0.01)
+    assert reading.stamp == pytest.approx(machine.now, abs=0.01)
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(
+    st.floats(0.0, 1e5),
+    st.lists(st.tuples(st.integers(0, 20), st.floats(-1.0, 1.0)), min_size=1, max_size=30),
+)
+def test_in_lockstep_time_is_what_the_world_says(start, course):
+    robot = VirtualRobot("dots1", DOTS, ["motors"], noise=False)
+    motors = robot.begin(lockstep=True)["motors"]
+    ticks = way = last = 0
+    robot.advance(start)
+    for steps, speed in course:
+        motors.drive([speed] * 3, 1.0)
+        ticks += steps
+        robot.advance(start + 0.01 * ticks)
+        if steps:
+            # The speed changes linearly during the first step.
+            way += 0.01 * (steps * speed + 0.5 * (last - speed))
+            last = speed
+        reading = motors.read()
+        assert reading.stamp == pytest.approx(start + 0.01 * ticks, abs=1e-6)
+        assert robot.time() == reading.stamp
+        assert reading.travel == pytest.approx(way, abs=1e-9)
+
+
+def test_in_lockstep_every_session_is_the_same():
+    robot = VirtualRobot("dots1", DOTS, ["motors", "ranges"], seed=4)
+    runs = []
+    for _ in range(2):
+        parts = robot.begin(lockstep=True)
+        made = []
+        for k in range(50):
+            robot.advance(3.0 + 0.01 * k)
+            parts["motors"].drive([0.3, -0.1, 0.1 * k], 0.5)
+            reading = parts["motors"].read()
+            made.append((reading.stamp, reading.travel.tobytes(), reading.speeds.tobytes()))
+        runs.append(made)
+    assert runs[0] == runs[1]
+    assert np.frombuffer(runs[0][-1][1]).any()
+    machine = Machine()
+    robot._machine = machine
+    assert robot.begin(lockstep=False)["motors"].read().stamp == machine.now
+
+
+@pytest.mark.parametrize("to", [float("nan"), float("inf"), -5.0, 1e300])
+def test_times_that_make_no_sense_do_not_stop_it(to):
+    robot = VirtualRobot("dots1", DOTS, ["motors"])
+    robot.begin(lockstep=True)
+    robot.advance(1.0)
+    robot.advance(to)
+    assert robot.time() <= 1.0 + LONGEST + 0.01
+
+
+def test_a_kind_without_the_part_is_named():
+    with pytest.raises(RealityError, match="e1, a epuck2, has no part 'lifter': it has motors"):
+        VirtualRobot("e1", RobotSpec.load("epuck2"), ["lifter"])
+
+
+def test_keys_are_made_for_their_owner_only(tmp_path):
+    file = tmp_path / "keys" / "dots1.key"
+    key = key_of(file, create=True)
+    assert len(key) == 64
+    assert key_of(file) == key_of(file, create=True) == key
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_keys_that_are_missing_or_short_are_named(tmp_path):
+    with pytest.raises(RealityError, match=r"nowhere\.key: cannot be read as a robot's key \(No such file"):
+        key_of(tmp_path / "nowhere.key")
+    (tmp_path / "short.key").write_text("hunter2\n")
+    with pytest.raises(RealityError, match=r"short\.key: the key has 7 bytes: expected at least 16"):
+        key_of(tmp_path / "short.key")
+
+
+def test_an_address_that_is_taken_is_named():
+    server = Server()
+    robots = [VirtualRobot(name, DOTS, ["motors"]) for name in ("dots1", "dots2")]
+    server.add(robots[0], b"k" * 16, "udp://127.0.0.1:0")
+    [one] = server._robots.values()
+    with pytest.raises(RealityError, match=f"dots2: udp://127.0.0.1:{one.port}: .*in use"):
+        server.add(robots[1], b"k" * 16, f"udp://127.0.0.1:{one.port}")
+    server.stop()
+    server.run()
+    assert not server._robots
+
+
+def test_the_robots_side_is_one_file_that_needs_msgpack_only():
+    source = Path(part_server.__file__).read_text()
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module.split(".")[0])
+    assert names - set(sys.stdlib_module_names) == {"msgpack"}
+    # The Python of a Raspberry Pi with Debian 11.
+    ast.parse(source, feature_version=(3, 9))
+
+
+def test_parts_have_their_names_on_the_wire():
+    world = MemoryWorld.of(["pioneer3dx"])
+    assert set(parts_of(world.device("pioneer3dx1"))) == set(names_of(RobotSpec.load("pioneer3dx")))
