@@ -242,6 +242,14 @@ def test_links_and_scripts_exist(page):
         assert (ROOT / script).exists(), script
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_of_the_workspace_exist(page):
+    """But for those that a page tells the reader to make, and the calibrations of real cameras."""
+    named = r"`((?:config|docs|launch|requirements|src|urdf|worlds)/[\w./]+)`(?!, new)"
+    for name in set(re.findall(named, page.read_text())) - {"config/cameras"}:
+        assert (ROOT / name).exists(), name
+
+
 def anchors(page):
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
