@@ -652,7 +652,8 @@ def test_a_tracked_robot_is_where_it_is_told_to_be(rig, ros):
     while here.world.time < 2.0:
         x = 1.0 + 0.2 * here.world.time
         teller.publish(told(here.world.time, led1=(x, -0.5, 0.0)))
-        ros.spin_until(lambda n=here.world.led().taken.sum(): here.world.led().taken.sum() > n, "the telling")
+        taken = here.world.led().taken.sum()
+        ros.spin_until(lambda n=taken: here.world.led().taken.sum() > n, "the telling")
         here.until(here.world.time + 0.05)
     assert here.world.truth()[2, 0] == pytest.approx(1.4, abs=0.06)
     assert here.world.truth()[2, 1] == pytest.approx(-0.5, abs=1e-6)
