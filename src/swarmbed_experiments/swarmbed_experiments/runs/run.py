@@ -297,7 +297,8 @@ class Run(Ensemble):
         self._journal = Journal(directory / JOURNAL, {**self._about(), **tracked})
         self._log = OrderLog(directory / ORDERS)
         self._due = time.perf_counter() + KEPT
-        self.audience.begin(self.scene, self._about())
+        told = {} if self.manifest is None else self.manifest.model_dump(mode="json")
+        self.audience.begin(self.scene, {**told, **self._about()})
 
     def _begin_manifest(self) -> None:
         if self.directory is not None:
