@@ -26,7 +26,12 @@ def generate_launch_description() -> LaunchDescription:
     arguments = [
         ("robot", "dots1", None, "name of the robot: its namespace and the prefix of its frames"),
         ("kind", "dots", None, "kind of robot, from config/robots, or the path of such a file"),
-        ("device", "virtual", None, "makers of the robot's parts: virtual, or your own module:Class; + joins several"),
+        (
+            "device",
+            "virtual",
+            None,
+            "makers of the robot's parts: virtual, or your own module:Class; + joins several",
+        ),
         ("arena", "dots_arena", None, "name of the arena that the robot is in"),
         ("localise", "false", YES_NO, "localise by the markers on the arena's walls"),
         ("controller", "", None, "controller to start, such as random_walk; empty: none"),

@@ -32,8 +32,9 @@ from pydantic_core import PydanticUndefined
 from swarmbed_core.config import check, names
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.spec import RobotSpec
-from swarmbed_experiments.runs import recording, results
+from swarmbed_experiments.runs import manifest, recording, results
 from swarmbed_experiments.runs import run as runner
+from swarmbed_experiments.runs.summary import Summary
 
 from swarmbed_core import plugins, scenario
 from swarmbed_experiments import cli
@@ -447,6 +448,7 @@ def command_section(name: str, called: Callable[..., Any]) -> str:
     given = [
         option_row(each.name, hints[each.name], each.default)
         for each in inspect.signature(called).parameters.values()
+        if hints[each.name] is not typer.Context
     ]
     arguments = [
         row[0].strip("`") if row[1] == "required" else f"[{row[0].strip('`')}]"
@@ -465,22 +467,38 @@ def command_section(name: str, called: Callable[..., Any]) -> str:
     return "\n\n".join([*body, *([table(("argument or option", "default", "what"), rows)] if rows else [])])
 
 
-def commands() -> str:
-    """Return the commands and their options.
-
-    Raises:
-        GapError: there is a group of commands, which this page does not know how to show.
-    """
-    if cli.app.registered_groups:
-        message = "swarmbed has a group of commands: scripts/_reference.py shows single commands only"
-        raise GapError(message)
-    found = {
+def commands_of(app: typer.Typer) -> dict[str, Callable[..., Any]]:
+    """Return the commands of an app, by name."""
+    return {
         made.name or made.callback.__name__: made.callback
-        for made in cli.app.registered_commands
+        for made in app.registered_commands
         if made.callback is not None
     }
-    rows = ((f"[`{name}`](#{name})", plain(summary(called))) for name, called in found.items())
-    sections = (command_section(name, called) for name, called in found.items())
+
+
+def commands() -> str:
+    """Return the commands and their options; those of a group follow what the group does by itself.
+
+    Raises:
+        GapError: a group does nothing by itself.
+    """
+    found: dict[str, tuple[Callable[..., Any], str]] = {
+        name: (called, command_section(name, called)) for name, called in commands_of(cli.app).items()
+    }
+    for group in cli.app.registered_groups:
+        inner, name = group.typer_instance, str(group.name)
+        if inner is None or inner.registered_callback is None or inner.registered_callback.callback is None:
+            message = f"swarmbed {name} is a group without a callback: {REPAIR}"
+            raise GapError(message)
+        called = inner.registered_callback.callback
+        parts = [command_section(name, called)]
+        parts += [
+            command_section(f"{name} {part}", each).replace("## ", "### ", 1)
+            for part, each in commands_of(inner).items()
+        ]
+        found[name] = called, "\n\n".join(parts)
+    rows = ((f"[`{name}`](#{name})", plain(summary(called))) for name, (called, _) in found.items())
+    sections = (text for _, text in found.values())
     return "\n\n".join([table(("command", "what it does"), rows), *sections])
 
 
@@ -511,6 +529,7 @@ SAMPLE: dict[str, Any] = {
 
 FILES = {
     "summary.json": "verdict, reason, times and all metrics: [below](#summaryjson)",
+    "manifest.json": "versions, plugins and hashes of everything that took part: [below](#manifestjson)",
     "scenario.yaml": "the scenario as it was run, with what `--set` changed",
     "files": "directory with copies of the files that `scenario.yaml` names: arena, robots, marker maps",
     "metrics.parquet": "time series of the transducers: [below](#metricsparquet)",
@@ -520,24 +539,6 @@ FILES = {
     "timeline.png": "what each robot did when; not of a crowd that does not say",
 }
 """The files of a run; `failure.txt` comes beside them when a run fails."""
-
-SUMMARY = {
-    "scenario": "its name, or that of its file",
-    "title": "its title",
-    "world": "its world",
-    "controller": "name of its controller",
-    "robots": "number of robots",
-    "seed": "seed of the run",
-    "verdict": "`accepted`, `rejected`, `failed` (something raised: see `failure.txt`), `interrupted`, or "
-    "`killed` (written by `swarmbed mend`)",
-    "reason": "why, in words",
-    "sim_seconds": "[s] time that passed in the world",
-    "wall_seconds": "[s] time that it took, without compiling",
-    "cpu_seconds": "[s] processor time that it took, without compiling",
-    "real_time_factor": "`sim_seconds` over `wall_seconds`",
-    "refused": "commands that robots refused, counted by reason",
-    "metrics": "what transducers, acceptors and programs of crowds found: [by name](plugins.md#transducers)",
-}
 
 
 def documented(where: str, found: Iterable[str], known: Mapping[str, str]) -> None:
@@ -657,13 +658,29 @@ def summary_fields(directory: Path) -> str:
         GapError: a metric is in no transducer's docstring.
     """
     found = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
-    documented("summary.json", found, SUMMARY)
+    fields = section(Summary, "Attributes")
+    documented("summary.json", {*found, *(each.name for each in dataclasses.fields(Summary))}, fields)
     known = {name for point in ours(plugins.TRANSDUCERS) for name in section(point.load(), "Metrics")}
     for name in found["metrics"]:
         if name not in known:
             message = f"summary.json: metric {name} is in no section Metrics of a transducer: {REPAIR}"
             raise GapError(message)
-    return entries(SUMMARY, ("field", "unit", "what"))
+    return entries(fields, ("field", "unit", "what"))
+
+
+def manifest_fields(directory: Path) -> str:
+    """Return the fields of a run's manifest, with those of its parts."""
+    found = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
+    known = {}
+    for name, text in section(manifest.Manifest, "Attributes").items():
+        known[name] = text
+        inner = {"machine": manifest.Machine, "plugins": manifest.Plugin, "orders": manifest.OrdersFile}.get(
+            name
+        )
+        for key, told in section(inner, "Attributes").items() if inner else ():
+            known[f"{name}.{key}"] = told
+    documented("manifest.json", found, {name: text for name, text in known.items() if "." not in name})
+    return entries(known, ("field", "unit", "what"))
 
 
 def row(_: Path) -> str:
@@ -681,6 +698,7 @@ def of_run(what: str) -> str:
     made = {
         "files": files,
         "summary": summary_fields,
+        "manifest": manifest_fields,
         "columns": columns,
         "track": track,
         "channels": channels,

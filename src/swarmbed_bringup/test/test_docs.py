@@ -24,7 +24,7 @@ FOLLOWED = {
     "tutorial.md": ["curious.py", "curious.yaml"],
     "frame_parts.md": ["my_parts.py", "herd.yaml"],
     "own_package.md": ["pyproject.toml", "my_swarm.py"],
-    "reality.md": ["elsewhere.yaml", "my_robot.py"],
+    "reality.md": ["elsewhere.yaml", "my_robot.py", "seen.yaml", "tracker.py"],
     "reference/run_files.md": [],
 }
 """Pages that are followed from top to bottom, with the files that they have one save."""
@@ -211,8 +211,12 @@ def test_a_package_of_ones_own(follow, tmp_path):
 
 
 @pytest.mark.timeout(400)
-def test_robots_outside_the_simulation(follow, tmp_path):
-    follow("reality.md")
+def test_robots_outside_the_simulation(follow, tmp_path, monkeypatch):
+    from swarmbed_robot.domains import own_domain
+
+    with own_domain() as domain:
+        monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
+        follow("reality.md")
     runs = {
         name: [json.loads(file.read_text()) for file in sorted(tmp_path.glob(f"runs/{name}-*/summary.json"))]
         for name in ("remote_motors", "elsewhere")
@@ -222,6 +226,9 @@ def test_robots_outside_the_simulation(follow, tmp_path):
     assert [each["verdict"] for each in runs["elsewhere"]] == ["accepted", "accepted"]
     # The bodies in the world moved as the wheels elsewhere did.
     assert all(each["metrics"]["distance_per_robot"] > 0.3 for each in runs["elsewhere"])
+    [seen] = [json.loads(file.read_text()) for file in tmp_path.glob("runs/seen-*/summary.json")]
+    assert (seen["verdict"], seen["metrics"]["tracked_losses"]) == ("accepted", 0)
+    assert seen["metrics"]["distances"]["seen1"] == pytest.approx(0.2 * 5.0, abs=0.1)
     assert {oct(file.stat().st_mode)[-3:] for file in (tmp_path / "keys").iterdir()} == {"600"}
 
 
@@ -240,6 +247,14 @@ def test_links_and_scripts_exist(page):
         assert (page.parent / link).exists(), link
     for script in scripts:
         assert (ROOT / script).exists(), script
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_of_the_workspace_exist(page):
+    """But for those that a page tells the reader to make, and the calibrations of real cameras."""
+    named = r"`((?:config|docs|launch|requirements|src|urdf|worlds)/[\w./]+)`(?!, new)"
+    for name in set(re.findall(named, page.read_text())) - {"config/cameras"}:
+        assert (ROOT / name).exists(), name
 
 
 def anchors(page):

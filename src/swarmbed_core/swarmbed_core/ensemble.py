@@ -120,6 +120,15 @@ class Ensemble:
         """Return the names of the robots that an experiment has killed."""
         return frozenset()
 
+    @property
+    def real_time_only(self) -> str:
+        """Return why the world must run in real time and cannot be reset; empty if it need not."""
+        real = [robot.name for robot in self.robots if robot.onboard.device.real]
+        if real:
+            return f"{', '.join(real[:KNOWN])}: real parts run in real time"
+        led = self.world.led().names
+        return f"{', '.join(led[:KNOWN])}: tracked robots move in real time" if led else ""
+
     # The play
 
     def step(self) -> None:

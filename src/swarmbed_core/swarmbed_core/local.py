@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
@@ -11,7 +12,7 @@ from swarmbed_core.orders import Act, Enable, Follow, Halt
 from swarmbed_core.outfit import outfit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from swarmbed_core.heading import Zones
     from swarmbed_core.markers import CarrierMarkers, MarkerMap
@@ -113,6 +114,8 @@ class LocalSwarm:
         self._carrier_markers = carrier_markers
         self._zones = zones
         self.robots: list[LocalRobot] = []
+        # If its owner fails before it can close this, nothing stays open. A forked process must not close it.
+        weakref.finalize(self, _close, self.robots).atexit = False
         placed = {placement.name: placement for placement in placements}
         with ExitStack() as undo:
             undo.callback(self.close)
@@ -195,9 +198,7 @@ class LocalSwarm:
 
     def close(self) -> None:
         """Close all devices; nothing the second time."""
-        with ExitStack() as closing:
-            for robot in self.robots:
-                closing.callback(robot.onboard.device.close)
+        _close(self.robots)
 
     def step(self) -> None:
         """Advance the world by one time step, and step the Onboards that are due."""
@@ -212,3 +213,10 @@ class LocalSwarm:
         """Advance by `seconds`, rounded to whole time steps of the world."""
         for _ in range(round(seconds / self.world.timestep)):
             self.step()
+
+
+def _close(robots: Sequence[LocalRobot]) -> None:
+    """Close the robots' devices, also if one of them fails."""
+    with ExitStack() as closing:
+        for robot in robots:
+            closing.callback(robot.onboard.device.close)

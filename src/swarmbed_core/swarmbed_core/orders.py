@@ -15,10 +15,12 @@ from concurrent.futures import Future
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from swarmbed_core import config
 from swarmbed_core.config import names
 from swarmbed_core.errors import SwarmbedError
 from swarmbed_core.led import Tellings
 from swarmbed_core.robot import Command
+from swarmbed_core.scenario import TrackedBody
 from swarmbed_core.scene import RobotPlacement
 from swarmbed_core.spec import RobotSpec
 from swarmbed_core.trajectory import Path, Waypoint
@@ -92,6 +94,7 @@ class Join:
         localised: whether it finds its pose by the markers on the walls.
         controller: name of its program; if empty, it is driven from elsewhere.
         parameters: of its program.
+        tracked: whether it is led from outside; `True`, or options by name.
     """
 
     kind: str
@@ -100,6 +103,7 @@ class Join:
     localised: bool = False
     controller: str = ""
     parameters: Mapping[str, Any] | None = None
+    tracked: bool | Mapping[str, Any] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,4 +356,8 @@ def placement_of(order: Join, taken: Collection[str]) -> RobotPlacement:
         right = "up to 64 lower-case letters, digits and underscores, starting with a letter"
         message = f"name '{name[:80]}': expected {right}"
         raise OrderError(message)
-    return RobotPlacement(name, spec, order.pose, order.localised)
+    tracked = None
+    if order.tracked is not False:
+        options = {} if order.tracked is True else dict(order.tracked)
+        tracked = config.check(options, TrackedBody, f"{name}: tracked")
+    return RobotPlacement(name, spec, order.pose, order.localised, tracked=tracked)

@@ -3,6 +3,7 @@
 # ruff: noqa: ARG004 - all makers have one signature
 from __future__ import annotations
 
+import gc
 import sys
 import types
 from dataclasses import replace
@@ -197,3 +198,12 @@ def test_a_swarm_that_cannot_be_made_leaves_nothing_open(log):
     with pytest.raises(ConfigError, match="RuntimeError: dots2"):
         LocalSwarm(world, placements=places)
     assert sorted(log) == ["close dots1", "close dots2", "open dots1", "open dots2"]
+
+
+def test_a_swarm_that_is_forgotten_is_closed(log):
+    world = MemoryWorld.of(["dots"])
+    swarm = LocalSwarm(world, placements=[placed(("Tag", {"tag": "a"}))])
+    assert log == ["open a"]
+    del swarm
+    gc.collect()
+    assert log == ["open a", "close a"]

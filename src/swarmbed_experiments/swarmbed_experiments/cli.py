@@ -19,6 +19,7 @@ from swarmbed_experiments.errors import FailedError, RunError, cause_of
 from swarmbed_experiments.files import RUNS, make_ready
 from swarmbed_experiments.runs.hang import TICK_LIMIT, Limits, getting_ready
 from swarmbed_experiments.streams import Console, guard
+from swarmbed_experiments.tools import runs_command
 from swarmbed_experiments.tools.new import Kind, write
 
 if TYPE_CHECKING:
@@ -184,6 +185,7 @@ def run(
     import threading
 
     from swarmbed_experiments import leaving, report
+    from swarmbed_experiments.runs import manifest
     from swarmbed_experiments.runs.metrics import units_of
     from swarmbed_experiments.runs.run import Run, warm_up
     from swarmbed_experiments.runs.scenarios import load_scenario
@@ -194,6 +196,7 @@ def run(
     console = Console()
     threads = set(threading.enumerate())
     times = as_speed(speed)
+    manifest.listen()
     observers = [make_observer(name) for name in observe or ()]
     case, source = load_scenario(scenario, sets or (), world=world, seed=seed)
     with console.status(
@@ -630,6 +633,9 @@ def replay(
     for difference in found.differences:
         console.print(Text(f"  {difference}"), soft_wrap=True)
     raise typer.Exit(REJECTED)
+
+
+app.add_typer(runs_command.app, name="runs")
 
 
 @app.command()

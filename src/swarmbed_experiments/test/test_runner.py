@@ -59,7 +59,8 @@ def test_what_a_run_leaves(scenario_data, tmp_path):
     assert directory.name.startswith("t-")
     assert directory.name.endswith("-1")
     assert {file.name for file in directory.iterdir()} == {
-        "scenario.yaml", "files", "summary.json", "metrics.parquet", "track.npz", "tracks.png", "timeline.png"
+        "scenario.yaml", "files", "summary.json", "manifest.json", "metrics.parquet", "track.npz",
+        "tracks.png", "timeline.png"
     }  # fmt: skip
     assert json.loads((directory / "summary.json").read_text())["verdict"] == summary["verdict"]
     packed = Scenario.load(str(directory / "scenario.yaml"))
@@ -375,12 +376,15 @@ def test_metrics_of_crowds_and_controllers_are_mended_alike(scenario_data, monke
     assert "controller fake_controllers:Drives: metrics(): b is of type object" in summary["faults"][0]
 
 
-@pytest.mark.parametrize("broken", ["metrics.parquet", "track.npz", "tracks.png", "recording.mcap"])
+@pytest.mark.parametrize(
+    "broken", ["metrics.parquet", "track.npz", "tracks.png", "recording.mcap", "manifest.json"]
+)
 def test_a_file_that_cannot_be_written_costs_no_other(scenario_data, tmp_path, monkeypatch, broken):
     begin = Run.begin
 
     def obstructed(run, directory, **options):
         begin(run, directory, **options)
+        (directory / "manifest.json").unlink()
         if broken == "recording.mcap":
             monkeypatch.setattr(run._recorder, "tick", lambda *_: 1 / 0)
         else:
@@ -392,7 +396,7 @@ def test_a_file_that_cannot_be_written_costs_no_other(scenario_data, tmp_path, m
     assert (summary["verdict"], summary["sim_seconds"]) == ("accepted", pytest.approx(0.5))
     (fault,) = json.loads((run.directory / "summary.json").read_text())["faults"]
     assert broken in fault
-    files = {"metrics.parquet", "track.npz", "tracks.png", "timeline.png", "recording.mcap"}
+    files = {"metrics.parquet", "track.npz", "tracks.png", "timeline.png", "recording.mcap", "manifest.json"}
     assert all((run.directory / name).is_file() for name in files - {broken} | {"summary.json"})
     # What is in no other file is kept.
     kept = broken in {"metrics.parquet", "track.npz"}

@@ -412,7 +412,7 @@ def test_a_world_that_dies_ends_all_and_says_why(up):
     ("arguments", "said"),
     [
         (("nonsense",), "'nonsense' is not in config/scenarios"),
-        (("--speed", "-1"), "expected max, or a number above 0"),
+        (("--speed", "-1"), "expected max"),
         (("random_walk_1000",), "a crowd has no programs of its own"),
         (("--controller", "nobodys"), "no controller 'nobodys'"),
         (("--world", "moon"), "no world 'moon'"),

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from swarmbed_sim.mujoco_stage import MujocoStage
 from swarmbed_sim.sim_world import SimWorld
-from swarmbed_sim.solid import Solids, begins_k, lift_force
+from swarmbed_sim.solid import HOLONOMIC, Solids, begins_k, lift_force
 
 from swarmbed_gazebo.errors import CrashError, GazeboError
 from swarmbed_gazebo.looks import FOLDER, Pictures, write_pictures
@@ -158,6 +158,8 @@ class GazeboPhysics(Solids):
         """Advance by one time step."""
         asked = self._asked
         asked[:, _CONSTANTS : _CONSTANTS + 3] = v_body
+        # Differential robots have no drive to the side.
+        asked[:, _CONSTANTS + 1] *= self._constants[:, HOLONOMIC]
         asked[:, _CONSTANTS + 3] = driven
         asked[:, _CONSTANTS + 4] = platforms
         answer = self._server.ask(struct.pack("<II", _STEP, SUBSTEPS) + asked.tobytes())

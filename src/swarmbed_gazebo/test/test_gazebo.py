@@ -1,11 +1,8 @@
-"""Gazebo as a world: it drives, lifts, tells contacts, repeats itself, and dies with a word."""
+"""Gazebo as a world beyond the contracts: it drives as MuJoCo does, and dies with a word."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import hashlib
-import math
 import signal
 import socket
 import subprocess
@@ -15,8 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from swarmbed_core.kinematics import Kinematics
-from swarmbed_core.power import PowerModel
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
 from swarmbed_gazebo.errors import GazeboError
@@ -25,7 +20,6 @@ from swarmbed_gazebo.sdf import GAZEBO11, HARMONIC, world_text
 from swarmbed_gazebo.server import Server
 from swarmbed_gazebo.world import GazeboPhysics
 from swarmbed_sim.mujoco_world import MujocoPhysics
-from swarmbed_sim.planar_world import PlanarPhysics
 from swarmbed_sim.sim_world import SimWorld
 
 from swarmbed_gazebo import server as server_module
@@ -98,62 +92,6 @@ def test_it_follows_a_velocity_as_mujoco_does(simulator, velocity):
     assert np.abs(up - up_there).max() < 0.01
 
 
-@pytest.mark.parametrize("kind", ["planar", "mujoco", *SIMULATORS])
-def test_motors_do_what_they_can_in_all_worlds_and_it_costs_the_same(kind):
-    """A blocked DOTS draws Table IV's full torque; its motors have Table I's 4 m/s², of which it uses 2."""
-    scene = scene_of([[2.2, 0.0, 0.0], [0.0, 1.0, 0.0]], noise=False)
-    spec = scene.robots[0].spec
-    makers = {"planar": PlanarPhysics, "mujoco": MujocoPhysics}
-    physics = makers[kind](scene) if kind in makers else GazeboPhysics(scene, kind=kind)
-    world = SimWorld(scene, physics, np.random.SeedSequence(1))
-    try:
-        devices = [world.device(name) for name in world.names]
-        wheels = Kinematics.of(spec).wheels((1.0, 0.0, 0.0))
-        for device in devices:
-            device.motors.drive(wheels, math.inf)
-        for _ in range(10):
-            world.step()
-        available = spec.limits.acceleration_available
-        assert world.truth()[1, 3] == pytest.approx(0.1 * available, rel=0.05)
-        assert devices[1].motors.read().effort == pytest.approx(1.0, abs=0.02)
-        while world.time < 1.0 - 1e-9:
-            world.step()
-        before = world.energy_wh()
-        while world.time < 2.0 - 1e-9:
-            world.step()
-        assert devices[0].motors.read().effort == pytest.approx(1.0, abs=0.01)
-        watts = 3600.0 * (world.energy_wh() - before)
-        model = PowerModel(spec)
-        assert watts[0] == pytest.approx(model.watts(cameras=1.0, effort=1.0), rel=0.01)
-        assert watts[1] == pytest.approx(model.watts(cameras=1.0, speed=1.0), rel=0.02)
-    finally:
-        world.close()
-
-
-def test_it_lifts_and_carries_and_puts_down(simulator):
-    with bodies(simulator, [[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.3]]) as physics:
-        go(physics, 0.2)
-        assert physics.carried_by.tolist() == [-1]
-        assert abs(physics.carrier_lifts[0]) < 0.001
-        for height in np.linspace(0.145, 0.197, 100):
-            go(physics, 0.01, platform=height)
-        go(physics, 0.5, platform=0.197)
-        assert physics.heights[0] == pytest.approx(0.197, abs=5e-4)
-        assert physics.carried_by.tolist() == [0]
-        assert physics.carrier_lifts[0] == pytest.approx(0.197 - 0.175, abs=1e-3)
-        before = physics.carrier_poses[0, :2] - physics.poses[0, :2]
-        go(physics, 2.0, (0.3, 0.0, 0.0), 0.197)
-        go(physics, 0.5, platform=0.197)
-        assert physics.poses[0, 0] > 0.5
-        assert physics.carrier_poses[0, :2] - physics.poses[0, :2] == pytest.approx(before, abs=0.003)
-        for height in np.linspace(0.197, 0.145, 100):
-            go(physics, 0.01, platform=height)
-        go(physics, 0.3)
-        assert physics.carried_by.tolist() == [-1]
-        # Platform under tray is no contact.
-        assert physics.contacts() == []
-
-
 @needs_gazebo11
 def test_its_rays_meet_what_bodies_run_into(monkeypatch):
     rng = np.random.default_rng(7)
@@ -197,62 +135,6 @@ def test_its_rays_meet_what_bodies_run_into(monkeypatch):
         assert sweeps().keys() == theirs.keys()
     finally:
         world.close()
-
-
-def test_contacts_are_told_once_with_how_fast_they_closed_in(simulator):
-    with bodies(simulator, [[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.6, 1.0, 3.0]]) as physics:
-        go(physics, 0.5)
-        assert physics.contacts() == []
-        count = 150
-        for _ in range(count):
-            wanted = np.array([[0.4, 0.0, 0.0], [0.3, 0.0, 0.0], [0.0, 0.0, 0.0]])
-            physics.advance(wanted, np.ones(3, dtype=np.bool_), np.full(3, 0.145))
-        told = physics.contacts()
-        assert [item[:2] for item in told] == [("dots1", "wall"), ("dots2", "dots3")]
-        assert [item[2] for item in told] == pytest.approx([0.4, 0.3], abs=0.03)
-        assert physics.poses[0, 0] == pytest.approx(2.5 - 0.125, abs=0.005)
-
-
-def test_hands_put_things_elsewhere(simulator):
-    with bodies(simulator, [[0.0, 0.0, 0.0]], [[1.0, 1.0, 0.0]]) as physics:
-        go(physics, 0.3, (0.5, 0.0, 0.0))
-        physics.move_robot(0, (-1.0, -1.0, 2.0))
-        physics.move_carrier(0, (-1.0, 1.0, 1.0))
-        assert physics.poses[0] == pytest.approx([-1.0, -1.0, 2.0])
-        assert physics.twists[0] == pytest.approx([0.0, 0.0, 0.0])
-        assert physics.carrier_poses[0] == pytest.approx([-1.0, 1.0, 1.0])
-        go(physics, 0.3)
-        assert physics.carrier_poses[0] == pytest.approx([-1.0, 1.0, 1.0], abs=1e-3)
-
-
-def trace(simulator, seed):
-    """Return a digest of a run with collisions, lifting, and things that come and go."""
-    rng = np.random.default_rng(7)
-    digest = hashlib.sha256()
-    scene = scene_of(
-        [[-1.0, -1.0, 0.0], [0.0, -1.0, 1.0], [1.0, -1.0, 2.0]], [[-1.0, -1.0, 0.0], [0.0, 0.3, 0.0]]
-    )
-    physics = GazeboPhysics(scene, seed, simulator)
-    try:
-        for k in range(100):
-            if k == 10:
-                physics.add_box("crate", (-0.6, -0.6, 0.3), (0.2, 0.2))
-                physics.add_box("chest", (0.4, -0.6, 0.0), (0.2, 0.2))
-                physics.add_box("bin", (1.4, -0.6, 0.0), (0.2, 0.2))
-            if k == 70:
-                physics.remove_box("chest")
-            if k % 10 == 0:
-                wanted = rng.normal(0.0, 0.7, (3, 3))
-            physics.advance(wanted, np.ones(3, dtype=np.bool_), np.full(3, 0.145 + 0.0005 * k))
-            for array in (physics.poses, physics.twists, physics.carrier_poses, physics.carrier_lifts):
-                digest.update(array.tobytes())
-    finally:
-        physics.close()
-    return digest.hexdigest()
-
-
-def test_runs_repeat_bit_by_bit(simulator):
-    assert trace(simulator, 3) == trace(simulator, 3)
 
 
 def test_it_leaves_nothing_behind(simulator, monkeypatch, tmp_path):
@@ -365,46 +247,3 @@ def test_a_prefix_that_was_taken_away_is_told_of(monkeypatch, tmp_path):
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
     with pytest.raises(GazeboError, match="/nowhere/usr/bin/gzserver no longer exists"):
         find()
-
-
-def test_boxes_come_and_go_and_nothing_else_moves(simulator):
-    with bodies(simulator, [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[-1.0, -1.0, 0.5]]) as physics:
-        go(physics, 0.3, (0.2, 0.0, 0.0))
-        before = np.vstack([physics.poses, physics.twists, physics.carrier_poses])
-        physics.add_box("crate", (0.6, 0.0, 0.3), (0.2, 0.2))
-        assert np.array_equal(np.vstack([physics.poses, physics.twists, physics.carrier_poses]), before)
-        assert len(physics.segments) == 8
-        with pytest.raises(GazeboError, match="this name is taken"):
-            physics.add_box("crate", (1.0, 1.0, 0.0), (0.2, 0.2))
-        go(physics, 2.0, (0.4, 0.0, 0.0))
-        assert physics.poses[0, 0] < 0.45
-        assert [item[:2] for item in physics.contacts()] == [("dots1", "crate")]
-        physics.remove_box("crate")
-        assert len(physics.segments) == 4
-        with pytest.raises(GazeboError, match="there are none"):
-            physics.remove_box("crate")
-        go(physics, 1.0, (0.4, 0.0, 0.0))
-        assert physics.poses[0, 0] > 0.6
-
-
-def test_robots_come_and_go(simulator):
-    with bodies(simulator, [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0.0, -1.0, 0.3]]) as physics:
-        go(physics, 0.2)
-        scene = scene_of([[0.0, -1.0, 0.3]])
-        physics.add_robot(dataclasses.replace(scene.robots[0], name="dots9"))
-        assert physics.poses.shape == (3, 3)
-        assert physics.poses[2] == pytest.approx([0.0, -1.0, 0.3])
-        physics.remove_robot(0)
-        assert physics.poses[0] == pytest.approx([0.0, 1.0, 0.0], abs=1e-3)
-        for height in np.linspace(0.145, 0.197, 100):
-            go(physics, 0.01, platform=height)
-        go(physics, 0.3, platform=0.197)
-        # The new one has lifted the carrier, and is in row 1 now.
-        assert physics.carried_by.tolist() == [1]
-        assert physics.contacts() == []
-        go(physics, 1.0, (0.3, 0.0, 0.0), 0.197)
-        assert physics.carried_by.tolist() == [1]
-        physics.remove_robot(1)
-        go(physics, 0.5, platform=0.197)
-        assert physics.carried_by.tolist() == [-1]
-        assert physics.carrier_lifts[0] == pytest.approx(0.0, abs=1e-3)

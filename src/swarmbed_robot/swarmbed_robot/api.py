@@ -34,7 +34,7 @@ from swarmbed_robot.eyes import TAG_STAMP, Eyes
 from swarmbed_robot.images import IMAGE_ENCODING, Images
 from swarmbed_robot.options import Option
 from swarmbed_robot.place import ROOT, PoseTopics
-from swarmbed_robot.topics import BODY, RATES, Live, Robot, encoders_of, topics_of
+from swarmbed_robot.topics import BODY, RATES, Live, Owner, encoders_of, topics_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -206,7 +206,7 @@ class RobotApi:
     def _make_outputs(self, index: int, seed: int) -> None:
         spec, name, options = self._spec, self.name, self._options
         self.clock = _Stamp(self.epoch)
-        robot = Robot(name, spec, options["map_cell"], self.onboard.sensors)
+        robot = Owner(name, spec, options["map_cell"], self.onboard.sensors)
         self._declared = topics_of(robot)
         self._known = Live(self.onboard)
         self._encoded = []

@@ -13,18 +13,21 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from diagnostic_msgs.msg import DiagnosticArray
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.duration import Duration
 from rclpy.node import NodeNameNonExistentError
 from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from swarmbed_core.config import names
 from swarmbed_core.errors import SwarmbedError
-from swarmbed_core.orders import Join, Leave
+from swarmbed_core.led import Tellings
+from swarmbed_core.orders import Join, Leave, Told
 from swarmbed_core.orders import Pause as PauseOrder
 from swarmbed_core.orders import Step as StepOrder
 from swarmbed_core.pacing import speed_of
 
+from swarmbed_interfaces.msg import Told as ToldMessage
 from swarmbed_interfaces.msg import WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import qos, wire
@@ -80,6 +83,8 @@ MOST_DOMAINS = 232
 """Highest ROS domain."""
 TURN = 0.002
 """Longest wait in one domain if the robots have their own domains, in seconds."""
+MOST_TOLD = 10_000
+"""Most robots in one message of told poses."""
 ENDING = 0.5
 """Seconds for delivery of the final status."""
 
@@ -114,6 +119,11 @@ class Hosted(Protocol):
     @property
     def robots(self) -> Sequence[LocalRobot]:
         """Return the robots that are there now."""
+        ...
+
+    @property
+    def real_time_only(self) -> str:
+        """Return why the world must run in real time and cannot be reset; empty if it need not."""
         ...
 
     @property
@@ -179,12 +189,17 @@ class WorldHost:
     def _begin(self) -> None:
         options = self._options
         self._speed_asked = speed_of(options["speed"])
-        self._begin_with(self._make(None), paused=bool(options["paused"]))
+        stage = self._make(None)
+        if self._speed_asked is None and stage.real_time_only:
+            message = f"speed max: {stage.real_time_only}: choose a speed such as 1"
+            stage.close()
+            raise RobotError(message)
+        self._begin_with(stage, paused=bool(options["paused"]))
         self._run = 0
         self.apis: dict[str, RobotApi] = {}
         self._actions = ActionServers()
         self._leaving: list[Outside] = []
-        self._missed = 0
+        self._missed = self._untold = 0
         self._outside: dict[str, Outside] = {}
         self._programs: set[str] = set()
         self._silent: dict[str, float] = {}
@@ -236,6 +251,7 @@ class WorldHost:
             (Remove, "remove", self._on_remove),
         ):
             self._node.create_service(kind, f"~/{topic}", callback)
+        self._node.create_subscription(ToldMessage, "~/told", self._on_told, qos.INPUT)
 
     def _open(self) -> None:
         """Create the APIs of the stage's robots, and start the clock."""
@@ -539,7 +555,7 @@ class WorldHost:
         else:
             speed, robots = f"{self._speed:.2f}", str(len(apis))
             values = {"state": self.state, "times real time": speed, "robots": robots}
-            made.status = [pace_status(self.runner.pacer, "world", values)]
+            made.status = [pace_status(self.runner.pacer, "world", values), *self._told_status()]
         self._diagnostics.publish(made)
 
     # Services
@@ -591,6 +607,9 @@ class WorldHost:
         Raises:
             SwarmbedError: the world cannot be created with this seed; the old one continues unchanged.
         """
+        if self.stage.real_time_only:
+            message = f"cannot be reset: {self.stage.real_time_only}; remove these robots, or start it again"
+            raise RobotError(message)
         if not 0 <= seed < 2**32:
             message = f"seed {seed}: expected 0 to 4294967295"
             raise RobotError(message)
@@ -615,20 +634,24 @@ class WorldHost:
     def _on_spawn(self, request: Spawn.Request, response: Spawn.Response) -> Spawn.Response:
         try:
             response.name = self.spawn(
-                request.name, request.kind or "dots", (request.x, request.y, request.yaw)
+                request.name,
+                request.kind or "dots",
+                (request.x, request.y, request.yaw),
+                tracked=request.tracked,
             )
             response.success = True
         except SwarmbedError as error:
             response.message = str(error)
         return response
 
-    def spawn(self, name: str, kind: str, pose: tuple[float, float, float]) -> str:
+    def spawn(self, name: str, kind: str, pose: tuple[float, float, float], *, tracked: bool = False) -> str:
         """Add a robot to the world and return its name.
 
         Args:
             name: name of the robot; if empty, its kind and the next free number.
             kind: a name from config/robots.
             pose: x, y (m) and yaw (rad) in `map`.
+            tracked: whether it is led from outside.
 
         Raises:
             SwarmbedError: the pose, the kind or the name is not possible.
@@ -639,8 +662,53 @@ class WorldHost:
             # A file of this machine is nothing for a client to choose.
             message = f"no kind of robot '{kind}'; available: {', '.join(names('config/robots'))}"
             raise RobotError(message)
-        made: str = self.runner.obey(Join(kind, pose, name))
+        if tracked and self.runner.pacer.speed is None:
+            message = f"{name or kind}: tracked robots move in real time, but this world runs at speed max"
+            raise RobotError(message)
+        made: str = self.runner.obey(Join(kind, pose, name, tracked=tracked))
         return made
+
+    def _on_told(self, sent: ToldMessage) -> None:
+        """Take where tracked robots are; the world counts what it rejects."""
+        count = len(sent.names)
+        if count > MOST_TOLD:
+            self._untold += 1
+            return
+        zeros = np.zeros(count)
+        twist = [part if len(part) else zeros for part in (sent.vx, sent.vy, sent.omega)]
+        columns = (sent.x, sent.y, sent.yaw, *twist)
+        if any(len(column) != count for column in columns):
+            self._untold += 1
+            return
+        numbers = np.array([np.asarray(column, dtype=np.float64) for column in columns]).reshape(6, count)
+        stamps = np.full(count, sent.stamp.sec + 1e-9 * sent.stamp.nanosec)
+        tellings = Tellings(list(sent.names), stamps, numbers[:3].T.copy(), numbers[3:].T.copy())
+        self.runner.obey(Told(tellings))
+
+    def _told_status(self) -> list[DiagnosticStatus]:
+        """Return diagnostics of the tracked robots, if there are any."""
+        led = self.stage.world.led()
+        if not (led.names or self._untold):
+            return []
+        lost = [name for name, is_lost in zip(led.names, led.lost, strict=True) if is_lost]
+        refused = {reason: sum(counts.values()) for reason, counts in led.refused.items()}
+        if self._untold:
+            refused["told.malformed"] = refused.get("told.malformed", 0) + self._untold
+        values = {
+            "robots": str(len(led.names)),
+            "lost": ", ".join(lost),
+            "losses": str(int(led.losses.sum())),
+        }
+        values |= {reason: str(count) for reason, count in refused.items()}
+        values |= {f"{reason}, the latest": text for reason, text in led.latest.items()}
+        status = DiagnosticStatus(
+            level=DiagnosticStatus.WARN if lost else DiagnosticStatus.OK,
+            name="world: tracked robots",
+            message=f"lost: {', '.join(lost)}" if lost else "ok",
+            hardware_id="world",
+            values=[KeyValue(key=key, value=value) for key, value in values.items()],
+        )
+        return [status]
 
     def _on_remove(self, request: Remove.Request, response: Remove.Response) -> Remove.Response:
         try:

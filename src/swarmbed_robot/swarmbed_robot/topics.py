@@ -135,7 +135,7 @@ class Known(Protocol):
         ...
 
     def sensed(self, sensor: str, /) -> tuple[float, FloatArray] | None:
-        """Return the time and the values of a sensor's newest reading, of those in `Robot.sensors`."""
+        """Return the time and the values of a sensor's newest reading, of those in `Owner.sensors`."""
         ...
 
 
@@ -251,8 +251,8 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True)
-class Robot:
-    """What encoders are made for.
+class Owner:
+    """The robot that topics belong to.
 
     Attributes:
         name: name of the robot, the prefix of its frames.
@@ -280,15 +280,15 @@ class Plain(NamedTuple):
     rate: float
 
 
-def whole(robot: Robot) -> Sequence[Any]:
+def whole(robot: Owner) -> Sequence[Any]:
     """Return the only part of a topic that each robot has once."""
     return (robot.spec,)
 
 
-def only(part: str) -> Callable[[Robot], Sequence[Any]]:
+def only(part: str) -> Callable[[Owner], Sequence[Any]]:
     """Return what finds a part that a robot has once or not at all, such as `imu`."""
 
-    def find(robot: Robot) -> Sequence[Any]:
+    def find(robot: Owner) -> Sequence[Any]:
         found = getattr(robot.spec, part)
         return () if found is None else (found,)
 
@@ -318,12 +318,12 @@ class Topic:
     kind: str
     quality: Quality = Quality.OUTPUT
     rate: Rate | None = None
-    parts: Callable[[Robot], Sequence[Any]] = whole
+    parts: Callable[[Owner], Sequence[Any]] = whole
     fastest: Callable[[Any], float] = _forever
-    encoder: Callable[[Robot, Any], Encoder] | None = None
+    encoder: Callable[[Owner, Any], Encoder] | None = None
     recorded: float = 0.0
 
-    def names(self, robot: Robot) -> dict[str, Any]:
+    def names(self, robot: Owner) -> dict[str, Any]:
         """Return the names of a robot's topics, with the part that each belongs to."""
         return {self.name.format(part=getattr(part, "name", "")): part for part in self.parts(robot)}
 
@@ -339,7 +339,7 @@ class _Plain:
 
     waits: ClassVar[bool] = False
 
-    def __init__(self, robot: Robot, part: Any) -> None:
+    def __init__(self, robot: Owner, part: Any) -> None:
         """Take no notice of robot and part."""
 
     def ready(self) -> None:
@@ -355,7 +355,7 @@ class Scan(_Plain):
 
     waits: ClassVar[bool] = True
 
-    def __init__(self, robot: Robot, part: Any) -> None:
+    def __init__(self, robot: Owner, part: Any) -> None:
         """Use the height of the first ring for all."""
         super().__init__(robot, part)
         self._frame = robot.body
@@ -399,7 +399,7 @@ class Scan(_Plain):
 class Grid(_Plain):
     """The collision map as percentages."""
 
-    def __init__(self, robot: Robot, part: Any) -> None:
+    def __init__(self, robot: Owner, part: Any) -> None:
         """Use the robot's cell size."""
         super().__init__(robot, part)
         self._robot = robot
@@ -424,7 +424,7 @@ class Grid(_Plain):
 class Inertia(_Plain):
     """Rates of turn and accelerations, without orientation."""
 
-    def __init__(self, robot: Robot, part: Any) -> None:
+    def __init__(self, robot: Owner, part: Any) -> None:
         """Take the covariances from the specification."""
         super().__init__(robot, part)
         self._template = Template(imu_message(f"{robot.name}_imu_link", robot.spec))
@@ -482,7 +482,7 @@ class Height(_Plain):
 class Charge(_Plain):
     """The battery's state in ROS's units."""
 
-    def __init__(self, robot: Robot, part: Battery) -> None:
+    def __init__(self, robot: Owner, part: Battery) -> None:
         """Compute the capacity."""
         super().__init__(robot, part)
         self._robot = robot
@@ -520,7 +520,7 @@ class Charge(_Plain):
 class Position(_Plain):
     """The place by the position sensor, as a point in `map`."""
 
-    def __init__(self, robot: Robot, part: Any) -> None:
+    def __init__(self, robot: Owner, part: Any) -> None:
         """Prepare the message."""
         super().__init__(robot, part)
         point = message("geometry_msgs/msg/Point", x=SLOT, y=SLOT)
@@ -541,7 +541,7 @@ class Position(_Plain):
 class Numbers(_Plain):
     """The values of a sensor as they are, with their shape."""
 
-    def __init__(self, robot: Robot, part: Plain) -> None:
+    def __init__(self, robot: Owner, part: Plain) -> None:
         """Take the sensor's name."""
         super().__init__(robot, part)
         self._sensor = part.sensor
@@ -594,35 +594,35 @@ def imu_message(frame: str, spec: RobotSpec) -> Any:
     )
 
 
-def _laser(robot: Robot, ring: RangeRing) -> Encoder:
+def _laser(robot: Owner, ring: RangeRing) -> Encoder:
     return Laser(robot.body, ring)
 
 
-def _rings(robot: Robot) -> Sequence[Any]:
+def _rings(robot: Owner) -> Sequence[Any]:
     return robot.spec.ranges
 
 
-def _has_rings(robot: Robot) -> Sequence[Any]:
+def _has_rings(robot: Owner) -> Sequence[Any]:
     return (robot.spec,) if robot.spec.ranges else ()
 
 
-def _cameras(robot: Robot) -> Sequence[Any]:
+def _cameras(robot: Owner) -> Sequence[Any]:
     return robot.spec.cameras
 
 
-def _has_radios(robot: Robot) -> Sequence[Any]:
+def _has_radios(robot: Owner) -> Sequence[Any]:
     return (robot.spec,) if robot.spec.radios else ()
 
 
-def _plain(robot: Robot) -> Sequence[Plain]:
+def _plain(robot: Owner) -> Sequence[Plain]:
     return [Plain(name.replace(".", "/"), name, rate) for name, rate in robot.sensors.items()]
 
 
-def _positions(robot: Robot) -> Sequence[Plain]:
+def _positions(robot: Owner) -> Sequence[Plain]:
     return [each for each in _plain(robot) if each.sensor == "position"]
 
 
-def _numbers(robot: Robot) -> Sequence[Plain]:
+def _numbers(robot: Owner) -> Sequence[Plain]:
     return [each for each in _plain(robot) if each.sensor != "position"]
 
 
@@ -702,12 +702,12 @@ TOPICS = (
 RATES = (SENSES, SCAN, IMU, COMPASS, ZONE, ODOM, FRAMES, LIFTER, BATTERY, MAP)
 
 
-def topics_of(robot: Robot) -> dict[str, tuple[Topic, Any]]:
+def topics_of(robot: Owner) -> dict[str, tuple[Topic, Any]]:
     """Return a robot's topics by name below `/<robot>/`, each with the part that it belongs to."""
     return {name: (topic, part) for topic in TOPICS for name, part in topic.names(robot).items()}
 
 
-def encoders_of(robot: Robot, *, recorded: bool = False) -> dict[str, tuple[Topic, Encoder]]:
+def encoders_of(robot: Owner, *, recorded: bool = False) -> dict[str, tuple[Topic, Encoder]]:
     """Return the topics of a robot that have encoders, by name below `/<robot>/`.
 
     Args:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rosgraph_msgs.msg import Clock
 from swarmbed_core.errors import ConfigError
@@ -22,7 +23,7 @@ from swarmbed_robot.world import PlainWorld
 from visualization_msgs.msg import Marker, MarkerArray
 
 from swarmbed_core import runner
-from swarmbed_interfaces.msg import WorldStatus
+from swarmbed_interfaces.msg import Told, WorldStatus
 from swarmbed_interfaces.srv import Pause, Remove, Reset, Spawn, Step
 from swarmbed_robot import action_server, domains, qos
 from swarmbed_robot import host as host_module
@@ -635,6 +636,58 @@ def test_a_robot_that_cannot_be_offered_does_not_stay(rig, monkeypatch):
     here.until(0.2)
     assert list(here.world.names) == [robot.name for robot in here.host.stage.robots] == ["dots1", "dots2"]
     assert len(here.host.stage.controllers) == 2
+
+
+def told(time, **places):
+    seconds, rest = divmod(round(time * 1e9), 1_000_000_000)
+    x, y, yaw = map(list, zip(*places.values(), strict=True))
+    return Told(stamp=Time(sec=seconds, nanosec=rest), names=list(places), x=x, y=y, yaw=yaw)
+
+
+def test_a_tracked_robot_is_where_it_is_told_to_be(rig, ros):
+    here = rig()
+    assert call(here, Spawn, "spawn", name="led1", x=1.0, y=-0.5, yaw=0.0, tracked=True).success
+    teller = ros.node("tracker").create_publisher(Told, "/world/told", qos.INPUT)
+    ros.spin_until(teller.get_subscription_count, "the world")
+    while here.world.time < 2.0:
+        x = 1.0 + 0.2 * here.world.time
+        teller.publish(told(here.world.time, led1=(x, -0.5, 0.0)))
+        taken = here.world.led().taken.sum()
+        ros.spin_until(lambda n=taken: here.world.led().taken.sum() > n, "the telling")
+        here.until(here.world.time + 0.05)
+    assert here.world.truth()[2, 0] == pytest.approx(1.4, abs=0.06)
+    assert here.world.truth()[2, 1] == pytest.approx(-0.5, abs=1e-6)
+    here.until(here.world.time + 1.0)
+    [status] = here.host._told_status()
+    assert (status.level, status.message) == (DiagnosticStatus.WARN, "lost: led1")
+
+
+def test_tellings_that_are_none_are_counted(rig):
+    here = rig()
+    call(here, Spawn, "spawn", name="led1", x=1.0, y=-0.5, tracked=True)
+    here.host._on_told(told(here.world.time, led1=(math.nan, 0.0, 0.0), dots1=(0.0, 0.0, 0.0)))
+    short = told(here.world.time, led1=(1.0, 0.0, 0.0))
+    short.vx = [1.0, 2.0]
+    here.host._on_told(short)
+    [status] = here.host._told_status()
+    values = {item.key: item.value for item in status.values}
+    assert [values[f"told.{reason}"] for reason in ("not_finite", "simulated", "malformed")] == ["1"] * 3
+    assert here.world.led().taken.tolist() == [0]
+
+
+def test_a_world_with_tracked_robots_neither_hurries_nor_begins_again(rig):
+    fast = rig(speed="max")
+    assert "move in real time" in call(fast, Spawn, "spawn", x=1.0, y=-0.5, tracked=True).message
+    fast.host.close()
+    here = rig()
+    call(here, Spawn, "spawn", name="led1", x=1.0, y=-0.5, tracked=True)
+    answer = call(here, Reset, "reset", seed=3)
+    assert (answer.success, answer.message.partition(";")[0]) == (
+        False,
+        "cannot be reset: led1: tracked robots move in real time",
+    )
+    call(here, Remove, "remove", name="led1")
+    assert call(here, Reset, "reset", seed=3).success
 
 
 def test_a_stage_may_keep_its_robots(rig):

@@ -15,7 +15,7 @@ from swarmbed_core.local import LocalSwarm
 from swarmbed_core.memory import MemoryWorld
 from swarmbed_core.spec import RobotSpec
 from swarmbed_robot.api import OPTIONS
-from swarmbed_robot.topics import RATES, TOPICS, Live, Quality, Robot, Sensed, encoders_of, topics_of
+from swarmbed_robot.topics import RATES, TOPICS, Live, Owner, Quality, Sensed, encoders_of, topics_of
 
 from swarmbed_robot import qos
 
@@ -49,7 +49,7 @@ def test_what_is_encoded_is_a_message_of_the_declared_type(kind):
     swarm.run(1.0)
     live = Live(swarm.robots[0].onboard)
     made = {}
-    for name, (topic, encode) in encoders_of(Robot(kind, RobotSpec.load(kind))).items():
+    for name, (topic, encode) in encoders_of(Owner(kind, RobotSpec.load(kind))).items():
         encode.ready()
         assert encode.news(live)
         sent = encode(live, Clock())
@@ -67,7 +67,7 @@ def test_recordings_and_the_api_say_the_same(robot):
     """One knows the Onboard, the other what its program has sensed."""
     senses = robot.sense()
     assert np.isfinite(senses.points_body).any()
-    made = Robot("dots1", robot.spec)
+    made = Owner("dots1", robot.spec)
     both = encoders_of(made), encoders_of(made, recorded=True)
     assert set(both[1]) == RECORDED == {"sensor/scan", "collision_map"}
     for name, (_, encode) in both[1].items():
@@ -78,11 +78,11 @@ def test_recordings_and_the_api_say_the_same(robot):
 
 def test_a_scan_is_news_once_for_each_sweep(robot):
     live = Live(robot.onboard)
-    _, encode = encoders_of(Robot("dots1", robot.spec))["sensor/scan"]
+    _, encode = encoders_of(Owner("dots1", robot.spec))["sensor/scan"]
     assert encode.waits
     assert encode.news(live)
     assert not encode.news(live)
-    _, laser = encoders_of(Robot("dots1", robot.spec))["sensor/laser/tof"]
+    _, laser = encoders_of(Owner("dots1", robot.spec))["sensor/laser/tof"]
     assert laser.waits
     assert laser.news(live)
     assert laser.news(live), "not sent yet"
@@ -91,7 +91,7 @@ def test_a_scan_is_news_once_for_each_sweep(robot):
 
 
 def test_each_part_has_its_topic_and_what_is_missing_has_none():
-    dots, epuck = (set(topics_of(Robot(kind, RobotSpec.load(kind)))) for kind in ("dots", "epuck2"))
+    dots, epuck = (set(topics_of(Owner(kind, RobotSpec.load(kind)))) for kind in ("dots", "epuck2"))
     assert {"cam0_tags", "cam4/image", "sensor/laser/tof", "battery_state", "lifter_height"} <= dots
     assert {"sensor/laser/proximity", "sensor/laser/tof"} <= epuck
     assert "lifter_height" not in epuck
@@ -105,7 +105,7 @@ def test_each_part_has_its_topic_and_what_is_missing_has_none():
 def test_rates_are_options_and_parts_are_no_faster_than_they_measure():
     defaults = {option.name: option.default for option in OPTIONS}
     assert all(defaults[rate.name] == rate.default for rate in RATES)
-    found = topics_of(Robot("dots1", RobotSpec.load("dots")))
+    found = topics_of(Owner("dots1", RobotSpec.load("dots")))
     rates = {name: topic.hertz(part, defaults) for name, (topic, part) in found.items()}
     assert rates["sensor/imu"] == 100.0
     assert rates["cam0_tags"] == 30.0
@@ -116,7 +116,7 @@ def test_rates_are_options_and_parts_are_no_faster_than_they_measure():
 
 
 def test_a_sensor_of_several_numbers_has_a_topic_by_itself(robot):
-    made = Robot("dots1", robot.spec, sensors={"position": 10.0, "humidity": 5.0, "spots.cam0": 30.0})
+    made = Owner("dots1", robot.spec, sensors={"position": 10.0, "humidity": 5.0, "spots.cam0": 30.0})
     found = topics_of(made)
     assert {"sensor/position", "sensor/humidity", "sensor/spots/cam0"} <= set(found)
     assert found["sensor/humidity"][0].hertz(found["sensor/humidity"][1], {}) == 5.0

@@ -85,6 +85,8 @@ def drive_k(
             # A NaN would soon spread to all bodies.
             if not math.isfinite(want_ahead + want_left + want_omega):
                 want_ahead, want_left, want_omega = 0.0, 0.0, 0.0
+            if want_left != 0.0 and constants[i, HOLONOMIC] == 0.0:
+                want_left = 0.0
         # Target body velocity at the end of the step, whose frame leads mid-step as the start's lags it.
         ch, sh = math.cos(half), math.sin(half)
         next_ahead = want_ahead + keep * (ch * ahead - sh * left - want_ahead)

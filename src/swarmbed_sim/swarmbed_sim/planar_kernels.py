@@ -322,6 +322,12 @@ def _turned_k(x: float, y: float, angle: float) -> tuple[float, float]:
 
 
 @kernel
+def _is_finite_k(v_body: FloatArray, i: int) -> bool:
+    """Return whether a robot's target velocity is finite; otherwise it brakes, before NaN spreads to all."""
+    return math.isfinite(v_body[i, 0] + v_body[i, 1] + v_body[i, 2])
+
+
+@kernel
 def _drive_k(
     state: FloatArray,
     group: IntArray,
@@ -338,7 +344,7 @@ def _drive_k(
     for i in range(robots.shape[0]):
         if group[i] != i:
             continue
-        on = driven[i]
+        on = driven[i] and _is_finite_k(v_body, i)
         before = state[i, OMEGA]
         turn = _come_k((v_body[i, 2] if on else 0.0) - before, gain)
         state[i, OMEGA] += _limit_k(turn, robots[i, YAW_ACCEL] * dt)
@@ -413,7 +419,7 @@ def _carry_k(
             accel = yaw_accel = math.inf
             # First the mean of their commanded velocities, then the rotation about their centre.
             for i in range(n):
-                if group[i] == body and driven[i]:
+                if group[i] == body and driven[i] and _is_finite_k(v_body, i):
                     yaw = state[body, YAW] + relative[i, 2] + 0.5 * dt * state[body, OMEGA]
                     sum_vx += math.cos(yaw) * v_body[i, 0] - math.sin(yaw) * v_body[i, 1]
                     sum_vy += math.sin(yaw) * v_body[i, 0] + math.cos(yaw) * v_body[i, 1]
@@ -422,13 +428,16 @@ def _carry_k(
                 if group[i] == body:
                     yaw = state[body, YAW] + relative[i, 2] + 0.5 * dt * state[body, OMEGA]
                     on = 1.0 if driven[i] else 0.0
-                    want_x = on * (math.cos(yaw) * v_body[i, 0] - math.sin(yaw) * v_body[i, 1])
-                    want_y = on * (math.sin(yaw) * v_body[i, 0] + math.cos(yaw) * v_body[i, 1])
+                    ahead = left = omega = 0.0
+                    if _is_finite_k(v_body, i):
+                        ahead, left, omega = v_body[i, 0], v_body[i, 1], v_body[i, 2]
+                    want_x = on * (math.cos(yaw) * ahead - math.sin(yaw) * left)
+                    want_y = on * (math.sin(yaw) * ahead + math.cos(yaw) * left)
                     arm_x = c * relative[i, 0] - s * relative[i, 1] - mean_x
                     arm_y = s * relative[i, 0] + c * relative[i, 1] - mean_y
                     own = 0.5 * robots[i, RADIUS] * robots[i, RADIUS]
                     turning += arm_x * (want_y - mean_vy) - arm_y * (want_x - mean_vx)
-                    turning += own * on * v_body[i, 2]
+                    turning += own * on * omega
                     spread += arm_x * arm_x + arm_y * arm_y + own
                     accel = min(accel, robots[i, ACCEL])
                     yaw_accel = min(yaw_accel, robots[i, YAW_ACCEL])
@@ -997,10 +1006,10 @@ def lift_k(
     for t in range(trays.shape[0]):
         clearance = min(clearance, trays[t, CLEARANCE])
     for i in range(n):
-        if robots[i, LIFT_RATE] > 0.0:
+        if robots[i, LIFT_RATE] > 0.0 and math.isfinite(platforms[i]):
             asked = min(max(platforms[i], robots[i, LOWERED]), robots[i, RAISED])
             heights[i] += _limit_k(asked - heights[i], robots[i, LIFT_RATE] * dt)
-            raised = raised or heights[i] > clearance
+        raised = raised or heights[i] > clearance
     for body in range(n, state.shape[0]):
         lowest = math.inf
         for i in range(n):

@@ -100,7 +100,8 @@ def camera_k(
         pixels: output, column and row of each blob.
         colours: output, the colour of each blob.
     """
-    n, reach, seen = poses.shape[0], camera[7], 0
+    # The first robots have LEDs: not so those that are tracked beside a crowd.
+    n, lit, reach, seen = poses.shape[0], kinds.shape[0], camera[7], 0
     sort_cells_k(discs, reach, frame, cells, starts, order)
     for i in range(n):
         turned[i, 0], turned[i, 1] = math.cos(poses[i, 2]), math.sin(poses[i, 2])
@@ -129,7 +130,7 @@ def camera_k(
         for k in range(count + lamps.shape[0]):
             lamp = k >= count
             j = k - count if lamp else near[k]
-            if not lamp and (j >= n or not alive[j]):
+            if not lamp and (j >= lit or not alive[j]):
                 continue
             to_x, to_y = (lamps[j, 0], lamps[j, 1]) if lamp else (discs[j, 0], discs[j, 1])
             walls = walls_k(x, y, to_x, to_y, 0.0 if lamp else discs[j, 2], segments)

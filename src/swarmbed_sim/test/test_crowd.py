@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import yaml
 from swarmbed_core.device import Zone
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.geometry import wrap
@@ -16,7 +17,7 @@ from swarmbed_core.ranges import figure7
 from swarmbed_core.raycast import cast_ring_k
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
-from swarmbed_core.spec import Positioning
+from swarmbed_core.spec import RobotSpec
 from swarmbed_sim.crowd import PlanarCrowdWorld, zones_of
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.planar_world import make
@@ -418,10 +419,13 @@ def test_crowds_have_a_sense_of_position_and_messages_if_their_file_says_so():
     assert counts["heard"] == heard
 
 
-def test_a_position_errs_as_the_file_says_and_repeats():
+def test_a_position_errs_as_the_file_says_and_repeats(tmp_path):
+    spec = RobotSpec.load("pioneer3dx").model_dump(mode="json", exclude_none=True)
+    file = tmp_path / "unsure.yaml"
+    file.write_text(yaml.safe_dump(spec | {"version": 1, "positioning": {"sigma": 0.2}}))
+
     def positions():
-        world = crowd_of(count=200, arena="hall", kind="pioneer3dx")
-        world.crowd().spec = world.crowd().spec.model_copy(update={"positioning": Positioning(sigma=0.2)})
+        world = crowd_of(count=200, arena="hall", kind=str(file))
         world.step()
         return world.crowd().senses().positions - world.physics.poses[:, :2]
 

@@ -198,6 +198,21 @@ def test_who_stands_between_hides_lights():
     assert not len(pixels)
 
 
+def test_a_tracked_robot_beside_a_crowd_hides_lights():
+    lamp = {"place": [0.5, 0, 0.02]}
+
+    def seen(*poses):
+        crowd = {"place": {"poses": [[0, 0, 0]]}, "crowd": {"step": 0.1, "senses": ["camera"]}}
+        beside = {"name": "led", "place": {"poses": poses}, "body": "tracked"}
+        robots = [{"kind": "epuck2", **group} for group in (crowd, beside)]
+        world = world_of([], [], robots=robots if poses else robots[:1], lights=[lamp])
+        return len(read(world, 0.1).camera.pixels)
+
+    assert seen() == 1
+    assert seen([0.3, 0, 0]) == 0
+    assert seen([0.3, 0.5, 0]) == 1
+
+
 def test_more_lights_than_there_was_room_for():
     lamps = [{"place": [0.5, 0.001 * k, 0.02]} for k in range(100)]
     (pixels,), _ = camera([[0, 0.05, 0]], lamps)

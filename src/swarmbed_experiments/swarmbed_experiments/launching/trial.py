@@ -21,6 +21,7 @@ from swarmbed_robot.options import Option
 
 from swarmbed_experiments.errors import RunError, cause_of
 from swarmbed_experiments.files import new_directory
+from swarmbed_experiments.runs import manifest
 from swarmbed_experiments.runs.run import Run, warm_up
 from swarmbed_experiments.runs.scenarios import load_scenario, make_plan, name_of
 
@@ -141,6 +142,7 @@ def run_directories(first: Path) -> list[Path]:
 
 def start(spinner: Spinner, node: Node, options: dict[str, Any]) -> int:
     """Host the run until it is decided or the process is asked to end."""
+    manifest.listen()
     seed = None if options["seed"] < 0 else options["seed"]
     case, source = load_scenario(options["scenario"], seed=seed)
     # Find faults before anything is written. The warm-up would not find them: it leaves out users' programs.

@@ -164,24 +164,32 @@ def our_inputs() -> Inputs:
     return Inputs(files, packages)
 
 
-def all_inputs(roots: Iterable[str], opened: Iterable[Path], since: int) -> Inputs:
+def all_inputs(
+    roots: Iterable[str], opened: Iterable[Path], since: int, ours: Inputs | None = None
+) -> Inputs:
     """Return our code, the user's modules with everything that they import, and the files that were read.
 
     Args:
         roots: modules of worlds, programs and frame parts.
         opened: files that were opened for reading.
         since: time in ns; files changed later were written by the run itself and are left out.
+        ours: what `our_inputs` returned earlier, if it is known.
     """
-    ours = our_inputs()
+    ours = ours or our_inputs()
     modules, libraries = _closure(roots)
     theirs = {**modules}
     known = {path.resolve() for path in modules.values()}
-    folders = [folder.resolve() for folder in our_folders().values()]
+    folders = {each for folder in our_folders().values() for each in (folder, folder.resolve())}
+    own = tuple(f"{folder}{os.sep}" for folder in folders)
+    caches = _caches()
     files = dict(ours.files)
     here, share = Path.cwd(), share_dir().resolve()
     for path in opened:
+        # A process has opened hundreds of files, and few of them matter.
+        if str(path).startswith(own) or not _is_input(path, since, caches):
+            continue
         whole = path.resolve()
-        if whole in known or any(folder in whole.parents for folder in folders) or not _is_input(path, since):
+        if whole in known or str(whole).startswith(own):
             continue
         if share in whole.parents:
             files[whole.relative_to(share).as_posix()] = digest(whole)
@@ -205,15 +213,18 @@ def digest(file: Path) -> str:
         return ""
 
 
-def _is_input(path: Path, since: int) -> bool:
+def _caches() -> tuple[str, ...]:
+    """Return the prefixes of paths of the user's caches."""
+    home = Path.home() / ".cache"
+    return tuple({f"{home}{os.sep}", f"{os.environ.get('XDG_CACHE_HOME') or home}{os.sep}"})
+
+
+def _is_input(path: Path, since: int, caches: tuple[str, ...]) -> bool:
     """Return whether a file that was read is an input of the run: no system file, library or cache."""
     text = str(path)
-    if text.startswith(NO_INPUT) or is_library(text) or text.endswith(BYTECODE):
+    if text.startswith((*NO_INPUT, *caches)) or is_library(text) or text.endswith(BYTECODE):
         return False
     if any(part == "__pycache__" or part.endswith(METADATA) for part in path.parts):
-        return False
-    caches = {Path.home() / ".cache", Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")}
-    if any(cache in path.parents for cache in caches):
         return False
     try:
         return path.is_file() and path.stat().st_mtime_ns < since

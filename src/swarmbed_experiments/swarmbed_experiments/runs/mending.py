@@ -24,6 +24,7 @@ from swarmbed_experiments.files import as_json, replace_text
 from swarmbed_experiments.runs.journal import NAME as JOURNAL
 from swarmbed_experiments.runs.journal import parts_of
 from swarmbed_experiments.runs.run import redraw, write_rows
+from swarmbed_experiments.runs.summary import Summary
 from swarmbed_experiments.runs.track import Track
 
 if TYPE_CHECKING:
@@ -240,15 +241,14 @@ def _wide(array: NDArray[Any], none: NDArray[Any]) -> NDArray[Any]:
 
 def _summary(about: Mapping[str, Any], seconds: float, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the summary of a killed run."""
-    return {
-        **about,
-        "verdict": "killed",
-        "reason": f"the process was killed; its last saved state is from {seconds:.1f} s",
-        "sim_seconds": seconds,
-        "wall_seconds": None,
-        "cpu_seconds": None,
-        "real_time_factor": None,
-        "refused": {},
-        "metrics": {},
-        "last_row": dict(rows[-1]) if rows else {},
-    }
+    return Summary.of(
+        {
+            **about,
+            "verdict": "killed",
+            "reason": f"the process was killed; its last saved state is from {seconds:.1f} s",
+            "sim_seconds": seconds,
+            "metrics": {},
+            "last_row": dict(rows[-1]) if rows else {},
+        },
+        JOURNAL,
+    ).as_data()

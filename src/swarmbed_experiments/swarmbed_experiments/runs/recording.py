@@ -48,7 +48,7 @@ from swarmbed_robot.templates import (
     transforms,
     types,
 )
-from swarmbed_robot.topics import BODY, TOPICS, Quality, Robot, Sensed, encoders_of, topics_of
+from swarmbed_robot.topics import BODY, TOPICS, Quality, Owner, Sensed, encoders_of, topics_of
 
 from swarmbed_behaviours import tree as trees
 from swarmbed_experiments.errors import RunError, unwritable
@@ -96,7 +96,7 @@ class _Robot:
     def __init__(self, recorder: Recorder, name: str, spec: RobotSpec) -> None:
         self.name = name
         self._recorder = recorder
-        robot = Robot(name, spec, MAP_CELL)
+        robot = Owner(name, spec, MAP_CELL)
         self._declared = topics_of(robot)
         # Frames have the robot's prefix, because a recording has all robots in one tree.
         body = f"{name}_{BODY}"
@@ -162,7 +162,7 @@ class Watched:
             message = f"images of {robot.name}/{strangers[0]}: no such camera; its cameras are {known}"
             raise RunError(message)
         self._name = robot.name
-        self._declared = topics_of(Robot(robot.name, device.spec))
+        self._declared = topics_of(Owner(robot.name, device.spec))
         self._watcher = device.images.watcher()
         self._detectors = {
             name: Detector(there[name].width, there[name].height, Health(), name) for name in cameras

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from swarmbed_core.orders import Stop
 
-from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.files import as_json, read_json
+from swarmbed_experiments.files import as_json
 from swarmbed_experiments.runs.order_log import NAME as ORDERS
 from swarmbed_experiments.runs.order_log import Playback
-from swarmbed_experiments.runs.run import SUMMARY, Run
+from swarmbed_experiments.runs.run import Run
 from swarmbed_experiments.runs.scenarios import load_scenario
+from swarmbed_experiments.runs.summary import Summary
 from swarmbed_experiments.runs.track import Track, events_as_lists
 
 if TYPE_CHECKING:
@@ -71,10 +71,7 @@ def replay(directory: Path, observers: Sequence[Observer] = ()) -> Replay:
         ConfigError: its scenario is missing or invalid.
         RunError: another file is missing or invalid.
     """
-    summary = read_json(directory / "summary.json")
-    if not (isinstance(summary, dict) and summary.keys() >= SUMMARY):
-        message = f"{directory / 'summary.json'}: not a run's summary"
-        raise RunError(message)
+    summary = Summary.load(directory).as_data()
     before = Track.load(directory / "track.npz")
     scenario, source = load_scenario(str(directory / "scenario.yaml"))
     orders = Playback(directory / ORDERS)
@@ -109,7 +106,8 @@ def _compare(before: Track, after: Track, summary: dict[str, Any], again: dict[s
     metrics = json.loads(as_json(again["metrics"]))
     if not ended and metrics != summary["metrics"]:
         names = sorted(
-            name for name in metrics.keys() | summary["metrics"].keys()
+            name
+            for name in metrics.keys() | summary["metrics"].keys()
             if metrics.get(name) != summary["metrics"].get(name)
         )
         found.append(f"metrics: {', '.join(names)}")

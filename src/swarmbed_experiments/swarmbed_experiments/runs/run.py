@@ -13,7 +13,7 @@ import time
 import traceback
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numba.core.event import install_timer
@@ -25,9 +25,10 @@ from swarmbed_core.observing import Event
 from swarmbed_core.scene import make_scene
 
 from swarmbed_experiments.errors import RunError, cause_of, make, unwritable
-from swarmbed_experiments.files import as_json, new_directory, read_json, replace_text, write_text
+from swarmbed_experiments.files import as_json, new_directory, replace_text, write_text
 from swarmbed_experiments.frame import Look, Setting, Stand
 from swarmbed_experiments.frame.tracking import Tracking
+from swarmbed_experiments.runs import manifest
 from swarmbed_experiments.runs.hang import Limits, Stuck, attend, limited
 from swarmbed_experiments.runs.interrupts import Interrupts
 from swarmbed_experiments.runs.journal import NAME as JOURNAL
@@ -37,6 +38,7 @@ from swarmbed_experiments.runs.order_log import OrderLog
 from swarmbed_experiments.runs.plain import column, plain, writable
 from swarmbed_experiments.runs.rehearsal import is_world_ours, tame
 from swarmbed_experiments.runs.scenarios import load_scenario, make_plan, name_of, pack
+from swarmbed_experiments.runs.summary import Summary
 from swarmbed_experiments.runs.track import Track, Tracker, events_as_lists
 
 if TYPE_CHECKING:
@@ -55,13 +57,13 @@ if TYPE_CHECKING:
     from swarmbed_core.world import CarrierTruth, Crowd, TaskWorld
 
     from swarmbed_experiments.frame import Acceptor, Generator, Transducer
+    from swarmbed_experiments.runs.manifest import Manifest
     from swarmbed_experiments.runs.recording import Recorder, Watched
     from swarmbed_experiments.runs.scenarios import Plan
+    from swarmbed_experiments.runs.summary import Verdict
 
 ROW_PERIOD = 0.5
 """Seconds between two rows of the time series."""
-SUMMARY = frozenset({"scenario", "world", "controller", "seed", "verdict", "sim_seconds", "metrics"})
-"""Required fields of a summary."""
 KEPT = 2.0
 """Seconds of wall time between two saves to the journal, which limit what a kill loses ..."""
 COST = 0.005
@@ -69,8 +71,6 @@ COST = 0.005
 FAULTS = 50
 """Maximum number of faults in a summary."""
 NUMBERS = frozenset({type(None), bool, int, float})
-
-Verdict = Literal["accepted", "rejected", "failed", "interrupted", "killed"]
 
 
 class _Rows:
@@ -117,6 +117,7 @@ class Run(Ensemble):
         now: the part being computed, for error messages.
         standing: current state of the run, as reported by the first acceptor.
         directory: of the results, None if none are written.
+        manifest: what the run is computed from, None if no results are written.
         interrupts: the signals received.
         faults: results that were lost, with the reasons.
         decided: verdict and reason, None while the run goes on.
@@ -141,6 +142,7 @@ class Run(Ensemble):
         attend(self)
         self.standing = ""
         self.directory: Path | None = None
+        self.manifest: Manifest | None = None
         self.interrupts = Interrupts()
         self.faults: list[str] = []
         world: TaskWorld = make(self.now, plan.make_world, plan.scene, stream(scenario.seed, Stream.WORLD))
@@ -289,12 +291,22 @@ class Run(Ensemble):
             self.audience.begin(self.scene, self._about())
             return
         pack(self.scenario, self.source, directory)
+        self._attempt(manifest.NAME, self._begin_manifest)
         self._recorder = self._open_recorder(directory, images) if record else None
         tracked = {"robots_named": self._tracker.robots, "carriers_named": self._tracker.carriers}
         self._journal = Journal(directory / JOURNAL, {**self._about(), **tracked})
         self._log = OrderLog(directory / ORDERS)
         self._due = time.perf_counter() + KEPT
-        self.audience.begin(self.scene, self._about())
+        told = {} if self.manifest is None else self.manifest.model_dump(mode="json")
+        self.audience.begin(self.scene, {**told, **self._about()})
+
+    def _begin_manifest(self) -> None:
+        if self.directory is not None:
+            self.manifest = manifest.begin(self.directory, self.scenario, self.name, self.source)
+
+    def _end_manifest(self) -> None:
+        if self.directory is not None and self.manifest is not None:
+            self.manifest = manifest.complete(self.directory, self.manifest)
 
     def finish(
         self, verdict: Verdict, reason: str, wall: float, failure: str | None = None
@@ -712,19 +724,18 @@ class Run(Ensemble):
 
     def _sum_up(self, verdict: Verdict, reason: str, wall: float) -> dict[str, Any]:
         metrics = self._metrics()
-        faults = {"faults": self.faults} if self.faults else {}
-        return {
+        return Summary(
             **self._about(),
-            "verdict": verdict,
-            "reason": writable(reason),
-            "sim_seconds": self.time,
-            "wall_seconds": wall,
-            "cpu_seconds": self._cpu,
-            "real_time_factor": self.time / wall if wall > 0 else None,
-            "refused": self._refused(),
-            **faults,
-            "metrics": metrics,
-        }
+            verdict=verdict,
+            reason=writable(reason),
+            sim_seconds=self.time,
+            wall_seconds=wall,
+            cpu_seconds=self._cpu,
+            real_time_factor=self.time / wall if wall > 0 else None,
+            refused=self._refused(),
+            faults=self.faults,
+            metrics=metrics,
+        ).as_data()
 
     def _refused(self) -> dict[str, int]:
         """Return the number of rejected commands by reason. They reveal faulty programs that do not raise."""
@@ -742,6 +753,7 @@ class Run(Ensemble):
         rows, track = directory / "metrics.parquet", self.track
         kept = self._attempt(rows.name, lambda: write_rows(rows, self._rows))
         kept &= self._attempt("track.npz", lambda: track.save(directory / "track.npz"))
+        self._attempt(manifest.NAME, self._end_manifest)
         draw(directory, self.scene, track, summary, self._attempt)
         if self.faults and summary.get("faults") is not self.faults:
             summary["faults"] = self.faults
@@ -814,10 +826,7 @@ def redraw(directory: Path) -> list[Path]:
         ConfigError: scenario.yaml is missing or invalid.
         RunError: another file is missing or invalid, or a picture cannot be written.
     """
-    summary = read_json(directory / "summary.json")
-    if not (isinstance(summary, dict) and summary.keys() >= SUMMARY and isinstance(summary["metrics"], dict)):
-        message = f"{directory / 'summary.json'}: not a run's summary"
-        raise RunError(message)
+    summary = Summary.load(directory).as_data()
     scenario, source = load_scenario(str(directory / "scenario.yaml"))
     scene, track = make_scene(scenario, source=source), Track.load(directory / "track.npz")
     robots = tuple(placement.name for placement in scene.robots)
