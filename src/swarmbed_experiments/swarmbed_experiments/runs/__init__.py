@@ -1,1 +1,1 @@
-"""Runs: loading a scenario, running it in one process, keeping and mending what it leaves, sweeps and scans."""
+"""Runs: load a scenario, run it in one process, keep and mend what it leaves, sweep and scan."""

@@ -10,7 +10,6 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-
 OURS = (
     "swarmbed_core",
     "swarmbed_sim",
@@ -49,7 +48,7 @@ def is_ours(file: str) -> bool:
 def is_library(file: str) -> bool:
     """Return whether a file belongs to Python itself or to an installed package."""
     # Other environments' packages too, which PYTHONPATH may name.
-    return file.startswith(("<", *_library_folders())) or not INSTALLED.isdisjoint(file.split(os.sep))
+    return file.startswith(("<", *_library_folders())) or not INSTALLED.isdisjoint(Path(file).parts)
 
 
 def is_our_name(module: str) -> bool:

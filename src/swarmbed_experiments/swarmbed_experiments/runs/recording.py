@@ -11,7 +11,7 @@ Time is the world's and starts at 0.
 | `/<robot>/sensor/scan` | sensor_msgs/PointCloud2 | the returns of the distance sensors |
 | `/<robot>/collision_map` | nav_msgs/OccupancyGrid | what the robot has recently seen around it |
 | `/<robot>/tree` | std_msgs/String | JSON, on change: the robot's activity, and the nodes of its tree |
-| `/scene` | visualization_msgs/MarkerArray | arena, obstacles and robots' bodies; again when a robot joins or leaves |
+| `/scene` | visualization_msgs/MarkerArray | arena, obstacles, bodies; again when robots join or leave |
 | `/carriers` | visualization_msgs/MarkerArray | the carriers, when they move |
 | `/crowd` | geometry_msgs/PoseArray | the robots' poses; the only topic of a crowd's robots |
 | `/<robot>/<camera>/image_tags/compressed` | sensor_msgs/CompressedImage | images with tags, on request |
@@ -48,7 +48,7 @@ from swarmbed_robot.templates import (
     transforms,
     types,
 )
-from swarmbed_robot.topics import BODY, TOPICS, Quality, Owner, Sensed, encoders_of, topics_of
+from swarmbed_robot.topics import BODY, TOPICS, Owner, Quality, Sensed, encoders_of, topics_of
 
 from swarmbed_behaviours import tree as trees
 from swarmbed_experiments.errors import RunError, unwritable

@@ -1,4 +1,4 @@
-"""Plays a run again from its directory, with the orders that it took, and compares the two: `swarmbed replay`."""
+"""`swarmbed replay`: plays a run again with the orders that it took, and compares the two."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from swarmbed_experiments.pictures.drawing import files_of as picture_files
 from swarmbed_experiments.errors import RunError, unwritable
 from swarmbed_experiments.files import read_json, write_json
+from swarmbed_experiments.pictures.drawing import files_of as picture_files
 from swarmbed_experiments.runs.metrics import COSTS, by_rank, rank_of, unit_of
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import numpy as np
 from numba.core.event import install_timer
 from swarmbed_core.chance import Stream, stream
 from swarmbed_core.controller import TICK_RATE, NoParameters, find_controller
-from swarmbed_core.errors import ConfigError, SwarmbedError, message_of
 from swarmbed_core.ensemble import Ensemble
+from swarmbed_core.errors import ConfigError, SwarmbedError, message_of
 from swarmbed_core.observing import Event
 from swarmbed_core.scene import make_scene
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from swarmbed_core.config import Part
-    from swarmbed_core.controller import Controller, CrowdControllerType, CrowdProgram
+    from swarmbed_core.controller import CrowdControllerType, CrowdProgram
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.local import LocalRobot
     from swarmbed_core.observing import Observer, Snapshot

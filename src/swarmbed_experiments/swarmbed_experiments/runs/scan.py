@@ -22,10 +22,10 @@ from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.safe_yaml import parse, short
 
-from swarmbed_experiments.runs import cluster
-from swarmbed_experiments.pictures.charts import Axis
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import RUNS
+from swarmbed_experiments.pictures.charts import Axis
+from swarmbed_experiments.runs import cluster
 from swarmbed_experiments.runs.hang import Limits
 from swarmbed_experiments.runs.results import Result, row_of
 from swarmbed_experiments.runs.scan_results import CELLS, about_of, choose, draw, insist, tell, write

@@ -18,11 +18,11 @@ from rich.table import Table
 from rich.text import Text
 from swarmbed_core.errors import ConfigError
 
+from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.files import read_json, write_json
 from swarmbed_experiments.pictures import charts
 from swarmbed_experiments.pictures.charts import Axis, Point
 from swarmbed_experiments.pictures.drawing import files_of as picture_files
-from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.files import read_json, write_json
 from swarmbed_experiments.runs.metrics import by_rank, label_of
 from swarmbed_experiments.runs.results import (
     CONFIDENCE,

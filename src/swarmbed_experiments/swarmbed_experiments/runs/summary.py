@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence  # noqa: TC003 - pydantic reads the fields' types
 from dataclasses import dataclass, field, fields
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - as above
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
@@ -18,7 +18,7 @@ Verdict = Literal["accepted", "rejected", "failed", "interrupted", "killed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """A run's summary. Fields without a default are in every file; readers ignore fields that they do not know.
+    """A run's summary. Fields without a default are in every file; readers ignore unknown fields.
 
     Attributes:
         scenario: its name, or that of its file.
@@ -28,8 +28,8 @@ class Summary:
         robots: number of robots.
         seed: seed of the run.
         programs: `elsewhere` if the programs ran in other processes; otherwise left out.
-        verdict: `accepted`, `rejected`, `failed` (something raised: see `failure.txt`), `interrupted`, or `killed`
-            (written by `swarmbed mend`).
+        verdict: `accepted`, `rejected`, `failed` (something raised: see `failure.txt`), `interrupted`, or
+            `killed` (written by `swarmbed mend`).
         reason: why, in words.
         sim_seconds: [s] time that passed in the world.
         wall_seconds: [s] time that it took, without compiling.
@@ -62,7 +62,7 @@ class Summary:
     last_row: Mapping[str, Any] = field(default_factory=dict)
 
     def as_data(self) -> dict[str, Any]:
-        """Return the content of the file, without the fields that are only there if there is something to say."""
+        """Return the content of the file, without optional fields that are empty."""
         data = {each.name: getattr(self, each.name) for each in fields(self)}
         for name in ("programs", "faults", "observers", "last_row"):
             if not data[name]:

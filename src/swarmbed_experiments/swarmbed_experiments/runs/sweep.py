@@ -6,8 +6,9 @@ identity of a sweep is the scenario without its seed, and all code and configura
 If any of it changes, the sweep starts anew in another directory. A directory given by name that holds runs
 with another identity is rejected (`swarmbed_experiments.runs.identity`).
 
-Runs are executed in separate processes (`swarmbed_experiments.runs.workers`, or `cluster` for Dask). A run that
-dies or exceeds its time limit counts as failed. The machine may be to blame, so the same command repeats it.
+Runs are executed in separate processes (`swarmbed_experiments.runs.workers`, or `cluster` for Dask). A run
+that dies or exceeds its time limit counts as failed. The machine may be to blame, so the same command repeats
+it.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from rich.markup import escape
 from swarmbed_core.errors import ConfigError, SwarmbedError
 from swarmbed_core.scenario import Scenario
 
-from swarmbed_experiments.runs import cluster
 from swarmbed_experiments.errors import FailedError, RunError
 from swarmbed_experiments.files import RUNS, write_text
+from swarmbed_experiments.runs import cluster
 from swarmbed_experiments.runs.hang import Limits
 from swarmbed_experiments.runs.identity import (
     Inputs,

@@ -4,8 +4,8 @@
 user's program, and has a single thread, so that it can fork: a worker costs some ten milliseconds. Each job
 with a user's program gets a fresh worker, so that nothing leaks from one run to the next. Other jobs share
 workers. When a worker dies, its job is repeated once. A job that hangs or exceeds its time limit is ended,
-and the result says where in the code it was (`swarmbed_experiments.runs.hang`). The server exits with its parent,
-and workers exit with the server.
+and the result says where in the code it was (`swarmbed_experiments.runs.hang`). The server exits with its
+parent, and workers exit with the server.
 """
 
 from __future__ import annotations
