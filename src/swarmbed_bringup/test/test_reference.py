@@ -98,8 +98,13 @@ def test_senses_have_the_shapes_that_are_documented(reference):
         "pose_covariance": "(3, 3)",
         "ranges": "(count,)",
         "points_body": "(N, 2)",
+        "wheel_travel": "(wheels,)",
+        "position": "(2,)",
+        "ground": "(count,)",
+        "light": "(count,)",
+        "spots": "(N, 5)",
     }
-    for name in ("pose_odom", "twist_body", "pose_map"):
+    for name in ("pose_odom", "twist_body", "pose_map", "wheel_travel"):
         assert getattr(senses, name).shape == (3,), name
     assert senses.pose_covariance.shape == (3, 3)
     assert {ring.name: (ring.count,) for ring in robot.spec.ranges} == {

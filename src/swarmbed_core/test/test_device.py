@@ -22,6 +22,7 @@ from swarmbed_core.device import (
     PowerReading,
     RadioPacket,
     RangeReading,
+    SensorReading,
     Zone,
 )
 
@@ -41,6 +42,7 @@ READINGS = (
     PowerReading(0.0, (2.3, 2.3), 1.0),
     LifterReading(0.0, 0.145),
     RadioPacket(0.0, "dots1"),
+    SensorReading(0.0, np.zeros(3)),
 )
 
 

@@ -208,7 +208,7 @@ def test_nothing_is_placed_in_an_obstacle():
                     {"count": 1, "place": {"zone": "drop"}},
                 ]
             },
-            "all or none",
+            "beside a crowd, all groups must be of the crowd",
         ),
     ],
 )

@@ -45,13 +45,13 @@ class World:
         )
 
     def look(self):
-        return Look(self.time, np.zeros((0, 6)), None, (), ())
+        return Look(self.time, np.zeros((0, 6)), None, (), (), ())
 
 
 def setting_of(world, body="tracked"):
     group = {"place": {"poses": [[0, 0, 0]]}, "body": body}
     fields = {"version": 1, "title": "t", "time_limit": 5, "robots": [group], "controller": {"name": "x"}}
-    return Setting(SimpleNamespace(scenario=Scenario.model_validate(fields)), world, ())
+    return Setting(SimpleNamespace(scenario=Scenario.model_validate(fields), robots=()), world, ())
 
 
 def test_losses_are_events_and_are_counted():

@@ -28,6 +28,6 @@ def test_who_lacks_an_optional_library_gets_the_other_kernels(monkeypatch):
     monkeypatch.setattr("swarmbed_behaviours.devs.find_spec", lambda _: None)
     monkeypatch.setattr(warm, "cases", lambda: [("convoy_devs", ("robots.0.count=3",))])
     warm.main()
-    monkeypatch.setattr(warm, "cases", lambda: [("convoy_devs", ("robots.0.count=3", "world=atlantis"))])
+    monkeypatch.setattr(warm, "cases", lambda: [("convoy_devs", ("robots.0.count=3", "arena=atlantis"))])
     with pytest.raises(ConfigError, match="atlantis"):
         warm.main()

@@ -247,6 +247,7 @@ WIRE = {
         "x": "double",
         "y": "double",
         "yaw": "double",
+        "tracked": "boolean",
     },
     srv.Spawn.Response: {
         "success": "boolean",

@@ -115,7 +115,7 @@ def world_of(request):
 
 def drive(world, name, v_body):
     device = world.device(name)
-    device.motors.drive(Kinematics.of(device.spec).wheels(v_body))
+    device.motors.drive(Kinematics.of(device.spec).wheels(v_body), math.inf)
 
 
 def overlap(world, count=None):
@@ -544,7 +544,7 @@ def test_tracked_robots_join_and_leave_beside_a_crowd():
     for _ in range(20):
         world.step()
     assert len(world.names) == 10
-    assert crowd.senses().epuck2.proximity.shape == (10, 8)
+    assert crowd.senses().readings.proximity.shape == (10, 8)
 
 
 def test_a_crowd_beside_robots_at_rest_does_what_it_does_without_them():
