@@ -257,7 +257,9 @@ class Server:
             while not self._stopping:
                 wait = min((server.idle for server in self._robots.values()), default=0.2)
                 for ready, _ in self._selector.select(wait):
-                    ready.data()
+                    # One before it may have removed it.
+                    if self._selector.get_map().get(ready.fd) is ready:
+                        ready.data()
                 for server in tuple(self._robots.values()):
                     if server.idle <= 0.0:
                         server.step()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import socket
 import stat
 import sys
 from pathlib import Path
@@ -186,6 +188,38 @@ def test_an_address_that_is_taken_is_named():
     server.stop()
     server.run()
     assert not server._robots
+
+
+def test_a_server_that_is_removed_is_not_asked_again(tmp_path):
+    """An order to remove robots may come together with their last datagrams."""
+    server = Server()
+    robots, called = {}, []
+    for name in ("dots1", "dots2"):
+        robots[name] = f"unix://{tmp_path}/{name}.sock"
+        server.add(VirtualRobot(name, DOTS, ["motors"]), b"k" * 16, robots[name])
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        client.sendto(b"its last word", f"{tmp_path}/{name}.sock")
+        client.close()
+    pipes = [os.pipe() for _ in range(2)]
+
+    def remove(name, read):
+        called.append(name)
+        os.read(read, 1)
+        server.remove(robots[name])
+        if len(called) == 2:
+            server.stop()
+
+    for name, (read, write) in zip(robots, pipes, strict=True):
+        os.write(write, b"x")
+        server.watch(read, lambda name=name, read=read: remove(name, read))
+    # Whatever is ready first: the orders are handled before the datagrams, too.
+    select = server._selector.select
+    server._selector.select = lambda wait: sorted(select(wait), key=lambda ready: ready[0].fd, reverse=True)
+    server.run()
+    assert sorted(called) == ["dots1", "dots2"]
+    for pipe in pipes:
+        for end in pipe:
+            os.close(end)
 
 
 def test_the_robots_side_is_one_file_that_needs_msgpack_only():

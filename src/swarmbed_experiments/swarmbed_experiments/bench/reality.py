@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.spec import RobotSpec
+from swarmbed_reality.errors import RealityError
 from swarmbed_reality.links import Link, RemoteMotors
 from swarmbed_reality.remote import Helper
 
@@ -51,21 +53,28 @@ def links(quick: bool) -> Iterator[Row]:
         time.sleep(max(left, 0.0))
         world.time = cycle * CYCLE
         for i, (_, _, motors) in enumerate(made):
-            stamp = motors.read().stamp
+            # On a busy machine a robot may be lost for a moment.
+            with contextlib.suppress(RealityError):
+                stamp = motors.read().stamp
+                new += stamp > stamps[i]
+                stamps[i] = stamp
             motors.drive(speeds)
-            new += stamp > stamps[i]
-            stamps[i] = stamp
     wall = time.perf_counter() - started
     here, there = time.process_time() - worked, cpu_seconds(helper.process) - served
-    lost = sum(link.losses for _, link, _ in made)
+    losses = sum(link.losses for _, link, _ in made)
     for address, link, _ in made:
         link.close()
         helper.remove(address)
     what = f"remote motors of {ROBOTS} robots, 100 Hz"
-    note = f"{cycles / wall:.0f} cycles per second, {late} of {cycles} late, {lost} robots lost"
+    note = f"{cycles / wall:.0f} cycles per second, {late} of {cycles} late, {losses} losses"
     yield Row(f"{what}: the world's side", 100 * here / wall, "% of a core", at_most=50, note=note)
     yield Row(f"{what}: the robots' side", 100 * there / wall, "% of a core", note="with simulated wheels")
-    yield Row(f"{what}: cycles with a new reading", 100 * new / (cycles * ROBOTS), "%", at_least=95)
+    yield Row(
+        f"{what}: cycles with a new reading",
+        100 * new / (cycles * ROBOTS),
+        "%",
+        at_least=None if quick else 95,
+    )
 
 
 def remote(quick: bool) -> Iterator[Row]:
