@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from swarmbed_core.local import LocalRobot
     from swarmbed_core.observing import Event
     from swarmbed_core.orders import Order
-    from swarmbed_core.scene import Scene
+    from swarmbed_core.scene import RobotPlacement, Scene
     from swarmbed_core.world import CarrierTruth, TaskWorld
 
 KNOWN = 20
@@ -66,6 +66,7 @@ class Ensemble:
         timestep: of the world, in seconds.
         swarm: the robots' Onboards; None for a crowd.
         robots: the robots that are there now, in the order of the world's names; empty for a crowd.
+        specs: specifications of all robots that were ever there, by name.
         controllers: their programs, in the same order.
         labels: what to call these in messages.
         orders: the way in, for any thread.
@@ -86,6 +87,7 @@ class Ensemble:
         self.timestep = world.timestep
         self.swarm = None if scene.crowd else LocalSwarm.of_scene(scene, world)
         self.robots: Sequence[LocalRobot] = () if self.swarm is None else self.swarm.robots
+        self.specs = {placement.name: placement.spec for placement in scene.robots}
         self.controllers: list[Controller] = []
         self.labels: list[str] = []
         self.on_change: Callable[[str], None] | None = None
@@ -210,13 +212,13 @@ class Ensemble:
         Raises:
             SwarmbedError: it cannot join.
         """
-        if self.swarm is None:
-            message = "robots cannot join a crowd; leave out `crowd` in the scenario"
-            raise OrderError(message)
         placement = placement_of(order, self.world.names)
+        self.specs[placement.name] = placement.spec
+        if self.swarm is None:
+            return self._join_crowd(placement)
         self.world.add_robot(placement)
         try:
-            robot = self.swarm.add(placement.name, localised=placement.localised)
+            robot = self.swarm.add(placement.name, localised=placement.localised, placement=placement)
             if placement.localised:
                 robot.onboard.place(placement.pose)
             self.employ(robot, order)
@@ -225,6 +227,15 @@ class Ensemble:
             self._forget(placement.name)
             del self.controllers[len(self.robots) :], self.labels[len(self.robots) :]
             raise
+        return placement.name
+
+    def _join_crowd(self, placement: RobotPlacement) -> str:
+        """Add a tracked robot beside a crowd; it has no Onboard."""
+        if placement.tracked is None:
+            message = "only tracked robots can join a crowd; leave out `crowd` in the scenario"
+            raise OrderError(message)
+        self.world.add_robot(placement)
+        self.met(placement.name)
         return placement.name
 
     def employ(self, robot: LocalRobot, order: Join) -> None:
@@ -246,6 +257,10 @@ class Ensemble:
         Raises:
             SwarmbedError: there is none of this name.
         """
+        if self.swarm is None and name in self.world.led().names:
+            self.world.remove_robot(name)
+            self.met(name)
+            return
         at = self.robots.index(self.robot(name))
         self._forget(name)
         del self.controllers[at], self.labels[at]

@@ -29,7 +29,7 @@ def case(world, seconds):
         "carriers": [{"count": 1, "place": {"zone": "search"}}],
         "controller": {"name": "random_walk"},
         "frame": {
-            "generators": [{"name": "wheel_slip", "share": 0.05}, {"name": "motion_noise"}],
+            "generators": [{"name": "wheel_slip", "share": 0.05}, {"name": "motion_noise", "angle": 0.0}],
             "transducers": [
                 {"name": name} for name in ("carriers", "travel", "contacts", "energy", "messages")
             ],

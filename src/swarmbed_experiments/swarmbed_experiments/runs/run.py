@@ -151,6 +151,7 @@ class Run(Ensemble):
         self._crowd: tuple[Crowd, CrowdProgram] | None = None
         self._chance = stream(scenario.seed, Stream.PROGRAMS)
         self._remote = remote
+        self._real = plan.real_time_only
         self._recorder: Recorder | None = None
         self._journal: Journal | None = None
         self._log: OrderLog | None = None
@@ -166,6 +167,7 @@ class Run(Ensemble):
         else:
             self._make_programs(plan, remote=remote)
         self.setting = Setting(plan.scene, self.world, self.robots)
+        self.setting.specs = self.specs
         streams = stream(scenario.seed, Stream.GENERATORS).spawn(len(plan.generators))
         self.generators: list[Generator] = [
             make(f"generator {made.__name__}", made, parameters, self.setting, np.random.default_rng(source))
@@ -250,10 +252,13 @@ class Run(Ensemble):
             limits: maximum wall time of a tick and of the run; by default there is none.
 
         Raises:
+            ConfigError: parts of robots run in real time, but no speed is given.
             RunError: the directory cannot be written, or a camera does not exist.
         """
         from swarmbed_experiments.runs.recording import watch
 
+        if speed is None and self._real:
+            raise ConfigError(self._real)
         for observer in observers:
             self.audience.add(observer)
         watched = watch(images, self.robots) if images and record and out is not None else ()
@@ -561,8 +566,8 @@ class Run(Ensemble):
         Raises:
             SwarmbedError: there is none of this name.
         """
-        row = self.world.names.index(self.robot(name).name)
-        spent = float(self.world.energy_wh()[row])
+        names = list(self.world.names)
+        spent = float(self.world.energy_wh()[names.index(name)]) if name in names else 0.0
         super().leave(name)
         self.setting.spent_wh += spent
         self.setting.dead.discard(name)
@@ -575,8 +580,6 @@ class Run(Ensemble):
         """
         super().met(name)
         here = name in self.world.names
-        if here:
-            self.setting.specs[name] = self.robot(name).spec
         kind, text = ("joined", "joins the run") if here else ("left", "leaves the run")
         self.setting.tell(self.time, kind, name, text)
 
