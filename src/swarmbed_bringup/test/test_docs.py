@@ -148,6 +148,9 @@ def follow(tmp_path, monkeypatch, capsys):
             for command in block.splitlines() if kind == "sh" else ():
                 if command.startswith(SERVERS):
                     terminal.start(command)
+                elif command.startswith("swarmbed up "):
+                    # It starts processes, and waits for signals.
+                    run(shlex.split(command), tmp_path)
                 else:
                     run_command(command, monkeypatch)
         assert saved == FOLLOWED[name]
