@@ -87,6 +87,7 @@ class Ensemble:
         self.timestep = world.timestep
         self.swarm = None if scene.crowd else LocalSwarm.of_scene(scene, world)
         self.robots: Sequence[LocalRobot] = () if self.swarm is None else self.swarm.robots
+        self._tracked = {item.name for item in scene.robots if item.tracked is not None}
         self.specs = {placement.name: placement.spec for placement in scene.robots}
         self.controllers: list[Controller] = []
         self.labels: list[str] = []
@@ -123,12 +124,17 @@ class Ensemble:
         return frozenset()
 
     @property
+    def tracked(self) -> tuple[str, ...]:
+        """Return the names of the robots that are led from outside."""
+        return tuple(name for name in self.world.names if name in self._tracked)
+
+    @property
     def real_time_only(self) -> str:
         """Return why the world must run in real time and cannot be reset; empty if it need not."""
         real = [robot.name for robot in self.robots if robot.onboard.device.real]
         if real:
             return f"{', '.join(real[:KNOWN])}: real parts run in real time"
-        led = self.world.led().names
+        led = self.tracked
         return f"{', '.join(led[:KNOWN])}: tracked robots move in real time" if led else ""
 
     # The play
@@ -214,6 +220,10 @@ class Ensemble:
         """
         placement = placement_of(order, self.world.names)
         self.specs[placement.name] = placement.spec
+        if placement.tracked is None:
+            self._tracked.discard(placement.name)
+        else:
+            self._tracked.add(placement.name)
         if self.swarm is None:
             return self._join_crowd(placement)
         self.world.add_robot(placement)
@@ -257,7 +267,7 @@ class Ensemble:
         Raises:
             SwarmbedError: there is none of this name.
         """
-        if self.swarm is None and name in self.world.led().names:
+        if self.swarm is None and name in self.tracked:
             self.world.remove_robot(name)
             self.met(name)
             return

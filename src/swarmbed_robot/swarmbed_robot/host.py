@@ -127,6 +127,11 @@ class Hosted(Protocol):
         ...
 
     @property
+    def tracked(self) -> tuple[str, ...]:
+        """Return the names of the robots that are led from outside."""
+        ...
+
+    @property
     def awaited(self) -> AbstractSet[str]:
         """Return the names of the robots that get a program at the start."""
         ...
@@ -687,9 +692,9 @@ class WorldHost:
 
     def _told_status(self) -> list[DiagnosticStatus]:
         """Return diagnostics of the tracked robots, if there are any."""
-        led = self.stage.world.led()
-        if not (led.names or self._untold):
+        if not (self.stage.tracked or self._untold):
             return []
+        led = self.stage.world.led()
         lost = [name for name, is_lost in zip(led.names, led.lost, strict=True) if is_lost]
         refused = {reason: sum(counts.values()) for reason, counts in led.refused.items()}
         if self._untold:

@@ -675,10 +675,13 @@ def test_tellings_that_are_none_are_counted(rig):
     assert here.world.led().taken.tolist() == [0]
 
 
-def test_a_world_with_tracked_robots_neither_hurries_nor_begins_again(rig):
-    fast = rig(speed="max")
-    assert "move in real time" in call(fast, Spawn, "spawn", x=1.0, y=-0.5, tracked=True).message
-    fast.host.close()
+def test_a_world_in_a_hurry_takes_no_tracked_robots(rig):
+    here = rig(speed="max")
+    assert "move in real time" in call(here, Spawn, "spawn", x=1.0, y=-0.5, tracked=True).message
+    assert list(here.host.apis) == ["dots1", "dots2"]
+
+
+def test_a_world_with_tracked_robots_does_not_begin_again(rig):
     here = rig()
     call(here, Spawn, "spawn", name="led1", x=1.0, y=-0.5, tracked=True)
     answer = call(here, Reset, "reset", seed=3)
