@@ -505,6 +505,7 @@ class Run(Ensemble):
             metrics=self.measures.metrics(),
         ).as_data()
 
+
 def warm_up(scenario: Scenario, source: str, seconds: float = 1.0, *, remote: bool = False) -> None:
     """Run the start of a scenario and discard it, so that everything is compiled, or loaded from the cache.
 
