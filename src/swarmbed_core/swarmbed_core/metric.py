@@ -1,7 +1,7 @@
 """Names, units and order of metrics.
 
-A package declares the metrics that its controllers, transducers and acceptors return in a mapping from names to
-`Metric`, with an entry point in the group `swarmbed.metrics`. Tables, figures and reports show them by these.
+A package declares the metrics that its controllers, transducers and acceptors return in a mapping from names
+to `Metric`, with an entry point in the group `swarmbed.metrics`. Tables, figures and reports use these.
 """
 
 from __future__ import annotations
