@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from swarmbed_core.controller import CrowdControllerType, CrowdProgram
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.local import LocalRobot
-    from swarmbed_core.observing import Observer, Snapshot
+    from swarmbed_core.observing import Observer, Source
     from swarmbed_core.orders import Join, Order
     from swarmbed_core.scenario import Scenario
     from swarmbed_core.scene import Scene
@@ -74,40 +74,28 @@ NUMBERS = frozenset({type(None), bool, int, float})
 
 
 class _Rows:
-    """Observes a run and takes the rows of its time series."""
+    """Looks on and takes the rows of the time series."""
 
     rate = 1.0 / ROW_PERIOD
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
-    def see(self, snapshot: Snapshot) -> None:
+    def look(self, source: Source) -> None:
         """Take a row."""
-        self._run.take_row(snapshot.time)
-
-    def end(self, summary: Mapping[str, Any]) -> None:
-        """Do nothing."""
+        self._run.take_row(source.time)
 
 
 class _Keeper:
-    """Observes a run, records it, and saves what is new to the journal from time to time."""
+    """Looks on, records the run, and saves what is new to the journal from time to time."""
 
     def __init__(self, run: Run, rate: float) -> None:
         self._run = run
         self.rate = rate
 
-    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
-    def see(self, snapshot: Snapshot) -> None:
+    def look(self, source: Source) -> None:
         """Record and save."""
-        self._run.keep(snapshot.time)
-
-    def end(self, summary: Mapping[str, Any]) -> None:
-        """Do nothing."""
+        self._run.keep(source.time)
 
 
 class Run(Ensemble):
@@ -311,7 +299,16 @@ class Run(Ensemble):
 
     def _end_manifest(self) -> None:
         if self.directory is not None and self.manifest is not None:
-            self.manifest = manifest.complete(self.directory, self.manifest)
+            self.manifest = manifest.complete(self.directory, self.manifest, self.end)
+
+    @property
+    def end(self) -> manifest.End | None:
+        """Return the state in which the run is now; None after a signal, which may come within a step."""
+        if self.interrupts.received is not None:
+            return None
+        world = self.world
+        state = manifest.state_of(self.time, world.names, world.truth(), world.carriers())
+        return manifest.End(steps=self.runner.number, state=state)
 
     def finish(
         self, verdict: Verdict, reason: str, wall: float, failure: str | None = None
@@ -531,13 +528,13 @@ class Run(Ensemble):
 
     # Orders
 
-    def _write_down(self, order: Order) -> None:
+    def _write_down(self, order: Order, failure: str) -> None:
         """Write down an order with the step before or in which it was carried out."""
         if self._log is None:
             return
         runner = self.runner
         try:
-            self._log.add(runner.number, order, in_tick=runner.in_tick)
+            self._log.add(runner.number, order, in_tick=runner.in_tick, failure=failure)
         except OSError as error:
             self._note(ORDERS, error)
             self._log = None
