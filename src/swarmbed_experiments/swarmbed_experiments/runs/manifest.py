@@ -252,12 +252,18 @@ def changes_since(then: Manifest, scenario: Scenario) -> list[str]:
         if now := digest(Path(then.directory) / name):
             files[name] = now
     here = machine()
-    both = {"files": (then.files, files), "packages": (then.versions, versions)}
-    told = [
-        {"settings": {}} | {what: _common(sides[side], sides[1 - side]) for what, sides in both.items()}
-        for side in (0, 1)
-    ]
-    changed = differences(*told)
+    changed = differences(
+        {
+            "settings": {},
+            "files": _common(then.files, files),
+            "packages": _common(then.versions, versions),
+        },
+        {
+            "settings": {},
+            "files": _common(files, then.files),
+            "packages": _common(versions, then.versions),
+        },
+    )
     if then.machine.cpu != here.cpu:
         changed.append(f"it ran on {then.machine.cpu}, this is {here.cpu}")
     return changed
