@@ -223,3 +223,13 @@ def test_mujoco_has_the_same_senses():
         assert senses.ground == pytest.approx(mujoco[name].ground)
         assert senses.light == pytest.approx(mujoco[name].light, abs=1e-3)
         assert senses.spots["front"] == pytest.approx(mujoco[name].spots["front"], abs=0.1)
+
+
+def test_programs_get_positions_that_are_as_old_as_their_tick():
+    """A position at 10 Hz is measured when programs tick, not a step after that."""
+    swarm = LocalSwarm(world_of([("pioneer3dx", [[0, 0, 0]])]))
+    (robot,) = swarm.robots
+    robot.act(Command(velocity_body=(0.5, 0.0, 0.0)))
+    for _ in range(4):
+        swarm.run(0.1)
+        assert robot.sense().position == pytest.approx(swarm.world.truth()[0, :2], abs=1e-9)
