@@ -95,9 +95,9 @@ class Output:
 
     def _end_manifest(self) -> None:
         if self.directory is not None and self.manifest is not None:
-            self.manifest = manifest.complete(self.directory, self.manifest, self._state())
+            self.manifest = manifest.complete(self.directory, self.manifest, self.state())
 
-    def _state(self) -> manifest.End | None:
+    def state(self) -> manifest.End | None:
         """Return the state in which the run is now; None after a signal, which may come within a step."""
         run = self._run
         if run.interrupts.received is not None:
