@@ -619,6 +619,7 @@ def replay(
     Examples:
       swarmbed replay runs/intralogistics_cooperative-20260101-120000-1
     """
+    from swarmbed_experiments.runs.identity import listed
     from swarmbed_experiments.runs.replay import replay as play_again
 
     console = Console()
@@ -631,6 +632,8 @@ def replay(
     console.print(f"not the same: {found.seconds:.1f} s, {orders}", highlight=False)
     for difference in found.differences:
         console.print(Text(f"  {difference}"), soft_wrap=True)
+    if found.reasons:
+        console.print(Text(f"since then: {listed(found.reasons)}"), soft_wrap=True)
     raise typer.Exit(REJECTED)
 
 

@@ -13,8 +13,7 @@ from swarmbed_experiments.runs.plain import writable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from swarmbed_core.observing import Snapshot
-    from swarmbed_core.scene import Scene
+    from swarmbed_core.observing import Source
 
     from swarmbed_experiments.frame import Transducer
     from swarmbed_experiments.runs.run import Run
@@ -25,7 +24,7 @@ NUMBERS = frozenset({type(None), bool, int, float})
 
 
 class Measures:
-    """Observes a run, takes the rows of its time series, and collects its metrics at the end.
+    """Looks on, takes the rows of its time series, and collects its metrics at the end.
 
     Attributes:
         rows: of the time series.
@@ -37,18 +36,12 @@ class Measures:
         self._run = run
         self.rows: list[dict[str, Any]] = []
 
-    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
-    def see(self, snapshot: Snapshot) -> None:
+    def look(self, source: Source) -> None:
         """Take a row."""
-        row: dict[str, Any] = {"time": snapshot.time}
+        row: dict[str, Any] = {"time": source.time}
         for transducer in self._run.transducers:
             self._enter(row, transducer)
         self.rows.append(row)
-
-    def end(self, summary: Mapping[str, Any]) -> None:
-        """Do nothing."""
 
     def _enter(self, row: dict[str, Any], transducer: Transducer) -> None:
         """Add the numbers of a transducer to a row."""

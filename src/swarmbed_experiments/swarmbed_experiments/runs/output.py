@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from swarmbed_core.observing import Snapshot
+    from swarmbed_core.observing import Source
     from swarmbed_core.orders import Order
     from swarmbed_core.scene import Scene
 
@@ -47,7 +47,7 @@ CROWD_RATE = 2.0
 
 
 class Output:
-    """Observes a run, and writes its files into a directory, if it has one.
+    """Looks on, and writes the run's files into a directory, if it has one.
 
     Attributes:
         directory: of the results, None if none are written.
@@ -95,7 +95,16 @@ class Output:
 
     def _end_manifest(self) -> None:
         if self.directory is not None and self.manifest is not None:
-            self.manifest = manifest.complete(self.directory, self.manifest)
+            self.manifest = manifest.complete(self.directory, self.manifest, self.state())
+
+    def state(self) -> manifest.End | None:
+        """Return the state in which the run is now; None after a signal, which may come within a step."""
+        run = self._run
+        if run.interrupts.received is not None:
+            return None
+        world = run.world
+        state = manifest.state_of(run.time, world.names, world.truth(), world.carriers())
+        return manifest.End(steps=run.runner.number, state=state)
 
     def _open_recorder(self, directory: Path, images: Sequence[Watched]) -> Recorder:
         from swarmbed_experiments.runs.recording import Recorder
@@ -108,18 +117,12 @@ class Output:
         if recorder is not None:
             recorder.close()
 
-    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
-    def see(self, snapshot: Snapshot) -> None:
+    def look(self, source: Source) -> None:
         """Record the current state, and save to the journal when that is due."""
         if self.recorder is not None:
-            self._record(self.recorder, snapshot.time)
+            self._record(self.recorder, source.time)
         if self.journal is not None and time.perf_counter() > self._due:
             self._keep(self.journal)
-
-    def end(self, summary: Mapping[str, Any]) -> None:
-        """Do nothing."""
 
     def _record(self, recorder: Recorder, now: float) -> None:
         """Record a tick. An error ends the recording, but not the run."""
@@ -166,13 +169,13 @@ class Output:
         now = time.perf_counter()
         self._due = now + max(KEPT, (now - started) / COST)
 
-    def write_down(self, order: Order) -> None:
+    def write_down(self, order: Order, failure: str) -> None:
         """Write down an order with the step before or in which it was carried out."""
         if self._log is None:
             return
         runner = self._run.runner
         try:
-            self._log.add(runner.number, order, in_tick=runner.in_tick)
+            self._log.add(runner.number, order, in_tick=runner.in_tick, failure=failure)
         except OSError as error:
             self._run.faults.note(ORDERS, error)
             self._log = None
