@@ -98,7 +98,7 @@ class Source(Protocol):
         ...
 
     def see_robots(self) -> FloatArray:
-        """Return a row of x, y, yaw, vx, vy, omega for each robot, in an array that may be the world's own."""
+        """Return a row of x, y, yaw, vx, vy, omega for each robot; the array may be the world's own."""
         ...
 
     def see_carriers(self) -> CarrierTruth:
