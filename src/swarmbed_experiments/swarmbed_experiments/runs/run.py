@@ -387,13 +387,12 @@ class Run(Ensemble):
     def see_robots(self) -> FloatArray:
         """Return the robots' poses and twists; at a tick, those that the frame saw."""
         look = self._look
-        now = look.robots if look is not None and look.time == self.time else self.world.truth()
-        return now.copy()
+        return look.robots if look is not None and look.time == self.world.time else self.world.truth()
 
     def see_carriers(self) -> CarrierTruth:
         """Return the carriers; at a tick, as the frame saw them."""
         look = self._look
-        return look.carriers if look is not None and look.time == self.time else self.world.carriers()
+        return look.carriers if look is not None and look.time == self.world.time else self.world.carriers()
 
     def see_doing(self) -> tuple[str, ...]:
         """Return the activities at the latest tick; empty if none are reported."""
