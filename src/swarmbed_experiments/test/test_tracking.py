@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rosbags.highlevel import AnyReader
 from swarmbed_core.config import check
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.led import TOLD, Led, Telling, Tellings
@@ -198,6 +199,20 @@ def test_a_tracked_robot_that_joins_may_be_lost_like_any_other():
     assert [event.kind for event in run.setting.events] == ["joined", "lost"]
     assert run._metrics()["tracked_losses"] == 1
     run.close()
+
+
+def test_a_tracked_robot_that_joins_a_crowd_is_recorded(tmp_path):
+    group = {"count": 5, "crowd": True, "kind": "epuck2", "place": {"zone": "anywhere"}}
+    run = Run(scenario("planar", robots=[group], time_limit=0.5), "t")
+    run.orders.put(Join("dots", (0.0, 0.0, 0.0), "led1", tracked=True))
+    summary = run.go(tmp_path)
+    run.close()
+    assert "faults" not in summary
+    with AnyReader([run.directory / "recording.mcap"]) as reader:
+        crowds = [
+            reader.deserialize(raw, of.msgtype) for of, _, raw in reader.messages() if of.topic == "/crowd"
+        ]
+    assert len(crowds[-1].poses) == 6
 
 
 def test_a_crowd_with_tracked_robots_beside_it():

@@ -642,7 +642,7 @@ class Run(Ensemble):
     def _open_recorder(self, directory: Path, images: Sequence[Watched]) -> Recorder:
         from swarmbed_experiments.runs.recording import Recorder
 
-        return Recorder(directory / "recording.mcap", self.scene, self.world, self.robots, images)
+        return Recorder(directory / "recording.mcap", self.scene, self.world, self.robots, images, self.specs)
 
     def _close_recorder(self) -> None:
         recorder, self._recorder = self._recorder, None
