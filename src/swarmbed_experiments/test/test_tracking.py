@@ -175,7 +175,7 @@ def test_a_run_with_a_tracked_robot(world):
     # Its Onboard has followed it by its wheels, though no program drives it.
     pose = run.robots[1].sense().pose_odom
     assert pose[0] == pytest.approx(0.4 * 3.0, abs=0.05)
-    metrics = run._metrics()
+    metrics = run.measures.metrics()
     assert metrics["tracked_losses"] == 0
     assert metrics["tellings"] == 30
     run.close()
@@ -197,7 +197,7 @@ def test_a_tracked_robot_that_joins_may_be_lost_like_any_other():
     run.orders.put(Join("dots", (-0.8, 0.0, 0.0), "led1", tracked={"patience": 0.3}))
     lead(run, until=1.0)
     assert [event.kind for event in run.setting.events] == ["joined", "lost"]
-    assert run._metrics()["tracked_losses"] == 1
+    assert run.measures.metrics()["tracked_losses"] == 1
     run.close()
 
 

@@ -218,7 +218,7 @@ class GazeboPhysics(Solids):
 
     def cast(self, ring: RangeRing, rows: IntArray) -> FloatArray | None:
         """Cast rays on the collision shapes (Gazebo 11 only); see `Physics.cast`."""
-        if self._server.kind != GAZEBO11:
+        if self._server.kind != GAZEBO11 or ring.reflection_cone is not None:
             return None
         numbers = ring.rays, ring.mount_height, ring.mount_radius, ring.field_of_view, ring.range_max
         request = _RING.pack(_RAYS, len(rows), ring.count, *numbers)

@@ -173,9 +173,15 @@ def test_keys_are_made_for_their_owner_only(tmp_path):
 def test_keys_that_are_missing_or_short_are_named(tmp_path):
     with pytest.raises(RealityError, match=r"nowhere\.key: cannot be read as a robot's key \(No such file"):
         key_of(tmp_path / "nowhere.key")
-    (tmp_path / "short.key").write_text("hunter2\n")
-    with pytest.raises(RealityError, match=r"short\.key: the key has 7 bytes: expected at least 16"):
-        key_of(tmp_path / "short.key")
+    short = tmp_path / "short.key"
+    short.write_text("hunter2\n")
+    with pytest.raises(
+        RealityError, match=r"every user of this machine can read this key; run: chmod 600 .*short"
+    ):
+        key_of(short)
+    short.chmod(0o600)
+    with pytest.raises(RealityError, match=r"short\.key: the key has 7 bytes: expected 16 to 64"):
+        key_of(short)
 
 
 def test_an_address_that_is_taken_is_named():
