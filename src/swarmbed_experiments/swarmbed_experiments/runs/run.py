@@ -428,6 +428,17 @@ class Run(Ensemble):
         (source,) = self._chance.spawn(1)
         self._make_program(robot, order.controller, *found, source)
 
+    def join(self, order: Join) -> str:
+        """Add a robot to the world, and return its name; with the first tracked one, losses are watched.
+
+        Raises:
+            SwarmbedError: it cannot join.
+        """
+        name = super().join(order)
+        if self.tracked and not any(isinstance(item, Tracking) for item in self.transducers):
+            self.transducers.append(Tracking(NoParameters(), self.setting))
+        return name
+
     def leave(self, name: str) -> None:
         """Remove a robot; the energy that it has drawn stays in the sum.
 
