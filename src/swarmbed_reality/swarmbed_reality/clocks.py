@@ -4,7 +4,9 @@ Each message bounds the offset of the clocks. One that leaves here at `t` and ar
 the other clock was at most `r - t` ahead, because the message took some time. One from there to here gives a
 lower bound in the same way. The fastest messages give the closest bounds, and the middle between them is the
 offset if the fastest ones take equally long in both directions, however many others are slow or lost. The
-filter takes such a middle every few seconds, and a line through them: offset and difference of the rates.
+filter estimates the line that keeps farthest from the bounds on both sides: offset and difference of the
+rates. The middles of blocks of a few seconds, each by itself, show whether the clock was set or the network
+changed; in the latter case the line goes through them.
 """
 
 from __future__ import annotations
@@ -43,9 +45,10 @@ SLOW = 0.3
 TRIED = 33
 """Differences of the rates that are tried at once ..."""
 ROUNDS = 4
-"""... how often, each time closer to the likely ones ..."""
-UNLIKELY = 8.0
-"""... which are those with a logarithm of the likelihood that is less by at most this."""
+"""... how often at most, each time closer to the likely ones ..."""
+UNLIKELY, ENOUGH = 8.0, 10
+"""... which are those with a logarithm of the likelihood that is less by at most this; more than so many
+are enough."""
 NEAR = 0.25
 """Share of the bounds, the closest ones, that tell how close others may come."""
 ROUNDING = 1e-6
@@ -206,7 +209,7 @@ class ClockFilter:
             self._line = self._between(self._blocks())
 
     def _between(self, blocks: _Blocks) -> _Line:
-        """Return the line between the bounds; while the network changes, through the offsets of the blocks."""
+        """Return the line between the bounds; if the network changed, the one through the blocks."""
         best = blocks.margins.argmin()
         slow = blocks.margins > blocks.margins[best] + SIGNIFICANT * (blocks.errors + blocks.errors[best])
         if np.count_nonzero(slow) > SLOW * len(slow):
@@ -217,7 +220,7 @@ class ClockFilter:
             points = np.array(bounds.points).T
             number = points[0] // BINS
             sides.append(points[1:, np.isin(number, numbers[~slow]) | (number > numbers[-1])])
-        return line_between(*sides, self._line.skew)
+        return line_between(sides[0], sides[1], self._line.skew)
 
     def _blocks(self) -> _Blocks:
         """Return the offsets of the blocks with messages in both directions."""
@@ -293,5 +296,7 @@ def line_between(upper: FloatArray, lower: FloatArray, guess: float = 0.0) -> _L
         weights = np.exp(score)
         weights /= weights.sum()
         guess = float(weights @ skews)
+        if len(likely) > ENOUGH:
+            break
         low, high = skews[max(likely[0] - 1, 0)], skews[min(likely[-1] + 1, TRIED - 1)]
     return _Line(origin, float(weights @ offset), guess)
