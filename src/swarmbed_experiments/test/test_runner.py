@@ -25,7 +25,8 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Judgement, Stand
 from swarmbed_experiments.runs.hang import Limits
-from swarmbed_experiments.runs.run import Run, redraw, warm_up
+from swarmbed_experiments.runs.output import redraw
+from swarmbed_experiments.runs.run import Run, warm_up
 from swarmbed_experiments.runs.scenarios import load_scenario
 from swarmbed_experiments.runs.track import Track, Tracker
 
@@ -369,7 +370,7 @@ def test_what_can_be_written_is_and_what_cannot_is_named(scenario_data, tmp_path
 @pytest.mark.usefixtures("odd")
 def test_metrics_of_crowds_and_controllers_are_mended_alike(scenario_data, monkeypatch):
     robots = [{"count": 3, "crowd": True, "place": {"zone": "drop"}}]
-    made = type(run_of(scenario_data, world="fake_world:make_crowd", robots=robots)._crowd[1])
+    made = type(run_of(scenario_data, world="fake_world:make_crowd", robots=robots).crowd[1])
     monkeypatch.setattr(made, "metrics", lambda _: {"a": np.int8(3), "b": object()}, raising=False)
     summary = run_of(scenario_data, world="fake_world:make_crowd", robots=robots).go()
     assert (summary["metrics"]["a"], summary["metrics"]["b"]) == (3, None)
@@ -386,7 +387,7 @@ def test_a_file_that_cannot_be_written_costs_no_other(scenario_data, tmp_path, m
         begin(run, directory, **options)
         (directory / "manifest.json").unlink()
         if broken == "recording.mcap":
-            monkeypatch.setattr(run._recorder, "tick", lambda *_: 1 / 0)
+            monkeypatch.setattr(run.output.recorder, "tick", lambda *_: 1 / 0)
         else:
             (directory / broken).mkdir()
 

@@ -162,7 +162,7 @@ def test_a_run_with_a_tracked_robot(world):
     # Its Onboard has followed it by its wheels, though no program drives it.
     pose = run.robots[1].sense().pose_odom
     assert pose[0] == pytest.approx(0.4 * 3.0, abs=0.05)
-    metrics = run._metrics()
+    metrics = run.measures.metrics()
     assert metrics["tracked_losses"] == 0
     assert metrics["tellings"] == 30
     run.close()

@@ -196,12 +196,12 @@ class Beat:
 
     __slots__ = ("_pace", "count", "rate", "stamp")
 
-    def __init__(self, rate: float) -> None:
-        """Start with a beat that is due immediately."""
+    def __init__(self, rate: float, *, whole: bool = False) -> None:
+        """Start with a beat that is due immediately; see `Pace` for `whole`."""
         self.rate = rate
         self.stamp = 0.0
         self.count = 0
-        self._pace = Pace(rate)
+        self._pace = Pace(rate, whole=whole)
 
     def due(self, now: float) -> bool:
         """Return whether a beat is due, and count it."""

@@ -46,7 +46,7 @@ class Tracking:
         """
         if not hasattr(setting.world, "led"):
             world = setting.scene.scenario.world
-            message = f"world {world} has no tracked robots: leave out `body`, or use world planar or mujoco"
+            message = f"world {world} has no tracked robots: leave out `body`, or use world planar"
             raise ConfigError(message)
         self._setting = setting
         self._lost: dict[str, float] = {}
