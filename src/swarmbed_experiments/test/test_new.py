@@ -84,6 +84,10 @@ def test_nothing_is_overwritten(kind, tmp_path, monkeypatch, capsys):
         ("controller", "class", "'class' is not a valid name"),
         ("controller", "json", "'json' is an installed Python module"),
         ("package", "numpy", "'numpy' is an installed Python module"),
+        ("package", "convoy", "there is a controller 'convoy' already"),
+        ("package", "my swarm", "'my swarm' is not a valid name"),
+        ("package", "schön", "'schön' is not a valid name"),
+        ("package", "", "'' is not a valid name"),
     ],
 )
 def test_names_that_cannot_be_are_rejected(kind, name, message, tmp_path, monkeypatch, capsys):
