@@ -183,7 +183,7 @@ class Runner:
         self.number += 1
         if self.after_step is not None:
             self.after_step()
-        if self.number % self._every == 0:
+        if not self.number % self._every:
             self._tick()
         now = play.time
         if audience.due <= now:

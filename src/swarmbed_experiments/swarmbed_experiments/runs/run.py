@@ -450,7 +450,10 @@ class Run(Ensemble):
     def step(self) -> None:
         """Advance the world by one time step, and run the Onboards that are due."""
         self.now = self._world_label
-        super().step()
+        if self.swarm is None:
+            self.world.step()
+        else:
+            self.swarm.step()
 
     def _frame(self) -> Look:
         """Let generators and transducers work, after the programs."""
