@@ -73,6 +73,20 @@ FAULTS = 50
 NUMBERS = frozenset({type(None), bool, int, float})
 
 
+class _Samples:
+    """Looks on and takes the samples of the track."""
+
+    def __init__(self, run: Run, tracker: Tracker) -> None:
+        self._run = run
+        self._tracker = tracker
+        self.rate = tracker.rate
+
+    def look(self, source: Source) -> None:  # noqa: ARG002 - it takes what the frame saw
+        """Take a sample."""
+        if self._run.look is not None:
+            self._tracker.add(self._run.look)
+
+
 class _Rows:
     """Looks on and takes the rows of the time series."""
 
@@ -109,6 +123,7 @@ class Run(Ensemble):
         interrupts: the signals received.
         faults: results that were lost, with the reasons.
         decided: verdict and reason, None while the run goes on.
+        look: what the frame saw at the latest tick, None before the first.
     """
 
     def __init__(self, scenario: Scenario, source: str = "scenario", *, remote: bool = False) -> None:
@@ -177,8 +192,8 @@ class Run(Ensemble):
         self._crowd_label = f"crowd: controller {scenario.controller.name}"
         self._time_limit = scenario.time_limit
         self.decided: tuple[Verdict, str] | None = None
-        self._look: Look | None = None
-        self.audience.add_inline(self._tracker)
+        self.look: Look | None = None
+        self.audience.add_inline(_Samples(self, self._tracker))
         self.audience.add_inline(_Rows(self))
         self.audience.add_inline(_Keeper(self, 2.0 if plan.scene.crowd else TICK_RATE))
         self.runner.log = self._write_down
@@ -350,7 +365,7 @@ class Run(Ensemble):
         runner, signals = self.runner, self.interrupts
         runner.pace(speed)
         while not runner.over:
-            runner.once()
+            runner.go_on()
             if signals.received is not None:
                 raise KeyboardInterrupt
         if self.decided is not None:
@@ -442,22 +457,24 @@ class Run(Ensemble):
 
         What is decided is in `decided`; a run goes on when it is stepped further.
         """
-        before = self._look
-        while self._look is before or self._look is None:
-            self.runner.cycle()
-        return self._look
+        before = self.look
+        while self.look is before or self.look is None:
+            self.runner.burst()
+        return self.look
 
     def step(self) -> None:
         """Advance the world by one time step, and run the Onboards that are due."""
+        self.stepper()
+
+    @property
+    def stepper(self) -> Callable[[], None]:
+        """Return what `step` calls, for many steps in a row."""
         self.now = self._world_label
-        if self.swarm is None:
-            self.world.step()
-        else:
-            self.swarm.step()
+        return self.world.step if self.swarm is None else self.swarm.step
 
     def _frame(self) -> Look:
         """Let generators and transducers work, after the programs."""
-        look = self._look = self._look_now()
+        look = self.look = self._look_now()
         for generator in self.generators:
             self.now = f"generator {type(generator).__name__}"
             generator.tick(look)
@@ -504,17 +521,17 @@ class Run(Ensemble):
 
     def see_robots(self) -> FloatArray:
         """Return the robots' poses and twists; at a tick, those that the frame saw."""
-        look = self._look
+        look = self.look
         return look.robots if look is not None and look.time == self.world.time else self.world.truth()
 
     def see_carriers(self) -> CarrierTruth:
         """Return the carriers; at a tick, as the frame saw them."""
-        look = self._look
+        look = self.look
         return look.carriers if look is not None and look.time == self.world.time else self.world.carriers()
 
     def see_doing(self) -> tuple[str, ...]:
         """Return the activities at the latest tick; empty if none are reported."""
-        return () if self._look is None else tuple(self._look.doing)
+        return () if self.look is None else tuple(self.look.doing)
 
     def see_events(self) -> list[Event]:
         """Return the events, to which more are only appended."""
