@@ -180,12 +180,8 @@ class Runner:
 
     def go_on(self) -> None:
         """Make the steps up to the next tick, if nothing has to happen between them; otherwise as `once`."""
-        if (
-            self.orders.waiting
-            or self.paused
-            or self.pacer.speed is not None
-            or self.before_cycle is not None
-        ):
+        paced = self.pacer.speed is not None or self.before_cycle is not None
+        if paced or self.paused or self.orders.waiting:
             self.once()
         else:
             self.burst()

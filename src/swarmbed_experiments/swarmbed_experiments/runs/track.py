@@ -162,18 +162,18 @@ class Tracker:
                 # A crowd that reports activities for the first time.
                 self._doing.append([deeds.setdefault("", len(deeds))] * len(self._columns))
             self._doing.append([deeds.setdefault(deed, len(deeds)) for deed in said])
-        carried_by = look.carriers.carried_by
+        carried_by = look.carriers.carried_by.copy() if self.carriers else None
         if self._here is None:
             poses = look.robots[:, :3].copy()
         else:
             poses = np.full((len(self._columns), 3), np.nan)
             poses[self._here] = look.robots[:, :3]
-            if self.carriers and len(self._here):
+            if carried_by is not None and len(self._here):
                 carried_by = np.where(carried_by < 0, -1, self._here[carried_by])
         self._poses.append(poses)
-        if self.carriers:
+        if carried_by is not None:
             self._carrier_poses.append(look.carriers.poses.copy())
-            self._carried_by.append(carried_by.copy())
+            self._carried_by.append(carried_by)
         self._times.append(look.time)
 
     def _meet(self, names: Sequence[str]) -> None:
