@@ -73,14 +73,20 @@ class Watchdog:
 class Pace:
     """Tells when periodic work is due, at a mean rate that does not drift with the caller's steps."""
 
-    __slots__ = ("_from", "_next", "_until", "period")
+    __slots__ = ("_from", "_next", "_until", "_whole", "period")
 
-    def __init__(self, rate: float) -> None:
-        """Create a pace that is due at once; `rate` is per second."""
+    def __init__(self, rate: float, *, whole: bool = False) -> None:
+        """Create a pace that is due at once.
+
+        Args:
+            rate: per second.
+            whole: whether later times are whole multiples of the period.
+        """
         if not (rate > 0 and math.isfinite(rate)):
             message = f"rate {rate} must be a positive number per second"
             raise ConfigError(message)
         self.period = 1.0 / rate
+        self._whole = whole
         self._next = self._from = self._until = -math.inf
 
     def due(self, now: float) -> bool:
@@ -89,6 +95,9 @@ class Pace:
         if self._from <= now < self._until or not math.isfinite(now):
             return False
         late = now < self._from or now - self._next >= self.period - TOLERANCE
-        self._next = when = (now if late else self._next) + self.period
+        last = now if late else self._next
+        if late and self._whole:
+            last = math.floor((now + TOLERANCE) / self.period) * self.period
+        self._next = when = last + self.period
         self._from, self._until = when - self.period - TOLERANCE, when - TOLERANCE
         return True

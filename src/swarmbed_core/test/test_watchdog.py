@@ -132,3 +132,15 @@ def test_a_pace_survives_a_clock_that_steps_backwards_or_is_none() -> None:
 def test_impossible_rates_are_refused(rate: float) -> None:
     with pytest.raises(ConfigError, match="rate"):
         Pace(rate)
+
+
+@property_test
+@given(st.integers(1, 40), st.floats(0.0, 100.0), st.sampled_from([0.001, 0.01, 0.02]))
+def test_a_whole_pace_is_due_at_once_and_then_at_whole_multiples(rate, start, tick):
+    pace = Pace(float(rate), whole=True)
+    first = math.ceil(start / tick)
+    due = [k * tick for k in range(first, first + round(1.2 / tick)) if pace.due(k * tick)]
+    assert due[0] == first * tick
+    steps = [math.floor(when * rate + 1e-6) for when in due]
+    assert steps == list(range(steps[0], steps[0] + len(due)))
+    assert all(when * rate - step < tick * rate + 1e-6 for when, step in zip(due[1:], steps[1:], strict=True))

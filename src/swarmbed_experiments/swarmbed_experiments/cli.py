@@ -557,8 +557,7 @@ def plot(
       swarmbed plot runs/scan-convoy-0a1b2c3d --metric collisions --metric accepted
     """
     from swarmbed_experiments.pictures.drawing import drawn, formats_of
-    from swarmbed_experiments.runs import results, scan_results
-    from swarmbed_experiments.runs import run as runner
+    from swarmbed_experiments.runs import output, results, scan_results
 
     is_scan = (directory / scan_results.ABOUT).is_file()
     if metric and not is_scan:
@@ -570,7 +569,7 @@ def plot(
         elif (directory / "sweep.json").is_file():
             files = tuple(results.redraw(directory))
         else:
-            files = tuple(runner.redraw(directory))
+            files = tuple(output.redraw(directory))
     for file in files:
         Console().print(f"picture: {file}", markup=False, highlight=False, soft_wrap=True)
 

@@ -480,16 +480,13 @@ def senses_of(scene: Scene) -> frozenset[str]:
     """Return the names of the enabled senses.
 
     Raises:
-        ConfigError: a sense is unknown, or a battery model is set for robots without one.
+        ConfigError: a sense is unknown.
     """
     spec, options = scene.robots[0].spec, scene.crowd_options
     known = [ring.name for ring in spec.ranges]
     if spec.readings is not None:
         plugin: type[CrowdReadings] = find_plugin(CROWD_READINGS, spec.readings)
         known += [name for name in plugin.NAMES if name not in known]
-    elif options.battery is not None:
-        message = f"robots: crowd: battery: '{spec.kind}' has no battery models; remove this field"
-        raise ConfigError(message)
     if options.senses is None:
         return frozenset(known)
     for name in options.senses:

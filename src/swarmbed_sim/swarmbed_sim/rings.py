@@ -290,6 +290,13 @@ def sweep_k(
         )
 
 
+def rounded(things: Things) -> Things:
+    """Return things whose robots are all round, with the radius within which they collide."""
+    sizes = things.sizes.copy()
+    sizes[:, 2:] = 0.0
+    return things._replace(sizes=sizes)
+
+
 @kernel
 def echo_rings_k(
     count: int,
@@ -468,7 +475,7 @@ class Rings:
                 sweep_k(count, rows, on, self._geometry, self._angles, things, cast)
             else:
                 shape = self._geometry, self._angles
-                echo_rings_k(count, rows, on, *shape, least, NO_PILLARS, things, cast)
+                echo_rings_k(count, rows, on, *shape, least, NO_PILLARS, rounded(things), cast)
         self.distances = cast
         noise = self._gaussians, self._uniforms, self._at
         err_k(count, rows, on, self._numbers, self.dead, *noise, self.distances)

@@ -92,7 +92,8 @@ class Sensors:
 
     def __init__(self, rate: float, *, noise: bool) -> None:
         """Start without robots."""
-        self.beat = Beat(rate)
+        # So that programs, which tick ten times a second, get fresh readings.
+        self.beat = Beat(rate, whole=True)
         self.rows = np.empty(0, dtype=np.int64)
         self.chance = Chance()
         self.values: list[FloatArray] = []

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swarmbed_core.discharge import MODELS
 from swarmbed_core.epuck2 import readings_of
 from swarmbed_core.leds import pack
 from swarmbed_core.local import LocalSwarm
@@ -23,7 +24,7 @@ EPUCK = RobotSpec.load("epuck2")
 LAMPS = [{"place": [0.15, 0.1, 0.03]}, {"place": [-0.2, 0.0, 0.05], "colour": [1, 2, 3]}]
 
 
-def world_of(robots, seed=1, *, noise=False, arena="empty", how=make, crowd=False, **more):
+def world_of(robots, seed=1, *, noise=False, arena="empty", how=make, crowd=False, battery=None, **more):
     """Return a world; `robots` are pairs of a kind and its poses."""
     scenario = Scenario.model_validate(
         {
@@ -33,7 +34,10 @@ def world_of(robots, seed=1, *, noise=False, arena="empty", how=make, crowd=Fals
             "world": "planar",
             "arena": arena,
             "noise": noise,
-            "robots": [{"kind": kind, "place": {"poses": poses}, "crowd": crowd} for kind, poses in robots],
+            "robots": [
+                {"kind": kind, "place": {"poses": poses}, "crowd": crowd, "battery": battery}
+                for kind, poses in robots
+            ],
             "controller": {"name": "epuck2_wheels"},
             **more,
         }
@@ -115,12 +119,21 @@ def test_a_slanting_wall_gives_no_echo_and_hides_what_is_behind():
     assert math.isinf(front(1.0))
 
 
-def test_a_robot_gets_echoes_of_the_sides_of_others_but_not_of_its_own():
-    robots = sensed(world_of([("pioneer3dx", [[0, 0, 0], [1.0, 0, 0]])]))
+@settings(deadline=None, max_examples=30, derandomize=True)
+@given(st.lists(st.tuples(st.floats(-2.5, 2.5), st.floats(-3.1, 3.1)), min_size=2, max_size=4))
+def test_sonars_hear_rectangular_robots_from_all_sides_as_those_of_a_crowd_do(turned):
+    poses = [[x, 0.9 * i, yaw] for i, (x, yaw) in enumerate(turned)]
+    expected = crowd_of("pioneer3dx", poses).crowd().senses().ranges
+    robots = sensed(world_of([("pioneer3dx", poses)])).values()
+    assert [robot.ranges["sonar"] for robot in robots] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_robot_gets_no_echo_of_itself():
+    robots = sensed(world_of([("pioneer3dx", [[0, 0, 0], [1.0, 0, 0.7]])]))
     sonar = robots["pioneer3dx1"].ranges["sonar"]
-    # From the face at 0.19 m to the other's rear side, 0.2425 m behind its centre.
-    gap = 1.0 - 0.485 / 2 - 0.19 * math.cos(math.radians(10))
-    assert sonar[3] == pytest.approx(gap / math.cos(math.radians(5)), abs=0.02)
+    # From the face at 0.19 m to the disc in which the other one collides.
+    gap = 1.0 - math.hypot(0.485, 0.381) / 2 - 0.19
+    assert sonar[3] == pytest.approx(gap, abs=0.02)
     assert np.isinf(np.delete(sonar, [2, 3, 4, 5])).all()
 
 
@@ -214,3 +227,44 @@ def test_mujoco_has_the_same_senses():
         assert senses.ground == pytest.approx(mujoco[name].ground)
         assert senses.light == pytest.approx(mujoco[name].light, abs=1e-3)
         assert senses.spots["front"] == pytest.approx(mujoco[name].spots["front"], abs=0.1)
+
+
+def test_programs_get_positions_that_are_as_old_as_their_tick():
+    """A position at 10 Hz is measured when programs tick, not a step after that."""
+    swarm = LocalSwarm(world_of([("pioneer3dx", [[0, 0, 0]])]))
+    (robot,) = swarm.robots
+    robot.act(Command(velocity_body=(0.5, 0.0, 0.0)))
+    for _ in range(4):
+        swarm.run(0.1)
+        assert robot.sense().position == pytest.approx(swarm.world.truth()[0, :2], abs=1e-9)
+
+
+@pytest.mark.parametrize("model", ["simple", "cubic"])
+def test_batteries_of_whole_robots_run_down_as_the_models_say(model):
+    poses = [[0.0, 0.0, 0.0], [0.5, 0.0, 0.0]]
+    swarm = LocalSwarm(world_of([("epuck2", poses)], battery=model))
+    turning, still = swarm.robots
+    speed, expected = 0.05, np.ones(2)
+    for _ in range(200):
+        turning.act(Command(velocity_body=(0.0, 0.0, 2 * speed / 0.053)))
+        swarm.run(0.1)
+        expected = MODELS[model](0.1, np.array([0.1 * speed, 0.0]), expected)
+    found = [robot.sense().battery.state_of_charge for robot in (turning, still)]
+    # The monitor reads the battery once a second.
+    assert 1 - np.array(found) == pytest.approx(1 - expected, rel=0.1)
+    assert found[0] < found[1] < 1
+    drawn = swarm.world.energy_wh()
+    assert drawn / EPUCK.battery.capacity_wh == pytest.approx(1 - expected, rel=0.1)
+
+
+def test_a_whole_robot_with_an_empty_battery_stops():
+    world = world_of([("epuck2", [[0, 0, 0]])], battery="simple")
+    swarm = LocalSwarm(world)
+    swarm.run(0.2)
+    world._powers[0][1].battery.drain(1e-6, 1.0)
+    swarm.robots[0].act(Command(velocity_body=(0.1, 0.0, 0.0)))
+    swarm.run(0.4)
+    where = world.truth()[0, 0]
+    swarm.robots[0].act(Command(velocity_body=(0.1, 0.0, 0.0)))
+    swarm.run(0.4)
+    assert world.truth()[0, 0] == pytest.approx(where, abs=1e-3)

@@ -88,7 +88,7 @@ def replay(directory: Path, observers: Sequence[Observer] = ()) -> Replay:
         run.runner.script = _Until(orders, steps)
         again = run.go(observers=observers)
         found = _compare(before, run.track, summary, again, run.timestep) + orders.differences
-        if end is not None and summary["verdict"] != "failed" and end != run.end:
+        if end is not None and summary["verdict"] != "failed" and end != run.output.state():
             found = found or [f"state at the end, after {run.runner.number:,} steps: the last bits differ"]
         reasons = changes_since(told, scenario) if found and told is not None else []
         return Replay(len(orders), run.time, found, reasons)
