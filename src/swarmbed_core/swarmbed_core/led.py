@@ -105,6 +105,14 @@ class Tellings:
             np.array([item.twist for item in items], dtype=np.float64).reshape(-1, 3),
         )
 
+    def copy(self) -> Tellings:
+        """Return tellings that nobody can change.
+
+        Raises:
+            ValueError: there is not one row of each array for each name.
+        """
+        return Tellings.unpacked(tuple(self.names), self.packed())
+
     def packed(self) -> bytes:
         """Return all numbers as bytes, from which `unpacked` makes the same ones again.
 
@@ -324,6 +332,7 @@ class Led:
         self._ahead = AHEAD + timestep
         self.names: tuple[str, ...] = ()
         self._rows: dict[str, int] = {}
+        self._latest_names: tuple[Sequence[str], IntArray] = (), np.empty(0, dtype=np.int64)
         self._stamps = np.zeros(0)
         self._places = np.zeros((0, 3))
         self._twists = np.zeros((0, 3))
@@ -363,6 +372,7 @@ class Led:
         self._limits[row] = options.patience, top, limits.yaw_rate * top / limits.speed, room
         self.names = (*self.names, name)
         self._rows[name] = row
+        self._latest_names = (), np.empty(0, dtype=np.int64)
 
     def remove(self, name: str) -> None:
         """Remove a robot, if it is led; what was refused of it is counted as nobody's from now on."""
@@ -376,6 +386,7 @@ class Led:
             setattr(self, array, np.delete(getattr(self, array), row, axis=0))
         self.names = (*self.names[:row], *self.names[row + 1 :])
         self._rows = {other: i for i, other in enumerate(self.names)}
+        self._latest_names = (), np.empty(0, dtype=np.int64)
 
     def tell(self, tellings: Tellings, now: float, simulated: Container[str] = ()) -> None:
         """Take tellings; those that are invalid are rejected and counted.
@@ -399,8 +410,7 @@ class Led:
                 MALFORMED, "", f"{shapes}: expected a stamp and rows of 3 for each name", max(count, 1)
             )
             return
-        known = [self._rows.get(name, -1) if isinstance(name, str) else -1 for name in tellings.names]
-        rows = np.array(known, dtype=np.int64)
+        rows = self._rows_of(tellings.names)
         left = np.flatnonzero(rows >= 0)
         if len(left) < count:
             for i in np.flatnonzero(rows < 0).tolist():
@@ -418,6 +428,17 @@ class Led:
                 return
         self._count(FLOOD, rows[left])
         self._latest[FLOOD] = f"{self.names[rows[left[-1]]]}: more than {ROUNDS} tellings at once"
+
+    def _rows_of(self, names: Sequence[str]) -> IntArray:
+        """Return the rows of led robots, -1 for others."""
+        known, rows = self._latest_names
+        if names is not known:
+            found = [self._rows.get(name, -1) if isinstance(name, str) else -1 for name in names]
+            rows = np.array(found, dtype=np.int64)
+            if isinstance(names, tuple):
+                # Most trackers name the same robots again and again.
+                self._latest_names = names, rows
+        return rows
 
     def _take(
         self, rows: IntArray, stamps: FloatArray, poses: FloatArray, twists: FloatArray, now: float
