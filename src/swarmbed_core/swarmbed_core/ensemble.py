@@ -298,7 +298,7 @@ class Ensemble:
 
     def see_robots(self) -> FloatArray:
         """Return the robots' poses and twists."""
-        return self.world.truth().copy()
+        return self.world.truth()
 
     def see_carriers(self) -> CarrierTruth:
         """Return the carriers."""

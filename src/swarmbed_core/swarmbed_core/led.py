@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
-from swarmbed_core.geometry import TAU, wrap
+from swarmbed_core.geometry import wrap, wrap_all
 from swarmbed_core.kernel import kernel
 from swarmbed_core.spec import DiscBody
 
@@ -451,7 +451,7 @@ class Led:
             since = stamps - self._stamps[rows]
             speeds, turns = np.hypot(twists[:, 0], twists[:, 1]), np.abs(twists[:, 2])
             ways = np.hypot(*(poses - self._places[rows])[:, :2].T)
-            turned = np.abs((poses[:, 2] - self._places[rows, 2] + math.pi) % TAU - math.pi)
+            turned = np.abs(wrap_all(poses[:, 2] - self._places[rows, 2]))
             found = np.select(
                 (
                     ~finite,

@@ -98,11 +98,11 @@ class Source(Protocol):
         ...
 
     def see_robots(self) -> FloatArray:
-        """Return a new array: a row of x, y, yaw, vx, vy, omega for each robot."""
+        """Return a row of x, y, yaw, vx, vy, omega for each robot; the array may be the world's own."""
         ...
 
     def see_carriers(self) -> CarrierTruth:
-        """Return the true state of the carriers, in arrays of its own."""
+        """Return the true state of the carriers, in arrays that may be the world's own."""
         ...
 
     def see_lifts(self) -> FloatArray:
@@ -171,7 +171,7 @@ class Snapshot:
             step=step,
             state=state,
             names=source.see_names(),
-            robots=_frozen(source.see_robots()),
+            robots=_frozen(source.see_robots().copy()),
             carriers=replace(
                 carriers,
                 poses=_frozen(carriers.poses.copy()),

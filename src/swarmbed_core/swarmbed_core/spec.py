@@ -175,7 +175,7 @@ class RangeRing(Part):
 
     `reflection_cone` is the full angle about a surface's normal within which it reflects a ray back. A sonar
     pulse that arrives at a flatter angle is reflected away and gives no return. Without the field all rays
-    return. Robots are no mirrors: with the field they count as discs with their collision radius, in all worlds.
+    return. Robots are no mirrors: with the field they count as discs with their collision radius.
     """
 
     name: str
@@ -475,7 +475,6 @@ class RobotSpec(ConfigFile):
     consumption: Consumption | None = None
     supplies: tuple[Supply, ...] = ()
     carrier: Carrier | None = None
-    facts: dict[str, float | str] = Field(default_factory=dict)
 
     @field_validator("ranges", "cameras", "radios")
     @classmethod

@@ -518,6 +518,14 @@ def _array(values: Any) -> FloatArray:
     return made
 
 
+def _finite(values: Any) -> FloatArray:
+    made = _array(values)
+    if not np.isfinite(made).all():
+        message = f"values {made}"
+        raise ValueError(message)
+    return made
+
+
 def _corners(stamp: float, camera: Any, ids: Any, corners: Any) -> CornerReading:
     numbers = np.array(ids, dtype=np.int64).reshape(-1)
     return CornerReading(
@@ -536,7 +544,7 @@ def _packet(
 
 READINGS: Mapping[str, Callable[..., Any]] = {
     "motors": lambda stamp, travel, speeds, effort=0.0: MotorReading(
-        stamp, _array(travel), _array(speeds), float(effort)
+        stamp, _finite(travel), _finite(speeds), float(effort)
     ),
     "imu": lambda stamp, gyro, accel: ImuReading(
         stamp, tuple(_array(gyro).tolist()), tuple(_array(accel).tolist())

@@ -394,6 +394,11 @@ class Motors:
         self._speeds = bodies.speeds[slot, :count]
         self._travel = bodies.travel[slot, :count]
 
+    @property
+    def speed(self) -> float:
+        """Return the mean of the wheels' absolute speeds, in m/s."""
+        return float(np.abs(self._speeds).mean())
+
     def enable(self, on: bool) -> None:
         """Switch the drives on or off; off, the wheels stand."""
         self._enabled = on

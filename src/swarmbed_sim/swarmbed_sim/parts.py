@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from swarmbed_core.device import Clock, PowerReading
+    from swarmbed_core.discharge import Discharge
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.heading import Zones
     from swarmbed_core.lifter import LifterModel
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import Radio as RadioSpec
     from swarmbed_core.spec import RobotSpec
 
+    from swarmbed_sim.bodies import Motors
     from swarmbed_sim.physics import Physics
 
     BoolArray = NDArray[np.bool_]
@@ -326,6 +328,36 @@ class Power:
         """Return the battery monitor's reading."""
         robot = self._robot
         return self.battery.reading(self._world.time if robot.alive else robot.off_since)
+
+
+class MeasuredPower(Power):
+    """The battery of one robot, which discharges as measured at the speed of its wheels."""
+
+    __slots__ = ("_course", "_motors")
+
+    def __init__(
+        self,
+        world: Clock,
+        robot: Life,
+        battery: BatteryModel,
+        switch: Callable[[Life], None],
+        course: Discharge,
+        motors: Motors,
+    ) -> None:
+        """Discharge `battery` along `course`; see `Power`."""
+        super().__init__(world, robot, battery, switch)
+        self._course = course
+        self._motors = motors
+
+    def draw(self, watts: float, seconds: float) -> float:  # noqa: ARG002 - the motion alone decides
+        """Discharge for a time; return the energy drawn, in Wh."""
+        if not self._robot.on:
+            return 0.0
+        metres = np.array([seconds * self._motors.speed])
+        charge = self._course(seconds, metres, np.array([self.battery.state_of_charge]))
+        supplied = self.battery.drain(float(charge[0]), seconds)
+        self.update()
+        return supplied
 
 
 @kernel

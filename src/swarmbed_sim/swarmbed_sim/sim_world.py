@@ -23,6 +23,7 @@ import numpy as np
 from swarmbed_core.camera import latency_of
 from swarmbed_core.chance import PartStream, within
 from swarmbed_core.device import Device, Faults
+from swarmbed_core.discharge import MODELS
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.feed import Feed
 from swarmbed_core.geometry import between, compose
@@ -51,6 +52,7 @@ from swarmbed_sim.parts import (
     Leds,
     Life,
     Lifter,
+    MeasuredPower,
     Power,
     ZoneSense,
     draw_k,
@@ -711,7 +713,9 @@ class SimWorld:
             lifter = Lifter(self, life, physics, LifterModel(spec.lifter))
             self._lifters.append((row, lifter))
         if spec.battery is not None:
-            power = Power(self, life, BatteryModel(spec.battery), self._switch)
+            model = self.scene.robots[row].battery
+            parts = self, life, BatteryModel(spec.battery), self._switch
+            power = Power(*parts) if model is None else MeasuredPower(*parts, MODELS[model], motors)
             self._powers.append((row, power))
             self._metered[row] = True
         cameras, images, lenses = self._cameras(life, spec, number)

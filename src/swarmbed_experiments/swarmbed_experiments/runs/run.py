@@ -17,6 +17,7 @@ from swarmbed_core.chance import Stream, stream
 from swarmbed_core.controller import TICK_RATE, NoParameters, find_controller
 from swarmbed_core.ensemble import Ensemble
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.world import HasCrowd
 
 from swarmbed_experiments.errors import RunError, cause_of, make
 from swarmbed_experiments.files import new_directory
@@ -137,11 +138,10 @@ class Run(Ensemble):
 
     def _make_crowd(self, plan: Plan) -> None:
         """Make the single program that drives all robots."""
-        crowd_of = getattr(self.world, "crowd", None)
-        if crowd_of is None:
+        if not isinstance(self.world, HasCrowd):
             message = f"{plan.source}: world {self.scenario.world} does not support crowds; use world planar"
             raise ConfigError(message)
-        crowd: Crowd = crowd_of()
+        crowd = self.world.crowd()
         who = self.now = f"crowd: controller {self.scenario.controller.name}"
         rng = np.random.default_rng(stream(self.scenario.seed, Stream.PROGRAMS))
         maker = cast("CrowdControllerType", plan.controller)
@@ -387,13 +387,12 @@ class Run(Ensemble):
     def see_robots(self) -> FloatArray:
         """Return the robots' poses and twists; at a tick, those that the frame saw."""
         look = self._look
-        now = look.robots if look is not None and look.time == self.time else self.world.truth()
-        return now.copy()
+        return look.robots if look is not None and look.time == self.world.time else self.world.truth()
 
     def see_carriers(self) -> CarrierTruth:
         """Return the carriers; at a tick, as the frame saw them."""
         look = self._look
-        return look.carriers if look is not None and look.time == self.time else self.world.carriers()
+        return look.carriers if look is not None and look.time == self.world.time else self.world.carriers()
 
     def see_doing(self) -> tuple[str, ...]:
         """Return the activities at the latest tick; empty if none are reported."""
