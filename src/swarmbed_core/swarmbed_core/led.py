@@ -45,7 +45,7 @@ SLACK: Final = 0.05
 SLACK_TURN: Final = 0.2
 """Errors of a tracker, in metres and radians, that never count as a jump."""
 ROUNDS: Final = 16
-"""Most tellings of one robot that are read in one call; the rest are rejected."""
+"""Most tellings of one robot that are read in one call, the last ones; the rest are rejected."""
 AGAIN: Final = 0.5
 """Seconds after which a robot that could not appear at its place, because it was taken, tries again."""
 SINK: Final = 1e-4
@@ -413,8 +413,8 @@ class Led:
         rows = self._rows_of(tellings.names)
         left = np.flatnonzero(rows >= 0)
         if len(left) < count:
-            for i in np.flatnonzero(rows < 0).tolist():
-                self._refuse_stranger(tellings.names[i], simulated)
+            self._refuse_strangers([tellings.names[i] for i in np.flatnonzero(rows < 0).tolist()], simulated)
+        left = self._newest(rows, left)
         for _ in range(ROUNDS):
             # One telling of each robot at a time, so that each is compared with the one before.
             _, first = np.unique(rows[left], return_index=True)
@@ -426,8 +426,18 @@ class Led:
                 self._take(rows[chosen], stamps[chosen], poses[chosen], twists[chosen], now)
             if not len(left):
                 return
-        self._count(FLOOD, rows[left])
-        self._latest[FLOOD] = f"{self.names[rows[left[-1]]]}: more than {ROUNDS} tellings at once"
+
+    def _newest(self, rows: IntArray, left: IntArray) -> IntArray:
+        """Reject all but the last tellings of each robot; return the indices of the others, in order."""
+        counts = np.bincount(rows[left])
+        if counts.max(initial=0) <= ROUNDS:
+            return left
+        by_robot = left[np.argsort(rows[left], kind="stable")]
+        after = np.cumsum(counts)[rows[by_robot]] - np.arange(len(by_robot))
+        dropped = by_robot[after > ROUNDS]
+        self._count(FLOOD, rows[dropped])
+        self._latest[FLOOD] = f"{self.names[rows[dropped[-1]]]}: more than {ROUNDS} tellings at once"
+        return np.sort(by_robot[after <= ROUNDS])
 
     def _rows_of(self, names: Sequence[str]) -> IntArray:
         """Return the rows of led robots, -1 for others."""
@@ -496,14 +506,19 @@ class Led:
         self._heard[rows] = True
         self._taken[rows] += 1
 
-    def _refuse_stranger(self, name: object, simulated: Container[str]) -> None:
-        """Count a telling of a robot that is not led."""
-        if isinstance(name, str) and name in simulated:
-            self._refuse_other(SIMULATED, name, f"{name} is simulated; set `body: tracked` for it")
-            return
-        known = ", ".join(self.names[:10]) or "none"
-        # Names from outside are not kept: there may be any number of them.
-        self._refuse_other(UNKNOWN, "", f"no robot {str(name)[:50]!r}; led robots: {known}")
+    def _refuse_strangers(self, names: Sequence[object], simulated: Container[str]) -> None:
+        """Count tellings of robots that are not led."""
+        unknown = []
+        for name in names:
+            if isinstance(name, str) and name in simulated:
+                self._refuse_other(SIMULATED, name, f"{name} is simulated; set `body: tracked` for it")
+            else:
+                unknown.append(name)
+        if unknown:
+            known = ", ".join(self.names[:10]) or "none"
+            # Names from outside are not kept: there may be any number of them.
+            what = f"no robot {str(unknown[-1])[:50]!r}; led robots: {known}"
+            self._refuse_other(UNKNOWN, "", what, len(unknown))
 
     def _refuse_other(self, reason: str, name: str, explanation: str, count: int = 1) -> None:
         counts = self._others.setdefault(reason, {})
