@@ -134,9 +134,10 @@ class Tracked:
         """Check that there is something to judge.
 
         Raises:
-            ConfigError: no group of robots is tracked.
+            ConfigError: no group of robots is tracked, and none can join.
         """
-        if not any(group.tracked for group in setting.scene.scenario.robots):
+        scenario = setting.scene.scenario
+        if not (scenario.open or any(group.tracked for group in scenario.robots)):
             message = (
                 "acceptor tracked: no group of robots has `body: tracked`; set it, or leave this acceptor out"
             )
