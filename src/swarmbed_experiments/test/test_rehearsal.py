@@ -268,3 +268,11 @@ def test_a_run_closes_the_devices_of_its_robots():
     assert link.there
     run.close()
     assert not link.there
+
+
+def test_programs_of_groups_are_tamed_too():
+    changes = ["robots.0.controller.name=nowhere:Program"]
+    case, _ = load_scenario("mixed_kinds", changes)
+    names = [group.controller and group.controller.name for group in tame(case).robots]
+    assert names == [IDLE, "random_walk", None]
+    assert [group.controller.name for group in tame(case, programs=False).robots[:2]] == [IDLE, IDLE]
