@@ -18,7 +18,7 @@ from swarmbed_core.attention import Attention
 from swarmbed_core.camera import cameras_of
 from swarmbed_core.collision_map import CollisionMap
 from swarmbed_core.control import Mode
-from swarmbed_core.device import HOLD, Zone
+from swarmbed_core.device import HOLD, Zone, sensors_as_fields
 from swarmbed_core.ekf import PoseFilter
 from swarmbed_core.ekf_kernel import Verdict
 from swarmbed_core.errors import PathError
@@ -195,17 +195,19 @@ def fault_of(command: Command) -> tuple[str, str] | None:
 def _sensors_of(device: Device) -> Iterator[_Sensor]:
     """Yield the sensors of a robot whose values programs get as they are, by their fields in `Senses`."""
     spec = device.spec
-    if device.position is not None and spec.positioning is not None:
-        yield _Sensor("position", device.position, (2,), spec.positioning.rate)
-    if device.ground is not None and spec.ground is not None:
-        yield _Sensor("ground", device.ground, (len(spec.ground.places),), spec.ground.rate)
-    if device.light is not None and spec.light is not None:
+    known: dict[str, tuple[tuple[int, ...], float]] = {
+        f"spots.{camera.name}": ((-1, 5), camera.rate) for camera in spec.cameras
+    }
+    if spec.positioning is not None:
+        known["position"] = (2,), spec.positioning.rate
+    if spec.ground is not None:
+        known["ground"] = (len(spec.ground.places),), spec.ground.rate
+    if spec.light is not None:
         ring = next(ring for ring in spec.ranges if ring.name == spec.light.ring)
-        yield _Sensor("light", device.light, (ring.count,), spec.light.rate)
-    rates = {camera.name: camera.rate for camera in spec.cameras}
-    for name, part in device.spots.items():
-        if name in rates:
-            yield _Sensor(f"spots.{name}", part, (-1, 5), rates[name])
+        known["light"] = (ring.count,), spec.light.rate
+    for name, part in device.sensors.items():
+        if name in known:
+            yield _Sensor(name, part, *known[name])
 
 
 class Onboard:
@@ -703,16 +705,8 @@ class Onboard:
 
     def _plain_senses(self) -> dict[str, Any]:
         """Return the fields of `Senses` that hold readings of sensors as they are."""
-        plain: dict[str, Any] = {}
-        for name, sensor in self._sensors.items():
-            field, _, camera = name.partition(".")
-            if sensor.values is None:
-                continue
-            if camera:
-                plain.setdefault(field, {})[camera] = sensor.values
-            else:
-                plain[field] = sensor.values
-        return plain
+        there = {name: sensor.values for name, sensor in self._sensors.items() if sensor.values is not None}
+        return sensors_as_fields(there)
 
     def act(self, command: Command) -> None:
         """Carry out a program's command; what the robot cannot do is refused and counted.
