@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         RadioPacket,
         RangeReading,
         SensorPart,
+        SensorReading,
     )
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.heading import Zones
@@ -141,7 +142,7 @@ class _Ring:
 class _Sensor:
     """The newest reading of a sensor whose values programs get as they are."""
 
-    __slots__ = ("name", "part", "period", "shape", "stamp", "values")
+    __slots__ = ("name", "part", "patience", "period", "shape", "stamp", "values")
 
     def __init__(self, name: str, part: SensorPart, shape: tuple[int, ...], rate: float) -> None:
         """Take readings of this shape; a first dimension of -1 may have any size."""
@@ -149,6 +150,7 @@ class _Sensor:
         self.part = part
         self.shape = shape
         self.period = 1.0 / rate
+        self.patience = SILENCE * max(self.period, SLOWEST)
         self.stamp = 0.0
         self.values: FloatArray | None = None
 
@@ -361,7 +363,13 @@ class Onboard:
             for image in images:
                 self._ask("cameras", self._look, image, now)
         for sensor in self._sensors.values():
-            self._ask(sensor.name, self._read_sensor, sensor, now)
+            try:
+                found = sensor.part.read()
+            except Exception as error:
+                found = None
+                self._failed(sensor.name, error)
+            if found is not None or now - sensor.stamp > sensor.patience:
+                self._ask(sensor.name, self._take_reading, sensor, found, now)
         if self._power_watched:
             self._watch_power(now)
         if self._anchored is not None:
@@ -485,11 +493,10 @@ class Onboard:
             then = self._track.at(sweep.stamp) if sweep.stamp < now else None
             self.collision_map.update(sweep.stamp, pose_odom if then is None else then, ring.points)
 
-    def _read_sensor(self, sensor: _Sensor, now: float) -> None:
+    def _take_reading(self, sensor: _Sensor, reading: SensorReading | None, now: float) -> None:
         """Take a sensor's new reading, if there is one; drop the last one while the sensor is silent."""
-        reading = self._ask(sensor.name, sensor.part.read)
         if reading is None or not self._is_current(sensor.name, reading.stamp, now):
-            if sensor.values is not None and now - sensor.stamp > SILENCE * max(sensor.period, SLOWEST):
+            if sensor.values is not None and now - sensor.stamp > sensor.patience:
                 self.health.refuse(f"{sensor.name}.silent", f"no reading since {sensor.stamp} s")
                 sensor.values = None
             return
