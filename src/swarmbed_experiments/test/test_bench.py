@@ -5,9 +5,11 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 from swarmbed_experiments.bench import benchmarks as bench
+from swarmbed_experiments.bench.runs import _alike
 from swarmbed_experiments.errors import RunError
 from swarmbed_gazebo.place import missing
 
