@@ -175,7 +175,7 @@ class RangeRing(Part):
 
     `reflection_cone` is the full angle about a surface's normal within which it reflects a ray back. A sonar
     pulse that arrives at a flatter angle is reflected away and gives no return. Without the field all rays
-    return. Robots are no mirrors: with the field they count as discs with their collision radius, in all worlds.
+    return. Robots are no mirrors: with the field they are discs with their collision radius, in all worlds.
     """
 
     name: str

@@ -322,7 +322,7 @@ WHOLE = ("robots.0.crowd=false",)
 """The change that gives each robot of a crowd an Onboard and a program of its own."""
 ALIKE = 0.01
 NEARLY = 0.05
-"""Two forms give the same results if p is at least `ALIKE`, or if their means differ by less than `NEARLY`."""
+"""Two forms do the same if p is at least `ALIKE`, or if their means differ by less than `NEARLY`."""
 
 
 def forms(quick: bool) -> Iterator[Row]:
@@ -337,7 +337,8 @@ def forms(quick: bool) -> Iterator[Row]:
                 samples.append(sweep(name, seeds=seeds, first_seed=SEED, out=Path(out), sets=sets).rows)
         for measure in measures:
             crowd, whole = ([float(row[measure]) for row in rows] for rows in samples)
-            yield from _alike(f"{name}: {measure} of whole robots", whole, crowd, f"{seeds} runs of {seconds} s")
+            runs = f"{seeds} runs of {seconds} s"
+            yield from _alike(f"{name}: {measure} of whole robots", whole, crowd, runs)
 
 
 def _alike(name: str, whole: Sequence[float], crowd: Sequence[float], runs: str) -> Iterator[Row]:
