@@ -196,17 +196,7 @@ def fault_of(command: Command) -> tuple[str, str] | None:
 
 def _sensors_of(device: Device) -> Iterator[_Sensor]:
     """Yield the sensors of a robot whose values programs get as they are, by their fields in `Senses`."""
-    spec = device.spec
-    known: dict[str, tuple[tuple[int, ...], float]] = {
-        f"spots.{camera.name}": ((-1, 5), camera.rate) for camera in spec.cameras
-    }
-    if spec.positioning is not None:
-        known["position"] = (2,), spec.positioning.rate
-    if spec.ground is not None:
-        known["ground"] = (len(spec.ground.places),), spec.ground.rate
-    if spec.light is not None:
-        ring = next(ring for ring in spec.ranges if ring.name == spec.light.ring)
-        known["light"] = (ring.count,), spec.light.rate
+    known = device.spec.sensors
     for name, part in device.sensors.items():
         if name in known:
             yield _Sensor(name, part, *known[name])

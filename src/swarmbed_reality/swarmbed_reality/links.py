@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from swarmbed_core.device import (
+    SENSORS,
     CompassReading,
     CornerReading,
     ImuReading,
@@ -20,6 +21,7 @@ from swarmbed_core.device import (
     PowerReading,
     RadioPacket,
     RangeReading,
+    SensorReading,
 )
 
 from swarmbed_reality import part_server as wire
@@ -479,7 +481,23 @@ def _packet(
     return RadioPacket(stamp, str(sender), payload, rssi, distance)
 
 
+def _sensor(stamp: float, values: Any) -> SensorReading:
+    # Onboard checks the shape, but an empty list does not tell how many columns there would be.
+    made: FloatArray = np.array(values, dtype=np.float64)
+    if made.ndim > 2 or made.size > KEPT:
+        message = f"an array of shape {made.shape}"
+        raise ValueError(message)
+    return SensorReading(stamp, made)
+
+
+def _spots(stamp: float, values: Any) -> SensorReading:
+    reading = _sensor(stamp, values)
+    return reading if reading.values.size else SensorReading(stamp, np.empty((0, 5)))
+
+
 READINGS: Mapping[str, Callable[..., Any]] = {
+    **dict.fromkeys(SENSORS, _sensor),
+    "spots": _spots,
     "motors": lambda stamp, travel, speeds, effort=0.0: MotorReading(
         stamp, _array(travel), _array(speeds), float(effort)
     ),
