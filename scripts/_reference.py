@@ -33,8 +33,9 @@ from swarmbed_core.config import check, names
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.spec import RobotSpec
 from swarmbed_experiments.runs import manifest, recording, results
-from swarmbed_experiments.runs import run as runner
+from swarmbed_experiments.runs.run import Run
 from swarmbed_experiments.runs.summary import Summary
+from swarmbed_experiments.runs.track import Track
 
 from swarmbed_core import plugins, scenario
 from swarmbed_experiments import cli
@@ -593,9 +594,9 @@ def track(directory: Path) -> str:
                 texts = json.loads(str(data[name]))
                 held = ", ".join(map(code, texts))
                 rows.append((code(name), "JSON", f"An object with {held}."))
-                rows += [(f"`texts`: `{key}`", "", sentence(describe(runner.Track, key))) for key in texts]
+                rows += [(f"`texts`: `{key}`", "", sentence(describe(Track, key))) for key in texts]
             else:
-                rows.append((code(name), str(data[name].dtype), sentence(describe(runner.Track, name))))
+                rows.append((code(name), str(data[name].dtype), sentence(describe(Track, name))))
     return table(("array", "type", "what"), rows)
 
 
@@ -636,7 +637,7 @@ def sample() -> tuple[dict[str, Any], tempfile.TemporaryDirectory[str], Path]:
         GapError: it failed.
     """
     folder = tempfile.TemporaryDirectory()
-    run = runner.Run(check(SAMPLE, Scenario, "the sample of scripts/_reference.py"), "sample")
+    run = Run(check(SAMPLE, Scenario, "the sample of scripts/_reference.py"), "sample")
     found = run.go(Path(folder.name))
     run.close()
     if found["verdict"] != "accepted" or run.directory is None:

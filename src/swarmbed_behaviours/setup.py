@@ -37,6 +37,7 @@ setup(
             "follow_path = swarmbed_behaviours.follow_path:FollowPath",
             "devs = swarmbed_behaviours.devs:Devs",
         ],
+        "swarmbed.metrics": ["swarmbed_behaviours = swarmbed_behaviours.metrics:METRICS"],
         "swarmbed.devs_models": ["convoy = swarmbed_behaviours.convoy_devs:ConvoyRobot"],
     },
 )

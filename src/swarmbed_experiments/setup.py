@@ -28,6 +28,7 @@ setup(
             "epuck2 = swarmbed_experiments.studies.epuck2:STUDY",
             "transport = swarmbed_experiments.studies.transport:STUDY",
         ],
+        "swarmbed.metrics": ["swarmbed_experiments = swarmbed_experiments.frame.metrics:METRICS"],
         "swarmbed.generators": [
             "radio_loss = swarmbed_experiments.frame.generators:RadioLoss",
             "dead_sensor = swarmbed_experiments.frame.generators:DeadSensor",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
-from swarmbed_core.geometry import TAU, wrap
+from swarmbed_core.geometry import wrap, wrap_all
 from swarmbed_core.kernel import kernel
 from swarmbed_core.spec import DiscBody
 
@@ -141,8 +141,8 @@ class LedState:
         off: [m] from the body to the place where it is told to be: more than 0 if walls hold it, or if it is
             on its way.
         taken: how many tellings were accepted.
-        refused: how often, for each reason and each robot; tellings of unknown robots, and malformed ones,
-            have the name "". Reasons and robots without any are missing.
+        refused: how often, for each reason and each robot; tellings of unknown robots, malformed ones, and
+            those of robots that have left, have the name "". Reasons and robots without any are missing.
         latest: for each of these reasons the latest explanation.
     """
 
@@ -365,10 +365,13 @@ class Led:
         self._rows[name] = row
 
     def remove(self, name: str) -> None:
-        """Remove a robot, if it is led; what was counted for it is dropped."""
+        """Remove a robot, if it is led; what was refused of it is counted as nobody's from now on."""
         if name not in self._rows:
             return
         row = self._rows[name]
+        for column in np.flatnonzero(self._counts[row]).tolist():
+            of = self._others.setdefault(REASONS[column], {})
+            of[""] = of.get("", 0) + int(self._counts[row, column])
         for array in self._ARRAYS:
             setattr(self, array, np.delete(getattr(self, array), row, axis=0))
         self.names = (*self.names[:row], *self.names[row + 1 :])
@@ -427,7 +430,7 @@ class Led:
             since = stamps - self._stamps[rows]
             speeds, turns = np.hypot(twists[:, 0], twists[:, 1]), np.abs(twists[:, 2])
             ways = np.hypot(*(poses - self._places[rows])[:, :2].T)
-            turned = np.abs((poses[:, 2] - self._places[rows, 2] + math.pi) % TAU - math.pi)
+            turned = np.abs(wrap_all(poses[:, 2] - self._places[rows, 2]))
             found = np.select(
                 (
                     ~finite,

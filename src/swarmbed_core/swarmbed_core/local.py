@@ -14,6 +14,7 @@ from swarmbed_core.outfit import outfit
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
+    from swarmbed_core.device import Device
     from swarmbed_core.heading import Zones
     from swarmbed_core.markers import CarrierMarkers, MarkerMap
     from swarmbed_core.orders import Order
@@ -114,8 +115,9 @@ class LocalSwarm:
         self._carrier_markers = carrier_markers
         self._zones = zones
         self.robots: list[LocalRobot] = []
+        self._open: list[Device] = []
         # If its owner fails before it can close this, nothing stays open. A forked process must not close it.
-        weakref.finalize(self, _close, self.robots).atexit = False
+        weakref.finalize(self, _close, self._open).atexit = False
         placed = {placement.name: placement for placement in placements}
         with ExitStack() as undo:
             undo.callback(self.close)
@@ -174,6 +176,7 @@ class LocalSwarm:
         walls = self._marker_map if localised else None
         if placement is not None:
             device = outfit(placement, device, device.clock)
+        self._open.append(device)
         return LocalRobot(Onboard(device, walls, self._carrier_markers, self._zones))
 
     def remove(self, name: str) -> None:
@@ -185,7 +188,9 @@ class LocalSwarm:
         for i, robot in enumerate(self.robots):
             if robot.name == name:
                 del self.robots[i]
-                robot.onboard.device.close()
+                device = robot.onboard.device
+                self._open[:] = [other for other in self._open if other is not device]
+                device.close()
                 return
         known = ", ".join(robot.name for robot in self.robots[:20]) or "none"
         message = f"no Onboard of a robot '{name}': there are {known}"
@@ -198,7 +203,7 @@ class LocalSwarm:
 
     def close(self) -> None:
         """Close all devices; nothing the second time."""
-        _close(self.robots)
+        _close(self._open)
 
     def step(self) -> None:
         """Advance the world by one time step, and step the Onboards that are due."""
@@ -215,8 +220,8 @@ class LocalSwarm:
             self.step()
 
 
-def _close(robots: Sequence[LocalRobot]) -> None:
-    """Close the robots' devices, also if one of them fails."""
+def _close(devices: Sequence[Device]) -> None:
+    """Close devices, also if one of them fails."""
     with ExitStack() as closing:
-        for robot in robots:
-            closing.callback(robot.onboard.device.close)
+        for device in devices:
+            closing.callback(device.close)

@@ -13,14 +13,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
-from swarmbed_core.errors import message_of
+from swarmbed_core.errors import ConfigError, described
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import Scene
@@ -39,6 +42,8 @@ NAP = 0.02
 ENDING = 2.0
 """Seconds that an observer has at the end of a run to see what waits for it, and to end."""
 EPSILON = 1e-9
+
+A = TypeVar("A", bound="NDArray[np.float64] | NDArray[np.int64]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +98,11 @@ class Source(Protocol):
         ...
 
     def see_robots(self) -> FloatArray:
-        """Return a new array: a row of x, y, yaw, vx, vy, omega for each robot."""
+        """Return a row of x, y, yaw, vx, vy, omega for each robot; the array may be the world's own."""
         ...
 
     def see_carriers(self) -> CarrierTruth:
-        """Return the true state of the carriers, in arrays of its own."""
+        """Return the true state of the carriers, in arrays that may be the world's own."""
         ...
 
     def see_lifts(self) -> FloatArray:
@@ -125,6 +130,7 @@ class Source(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """The state of a run at one time. It never changes, and may be kept.
 
@@ -132,31 +138,53 @@ class Snapshot:
         time: [s] the world's time.
         step: number of steps that the world has made.
         state: `running` or `paused`.
+        names: of the robots, in the order of the other parts.
+        robots: a row of x, y, yaw in `map`; vx, vy in the robot's own frame; omega for each robot.
+        carriers: the state of the carriers.
+        lifts: [m] height of each robot's lifting platform above the floor; NaN without one.
+        leds: packed colours of each robot's lights, as `swarmbed_core.leds.unpack` reads them.
+        doing: the activity that each robot's program reports; empty if none are.
+        events: the events so far.
+        standing: the state of the run in words.
+        metrics: the latest row of the time series, taken twice a second.
     """
 
-    def __init__(self, source: Source, step: int, state: str) -> None:
-        """Begin a snapshot; its parts are copied when they are first asked for, or by `settle`."""
-        self.__dict__.update(time=source.time, step=step, state=state, _source=source)
+    time: float
+    step: int
+    state: str
+    names: tuple[str, ...]
+    robots: FloatArray
+    carriers: CarrierTruth
+    lifts: FloatArray
+    leds: tuple[tuple[int, ...], ...]
+    doing: tuple[str, ...]
+    events: Sequence[Event]
+    standing: str
+    metrics: Mapping[str, Any]
 
-    if TYPE_CHECKING:
-        time: float
-        step: int
-        state: str
-        _source: Source
-
-    def __setattr__(self, name: str, value: object) -> None:
-        message = f"a snapshot never changes: {name} cannot be set"
-        raise AttributeError(message)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the robots, in the order of the other parts."""
-        return self._source.see_names()
-
-    @cached_property
-    def robots(self) -> FloatArray:
-        """Return a row of x, y, yaw in `map`; vx, vy in the robot's frame; omega for each robot."""
-        return _frozen(self._source.see_robots())
+    @classmethod
+    def of(cls, source: Source, step: int, state: str) -> Self:
+        """Copy the state of a run."""
+        carriers = source.see_carriers()
+        return cls(
+            time=source.time,
+            step=step,
+            state=state,
+            names=source.see_names(),
+            robots=_frozen(source.see_robots().copy()),
+            carriers=replace(
+                carriers,
+                poses=_frozen(carriers.poses.copy()),
+                lifts=_frozen(carriers.lifts.copy()),
+                carried_by=_frozen(carriers.carried_by.copy()),
+            ),
+            lifts=_frozen(source.see_lifts()),
+            leds=source.see_leds(),
+            doing=source.see_doing(),
+            events=Events(source.see_events()),
+            standing=source.see_standing(),
+            metrics=MappingProxyType(dict(source.see_metrics())),
+        )
 
     @property
     def poses(self) -> FloatArray:
@@ -170,55 +198,8 @@ class Snapshot:
         twists: FloatArray = self.robots[:, 3:]
         return twists
 
-    @cached_property
-    def carriers(self) -> CarrierTruth:
-        """Return the state of the carriers."""
-        found = self._source.see_carriers()
-        for array in (found.poses, found.lifts, found.carried_by):
-            array.flags.writeable = False
-        return found
 
-    @cached_property
-    def lifts(self) -> FloatArray:
-        """Return the height of each robot's lifting platform above the floor, in m; NaN without one."""
-        return _frozen(self._source.see_lifts())
-
-    @cached_property
-    def leds(self) -> tuple[tuple[int, ...], ...]:
-        """Return the packed colours of each robot's lights, as `swarmbed_core.leds.unpack` reads them."""
-        return self._source.see_leds()
-
-    @cached_property
-    def doing(self) -> tuple[str, ...]:
-        """Return the activity that each robot's program reports; empty if none are."""
-        return self._source.see_doing()
-
-    @cached_property
-    def events(self) -> Sequence[Event]:
-        """Return the events so far."""
-        return Events(self._source.see_events())
-
-    @cached_property
-    def standing(self) -> str:
-        """Return the state of the run in words."""
-        return self._source.see_standing()
-
-    @cached_property
-    def metrics(self) -> Mapping[str, Any]:
-        """Return the latest row of the time series, taken twice a second."""
-        return dict(self._source.see_metrics())
-
-    def settle(self) -> None:
-        """Copy all parts now, so that the snapshot outlives the step."""
-        for part in _PARTS:
-            getattr(self, part)
-        self.__dict__.pop("_source", None)
-
-
-_PARTS = ("names", "robots", "carriers", "lifts", "leds", "doing", "events", "standing", "metrics")
-
-
-def _frozen(array: FloatArray) -> FloatArray:
+def _frozen(array: A) -> A:
     array.flags.writeable = False
     return array
 
@@ -245,21 +226,33 @@ class Observer(Protocol):
         ...
 
 
+class Onlooker(Protocol):
+    """A part of ours that looks on in the run's own thread, without snapshots: it costs next to nothing.
+
+    Attributes:
+        rate: [Hz] rate of the world's time at which it wants to look.
+    """
+
+    rate: float
+
+    def look(self, source: Source) -> None:
+        """Look at the run, and copy what is kept; what it raises, the run raises."""
+        ...
+
+
 class _Seat:
-    """One observer's place in the audience.
+    """The place in the audience of somebody who looks on.
 
     Attributes:
         due: time of the world at which it wants to see next.
     """
 
-    def __init__(self, observer: Observer, name: str) -> None:
+    def __init__(self, rate: float, name: str) -> None:
         self.name = name
-        self.observer = observer
-        rate = float(observer.rate)
-        if not 0 < rate < math.inf:
-            message = f"observer {name}: rate is {observer.rate!r}; expected a number of Hz above 0"
-            raise ValueError(message)
-        self._rate = rate
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
+            message = f"observer {name}: rate is {rate!r}; expected a number of Hz above 0"
+            raise ConfigError(message)
+        self._rate = float(rate)
         self.due = 0.0
         self.next(0.0)
 
@@ -267,17 +260,14 @@ class _Seat:
         """Set the next time at which it is due."""
         self.due = (math.floor((now + EPSILON) * self._rate) + 1) / self._rate - EPSILON
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Let it see."""
-        raise NotImplementedError
-
 
 class _Inline(_Seat):
-    """A part of ours that looks on in the run's own thread, because it costs next to nothing."""
+    """The place of an onlooker."""
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Let it see."""
-        self.observer.see(snapshot)
+    def __init__(self, onlooker: Onlooker) -> None:
+        super().__init__(onlooker.rate, type(onlooker).__name__)
+        self.onlooker = onlooker
+        self.look = onlooker.look
 
 
 class _Own(_Seat):
@@ -291,7 +281,8 @@ class _Own(_Seat):
     """
 
     def __init__(self, observer: Observer, name: str) -> None:
-        super().__init__(observer, name)
+        super().__init__(observer.rate, name)
+        self.observer = observer
         self.seen = self.missed = 0
         self.dropped = ""
         self.hurried = True
@@ -363,7 +354,7 @@ class _Own(_Seat):
             if self._summary is not None and not self.dropped:
                 self.observer.end(self._summary)
         except BaseException as error:  # noqa: BLE001 - whatever it raises is its own matter
-            self._drop(f"{type(error).__name__}: {message_of(error)}")
+            self._drop(described(error))
 
     def _next(self) -> Snapshot | None:
         """Wait for the next snapshot; None once there are no more."""
@@ -383,14 +374,15 @@ class _Own(_Seat):
 
 
 class Audience:
-    """All observers of a run.
+    """All who look on at a run.
 
     Attributes:
-        due: the world's time from which somebody wants to see.
+        due: the world's time from which an onlooker wants to look.
+        due_own: the world's time from which an observer wants to see.
     """
 
     def __init__(self) -> None:
-        self.due = math.inf
+        self.due = self.due_own = math.inf
         self._inline: list[_Inline] = []
         self._own: list[_Own] = []
 
@@ -398,63 +390,72 @@ class Audience:
         """Add an observer, which gets a thread of its own.
 
         Raises:
-            ValueError: its rate is not a number above 0.
+            ConfigError: its rate is not a number above 0.
         """
         name = name or type(observer).__name__
         taken = {seat.name for seat in self._own}
         names = (name, *(f"{name} {k}" for k in range(2, len(taken) + 3)))
-        self._own.append(_Own(observer, next(each for each in names if each not in taken)))
-        self._look()
+        seat = _Own(observer, next(each for each in names if each not in taken))
+        self._own.append(seat)
+        self.due_own = min(self.due_own, seat.due)
 
-    def add_inline(self, observer: Observer, name: str = "") -> None:
-        """Add a part of ours that looks on in the run's thread; what it raises, it raises there."""
-        self._inline.append(_Inline(observer, name or type(observer).__name__))
-        self._look()
+    def add_inline(self, onlooker: Onlooker) -> None:
+        """Add a part of ours that looks on in the run's thread."""
+        seat = _Inline(onlooker)
+        self._inline = [*self._inline, seat]
+        self.due = min(self.due, seat.due)
 
-    def drop_inline(self, observer: Observer) -> None:
+    def drop_inline(self, onlooker: Onlooker) -> None:
         """Take a part of ours away."""
-        self._inline = [seat for seat in self._inline if seat.observer is not observer]
-        self._look()
+        self._inline = [seat for seat in self._inline if seat.onlooker is not onlooker]
 
     def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
-        """Let all of them prepare."""
-        for seat in self._inline:
-            seat.observer.begin(scene, manifest)
-        for own in self._own:
-            own.begin(scene, manifest)
+        """Let all observers prepare."""
+        for seat in self._own:
+            seat.begin(scene, manifest)
 
-    def show(self, source: Source, step: int, *, state: str = "running", hurried: bool = True) -> None:
-        """Show the run to those who are due.
+    def look(self, source: Source, now: float) -> None:
+        """Let the onlookers look that are due."""
+        seats, due = self._inline, math.inf
+        for seat in seats:
+            if seat.due <= now:
+                seat.next(now)
+                seat.look(source)
+            due = min(seat.due, due)
+        # One that was added meanwhile may be due before.
+        self.due = due if seats is self._inline else now
+
+    def show(
+        self,
+        source: Source,
+        step: int,
+        *,
+        state: str = "running",
+        hurried: bool = True,
+        anyway: bool = False,
+    ) -> None:
+        """Show the run to the observers that are due.
 
         Args:
             source: the run.
             step: number of its steps so far.
             state: `running` or `paused`.
             hurried: whether the run has no time to spare.
+            anyway: whether to show it to all.
         """
         now = source.time
-        snapshot = Snapshot(source, step, state)
-        for seat in tuple(self._inline):
-            if seat.due <= now:
-                seat.next(now)
-                seat.show(snapshot)
-        if self._own:
-            self._show_own(snapshot, now, hurried=hurried)
-        self._look()
-
-    def _show_own(self, snapshot: Snapshot, now: float, *, hurried: bool) -> None:
-        """Show a snapshot to the observers with threads of their own."""
-        due = [seat for seat in self._own if seat.due <= now]
+        due = [seat for seat in self._own if seat.due <= now or (anyway and not seat.dropped)]
         works = [seat for seat in due if seat.works]
         if works:
-            snapshot.settle()
-        for seat in works:
-            seat.hurried = hurried
-            seat.next(now)
-            seat.show(snapshot)
+            snapshot = Snapshot.of(source, step, state)
+            for seat in works:
+                seat.hurried = hurried
+                seat.next(now)
+                seat.show(snapshot)
         for seat in due:
             if seat.dropped:
                 seat.due = math.inf
+        self.due_own = min((seat.due for seat in self._own), default=math.inf)
 
     def end(self, summary: Mapping[str, Any]) -> None:
         """Let all of those with threads of their own see what waits for them, and end."""
@@ -471,7 +472,3 @@ class Audience:
             | ({"dropped": seat.dropped} if seat.dropped else {})
             for seat in self._own
         }
-
-    def _look(self) -> None:
-        """Find the time at which somebody is due."""
-        self.due = min((seat.due for seat in (*self._inline, *self._own)), default=math.inf)

@@ -12,12 +12,13 @@ import re
 import threading
 from collections import deque
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from swarmbed_core import config
 from swarmbed_core.config import names
-from swarmbed_core.errors import SwarmbedError
+from swarmbed_core.errors import SwarmbedError, message_of
 from swarmbed_core.led import Tellings
 from swarmbed_core.robot import Command
 from swarmbed_core.scenario import TrackedBody
@@ -154,16 +155,20 @@ KINDS: dict[str, type[Any]] = {
 
 
 class Orders:
-    """A queue of orders that any thread may put into."""
+    """A queue of orders that any thread may put into.
+
+    Attributes:
+        waiting: the orders that the run has not taken yet, with their results.
+    """
 
     def __init__(self) -> None:
-        self._queue: deque[tuple[Order, Future[Any]]] = deque()
+        self.waiting: deque[tuple[Order, Future[Any]]] = deque()
         self._here = threading.Condition()
         self._closed = ""
 
     def __bool__(self) -> bool:
         """Return whether orders wait."""
-        return bool(self._queue)
+        return bool(self.waiting)
 
     def put(self, order: Order) -> Future[Any]:
         """Add an order. The result tells what came of it: the name of a robot that joined, or None.
@@ -174,36 +179,42 @@ class Orders:
         made: Future[Any] = Future()
         made.set_running_or_notify_cancel()
         try:
+            if isinstance(order, Told):
+                # Whoever sent it may fill the same arrays again.
+                order = Told(Tellings.unpacked(list(order.tellings.names), order.tellings.packed()))
             as_json(order)
-        except (OrderError, TypeError, ValueError) as error:
-            made.set_exception(OrderError(f"{type(order).__name__}: {error}"))
+        except Exception as error:  # noqa: BLE001 - a foreign type may raise anything
+            made.set_exception(OrderError(f"{type(order).__name__}: {message_of(error)}"))
             return made
         with self._here:
-            if self._closed or len(self._queue) >= MOST_WAITING:
+            if self._closed or len(self.waiting) >= MOST_WAITING:
                 why = self._closed or f"{MOST_WAITING:,} orders are waiting already: put fewer"
                 made.set_exception(OrderError(why))
                 return made
-            self._queue.append((order, made))
+            self.waiting.append((order, made))
             self._here.notify_all()
         return made
 
     def take(self) -> Iterator[tuple[Order, Future[Any]]]:
         """Yield the orders that were here at the call."""
-        for _ in range(len(self._queue)):
-            yield self._queue.popleft()
+        for _ in range(len(self.waiting)):
+            # Another thread may close the queue meanwhile.
+            with suppress(IndexError):
+                yield self.waiting.popleft()
 
     def wait(self, seconds: float) -> None:
         """Wait until there are orders, for at most some seconds."""
         with self._here:
-            if not self._queue:
+            if not self.waiting:
                 self._here.wait(seconds)
 
     def close(self, why: str = "the run is over") -> None:
         """Refuse the orders that wait, and all further ones."""
         with self._here:
             self._closed = why
-            waiting, self._queue = self._queue, deque()
-        for _, made in waiting:
+            left = list(self.waiting)
+            self.waiting.clear()
+        for _, made in left:
             made.set_exception(OrderError(why))
 
 

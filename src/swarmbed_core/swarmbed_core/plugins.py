@@ -1,9 +1,9 @@
-"""Plugins: worlds, controllers, devices, readings, studies and the parts of frames, found by name.
+"""Plugins: worlds, controllers, devices, readings, studies, metrics and the parts of frames, found by name.
 
 A package adds a plugin through an entry point (`swarmbed.worlds`, `swarmbed.controllers`,
 `swarmbed.generators`, `swarmbed.transducers`, `swarmbed.acceptors`, `swarmbed.observers`,
-`swarmbed.devices`, `swarmbed.readings`, `swarmbed.crowd_readings`, `swarmbed.studies`). No change is needed
-here.
+`swarmbed.devices`, `swarmbed.readings`, `swarmbed.crowd_readings`, `swarmbed.studies`,
+`swarmbed.metrics`). No change is needed here.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ DEVICES = "swarmbed.devices"
 READINGS = "swarmbed.readings"
 CROWD_READINGS = "swarmbed.crowd_readings"
 STUDIES = "swarmbed.studies"
+METRICS = "swarmbed.metrics"
 OBSERVERS = "swarmbed.observers"
 
 

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from swarmbed_core.controller import TICK_RATE
-from swarmbed_core.errors import SwarmbedError
+from swarmbed_core.errors import SwarmbedError, described
 from swarmbed_core.observing import Audience, Source
 from swarmbed_core.orders import Order, OrderError, Orders, Pause, Speed, Step, Stop, check
 from swarmbed_core.pacing import Pacer
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 IDLE = 0.05
-"""Longest wait in seconds while the world stands still."""
+"""Longest wait in seconds while the world stands still ..."""
+LONGEST = 0.25
+"""... and for the next step."""
 
 
 class Play(Source, Protocol):
@@ -55,6 +57,10 @@ class Script(Protocol):
         """Return the orders that were taken after some number of steps, before or in the tick."""
         ...
 
+    def done(self, order: Order, failure: SwarmbedError | None) -> None:
+        """Take note that an order was taken again, and why it could not be carried out."""
+        ...
+
 
 class Runner:
     """Steps a play until it is over or stopped.
@@ -67,9 +73,11 @@ class Runner:
         allowed: steps that a paused run may still make.
         number: of steps made.
         in_tick: whether a tick is being worked on, after the step that it belongs to.
+        waits: whether it waits: for orders, or until the next step is due.
         over: whether the play has ended.
         stopped: the reason of the order that stopped it; None if none did.
-        log: called with each order that was carried out.
+        log: called with each order that was carried out, and with those that failed on the way, as these may
+            have left traces; with the reason, empty if there is none.
         script: orders of an earlier run, to be taken at the same steps.
         idle: waits for at most some seconds; by default until an order comes.
         before_cycle: called before each step, with whether there was no time to wait before it.
@@ -103,9 +111,10 @@ class Runner:
         self.allowed = 0
         self.number = 0
         self.in_tick = False
+        self.waits = False
         self.over = False
         self.stopped: str | None = None
-        self.log: Callable[[Order], None] | None = None
+        self.log: Callable[[Order, str], None] | None = None
         self.script: Script | None = None
         self.idle: Callable[[float], None] = self.orders.wait
         self.before_cycle: Callable[[bool], None] | None = None
@@ -126,12 +135,12 @@ class Runner:
 
     def once(self) -> None:
         """Make a step if one is due; otherwise wait."""
-        if self.orders:
+        if self.orders.waiting:
             self.drain()
             if self.over:
                 return
-        if self.stands:
-            self.idle(IDLE)
+        if self.paused and not self.allowed:
+            self._rest(IDLE)
             self.pacer.restart(time.monotonic())
             return
         pacer = self.pacer
@@ -139,7 +148,7 @@ class Runner:
             now = time.monotonic()
             if (left := pacer.left(now)) > 0:
                 # Orders may come meanwhile.
-                self.idle(left)
+                self._rest(min(left, LONGEST))
                 return
             behind = pacer.begin(now)
         elif self.before_cycle is not None:
@@ -150,6 +159,14 @@ class Runner:
                 return
         self.cycle()
 
+    def _rest(self, seconds: float) -> None:
+        """Wait for orders."""
+        self.waits = True
+        try:
+            self.idle(seconds)
+        finally:
+            self.waits = False
+
     @property
     def stands(self) -> bool:
         """Return whether the clock stands."""
@@ -157,7 +174,7 @@ class Runner:
 
     def cycle(self) -> None:
         """Make one step, and the tick if one is due."""
-        play = self.play
+        play, audience = self.play, self.audience
         if self.script is not None:
             self._follow(self.script, in_tick=False)
             if self.over:
@@ -167,20 +184,31 @@ class Runner:
         if self.after_step is not None:
             self.after_step()
         if self.number % self._every == 0:
-            self.in_tick = True
-            try:
-                if self.script is not None:
-                    self._follow(self.script, in_tick=True)
-                if self.before_tick is None or self.before_tick():
-                    self.over = play.think() or self.over
-            finally:
-                self.in_tick = False
-        audience = self.audience
-        if audience.due <= play.time:
-            hurried = self.pacer.speed is None or self.pacer.left(time.monotonic()) < 0
-            audience.show(play, self.number, state="paused" if self.paused else "running", hurried=hurried)
+            self._tick()
+        now = play.time
+        if audience.due <= now:
+            audience.look(play, now)
+        if audience.due_own <= now:
+            self._show()
         if self.allowed:
             self.allowed -= 1
+
+    def _tick(self) -> None:
+        """Let the programs and the frame work."""
+        self.in_tick = True
+        try:
+            if self.script is not None:
+                self._follow(self.script, in_tick=True)
+            if self.before_tick is None or self.before_tick():
+                self.over = self.play.think() or self.over
+        finally:
+            self.in_tick = False
+
+    def _show(self, *, anyway: bool = False) -> None:
+        """Show the play to the observers that are due, or to all of them."""
+        hurried = self.pacer.speed is None or self.pacer.left(time.monotonic()) < 0
+        state = "paused" if self.paused else "running"
+        self.audience.show(self.play, self.number, state=state, hurried=hurried, anyway=anyway)
 
     def drain(self) -> None:
         """Carry out the orders that have come."""
@@ -189,8 +217,11 @@ class Runner:
                 result.set_result(self.obey(order))
             except SwarmbedError as error:
                 result.set_exception(error)
-            except Exception as error:  # noqa: BLE001 - an order harms nobody but its sender
-                result.set_exception(OrderError(f"{type(order).__name__}: {type(error).__name__}: {error}"))
+            except BaseException as error:
+                # An order harms nobody but its sender, who does not wait in vain even if the run ends here.
+                result.set_exception(OrderError(f"{type(order).__name__}: {described(error)}"))
+                if not isinstance(error, Exception):
+                    raise
 
     def obey(self, order: Order) -> Any:
         """Carry out an order now, write it down, and return its result.
@@ -201,8 +232,11 @@ class Runner:
         check(order)
         match order:
             case Pause(paused):
+                changed = self.paused != paused
                 self.paused, self.allowed = paused, 0
                 self.pacer.restart(time.monotonic())
+                if changed:
+                    self._show(anyway=True)
                 found: Any = None
             case Step(steps):
                 if not self.paused:
@@ -217,14 +251,25 @@ class Runner:
                 self.stopped, self.over = reason, True
                 found = None
             case _:
-                found = self.play.obey(order)
+                found = self._pass_on(order)
         self.note(order)
         return found
 
-    def note(self, order: Order) -> None:
-        """Write down an order that was carried out."""
+    def _pass_on(self, order: Order) -> Any:
+        """Let the play carry out an order."""
+        try:
+            return self.play.obey(order)
+        except OrderError:
+            # It was refused before anything happened.
+            raise
+        except Exception as error:
+            self.note(order, described(error))
+            raise
+
+    def note(self, order: Order, failure: str = "") -> None:
+        """Write down an order that was carried out, or that failed on the way."""
         if self.log is not None:
-            self.log(order)
+            self.log(order, failure)
 
     def _follow(self, script: Script, *, in_tick: bool) -> None:
         """Carry out the orders that an earlier run took here."""
@@ -232,5 +277,11 @@ class Runner:
             if isinstance(order, Stop):
                 self.obey(order)
             elif not isinstance(order, Pause | Step | Speed):
-                self.play.obey(order)
-                self.note(order)
+                try:
+                    self.obey(order)
+                except SwarmbedError as error:
+                    script.done(order, error)
+                except Exception as error:  # noqa: BLE001 - as for those that come from outside
+                    script.done(order, OrderError(described(error)))
+                else:
+                    script.done(order, None)

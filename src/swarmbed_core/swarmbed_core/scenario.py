@@ -7,6 +7,7 @@ time limit and the experimental frame. `swarmbed_core.scene` derives a pose for 
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -14,6 +15,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from swarmbed_core.config import ConfigFile, Part, anchored
 from swarmbed_core.heading import Area
+from swarmbed_core.idle import IDLE
 from swarmbed_core.spec import Fraction, NotNegative, Positive
 
 if TYPE_CHECKING:
@@ -211,6 +213,13 @@ class Robots(Several):
             raise ValueError(message)
         return self
 
+    @model_validator(mode="after")
+    def _a_program_needs_a_driver(self) -> Robots:
+        if self.driver == "elsewhere" and self.controller is not None:
+            message = f"controller {self.controller.name}: never runs with `driver: elsewhere`; leave out one"
+            raise ValueError(message)
+        return self
+
     @property
     def tracked(self) -> TrackedBody | None:
         """Return the options of a body that is led from outside, None if it is simulated."""
@@ -347,7 +356,7 @@ class Scenario(ConfigFile):
         obstacles: boxes and cylinders.
         lights: lamps, for light sensors and for cameras that detect lights.
         controller: the program of robots whose group has none of its own: `{name: ..., parameter: ...}`; the
-            first group's, if not given.
+            first group's, if not given. It may be left out if all are driven from elsewhere.
         radio: radio conditions: `{loss: 0.1}`.
         frame: generators, transducers and acceptors.
         vision: `corners` computes the positions of the markers' corners in the cameras' images; `pixels`
@@ -388,6 +397,12 @@ class Scenario(ConfigFile):
                 for group in groups
             ]
             given = next((one for one in own if one is not None), None)
+            drivers = [
+                group.get("driver") if isinstance(group, dict) else getattr(group, "driver", None)
+                for group in groups
+            ]
+            if given is None and drivers and all(driver == "elsewhere" for driver in drivers):
+                given = {"name": IDLE}
             if given is not None:
                 return {**data, "controller": given}
         return data
@@ -396,7 +411,8 @@ class Scenario(ConfigFile):
     def anchor(cls, data: Any, base: Path) -> None:
         """Make the paths of arena, robots, markers and plugin parameters absolute.
 
-        A plugin's parameter counts as a path if a YAML file exists there.
+        A plugin's parameter counts as a path if a YAML file exists there, and if it is named `..._file` and
+        has a directory.
         """
         _change_paths(data, base, lambda path: anchored(path, base))
 
@@ -428,12 +444,19 @@ def _change_paths(data: Any, base: Path, change: Callable[[str], str]) -> None:
     groups = robots if isinstance(robots, list) else []
     places += [(group, "kind") for group in groups]
     programs = [data.get("controller")]
-    programs += [group.get("controller") for group in groups if isinstance(group, dict)]
+    for group in groups:
+        if isinstance(group, dict):
+            made = group.get("device")
+            programs += [group.get("controller"), *(made if isinstance(made, list) else ())]
     for some in frame.values() if isinstance(frame, dict) else ():
         programs += some if isinstance(some, list) else []
     for named in programs:
         for field, value in named.items() if isinstance(named, dict) else ():
-            if field != "name" and isinstance(value, str) and names_file(value, base):
+            if field == "name" or not isinstance(value, str):
+                continue
+            # Such as a device's `key_file`, which need not exist here.
+            a_file = field.endswith("_file") and os.sep in value and not value.startswith("~")
+            if a_file or names_file(value, base):
                 places.append((named, field))
     for owner, field in places:
         if isinstance(owner, dict) and isinstance(owner.get(field), str):

@@ -475,7 +475,6 @@ class RobotSpec(ConfigFile):
     consumption: Consumption | None = None
     supplies: tuple[Supply, ...] = ()
     carrier: Carrier | None = None
-    facts: dict[str, float | str] = Field(default_factory=dict)
 
     @field_validator("ranges", "cameras", "radios")
     @classmethod

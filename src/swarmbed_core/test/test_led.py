@@ -444,6 +444,18 @@ def test_robots_come_and_go_without_a_trace():
         assert not state.refused
 
 
+def test_what_was_refused_of_a_robot_that_has_left_stays_counted():
+    led = Led(DT)
+    for name in ("a", "b"):
+        led.add(name, DOTS, (0.0, 0.0, 0.0), TrackedBody(), 0.0)
+    bad = Telling("a", math.nan, (0.0, 0.0, 0.0))
+    led.tell(Tellings.of([bad, bad, bad._replace(name="b")]), 0.0)
+    led.remove("a")
+    assert led.state(0.0).refused == {NOT_FINITE: {"": 2, "b": 1}}
+    led.remove("b")
+    assert led.state(0.0).refused == {NOT_FINITE: {"": 3}}
+
+
 def test_tellings_survive_being_written_down():
     made = Tellings.of(
         [Telling("led1", 0.1, (1.0, math.nan, 3.0), (4.0, 5.0, -0.0)), Telling("x", 2, (1e308, 0, 1))]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import types
 from dataclasses import replace
@@ -207,3 +208,18 @@ def test_a_swarm_that_is_forgotten_is_closed(log):
     del swarm
     gc.collect()
     assert log == ["open a", "close a"]
+
+
+def test_a_process_that_ends_with_a_swarm_says_nothing_of_leaks():
+    program = """
+from swarmbed_core.local import LocalSwarm
+from swarmbed_core.memory import MemoryWorld
+from swarmbed_core.trajectory import Path, Waypoint
+swarm = LocalSwarm(MemoryWorld.of(["dots"]))
+swarm.ring = [swarm]
+swarm.run(0.1)
+swarm.robots[0].follow(Path((Waypoint((0.5, 0.0, 0.0)),)))
+del swarm
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""

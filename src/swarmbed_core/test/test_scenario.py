@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 from swarmbed_core.config import check
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.idle import IDLE
 from swarmbed_core.scenario import CrowdOptions, Scenario
 
 LEAST = {
@@ -103,3 +104,27 @@ def test_paths_are_as_seen_from_a_directory(tmp_path):
     assert [group.kind for group in seen.robots] == ["mine.yaml", "dots"]
     assert seen.controller.parameters == {"walk": "walk.yaml", "text": "walk.yml"}
     assert seen.seen_from(tmp_path) == seen
+
+
+def test_robots_driven_from_elsewhere_have_no_program_here():
+    group = {"count": 1, "place": {"zone": "drop"}, "driver": "elsewhere"}
+    with pytest.raises(ConfigError, match="controller random_walk: never runs with `driver: elsewhere`"):
+        scenario(robots=[{**group, "controller": {"name": "random_walk"}}])
+
+
+def test_without_programs_no_controller_is_needed():
+    data = {"version": 1, "title": "none", "time_limit": 1}
+    group = {"count": 1, "place": {"zone": "drop"}, "driver": "elsewhere"}
+    assert Scenario.model_validate({**data, "robots": [group]}).controller.name == IDLE
+    with pytest.raises(ValidationError, match="controller"):
+        Scenario.model_validate({**data, "robots": [group, {**group, "driver": "program"}]})
+
+
+def test_files_of_devices_are_relative_to_the_scenarios_file(tmp_path):
+    group = {"count": 1, "place": {"zone": "drop"}}
+    given = ("keys/{name}.key", "~/keys/dots1.key", "/keys/dots1.key")
+    devices = [{"name": "remote", "parts": ["motors"], "key_file": file} for file in given]
+    data = {"robots": [{**group, "device": devices}]}
+    Scenario.anchor(data, tmp_path)
+    found = [device["key_file"] for device in data["robots"][0]["device"]]
+    assert found == [f"{tmp_path}/keys/{{name}}.key", *given[1:]]

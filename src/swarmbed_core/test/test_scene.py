@@ -274,7 +274,10 @@ def test_all_tries_together_are_bounded(monkeypatch):
     ("group", "message"),
     [
         ({"kind": "convoy_car", "battery": "cubic"}, r"robots\.0\.battery: a convoy_car has no battery"),
-        ({"kind": "dots", "battery": "cubic"}, r"robots\.0\.battery: no discharge models for a dots"),
+        (
+            {"kind": "dots", "battery": "cubic"},
+            r"robots\.0\.battery: there are no discharge models for a dots",
+        ),
         ({"kind": "epuck2", "battery": "nuclear"}, r"unknown model 'nuclear'; available: simple, linear"),
         ({"kind": "epuck2", "crowd": {"battery": "cubic"}}, r"moved; write `battery` beside `crowd`"),
         ({"kind": "epuck2", "crowd": True, "battery": "cubic"}, r"all groups must .*the same options"),

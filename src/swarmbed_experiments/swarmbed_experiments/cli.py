@@ -557,8 +557,7 @@ def plot(
       swarmbed plot runs/scan-convoy-0a1b2c3d --metric collisions --metric accepted
     """
     from swarmbed_experiments.pictures.drawing import drawn, formats_of
-    from swarmbed_experiments.runs import results, scan_results
-    from swarmbed_experiments.runs import run as runner
+    from swarmbed_experiments.runs import output, results, scan_results
 
     is_scan = (directory / scan_results.ABOUT).is_file()
     if metric and not is_scan:
@@ -570,7 +569,7 @@ def plot(
         elif (directory / "sweep.json").is_file():
             files = tuple(results.redraw(directory))
         else:
-            files = tuple(runner.redraw(directory))
+            files = tuple(output.redraw(directory))
     for file in files:
         Console().print(f"picture: {file}", markup=False, highlight=False, soft_wrap=True)
 
@@ -620,6 +619,7 @@ def replay(
     Examples:
       swarmbed replay runs/intralogistics_cooperative-20260101-120000-1
     """
+    from swarmbed_experiments.runs.identity import listed
     from swarmbed_experiments.runs.replay import replay as play_again
 
     console = Console()
@@ -632,6 +632,8 @@ def replay(
     console.print(f"not the same: {found.seconds:.1f} s, {orders}", highlight=False)
     for difference in found.differences:
         console.print(Text(f"  {difference}"), soft_wrap=True)
+    if found.reasons:
+        console.print(Text(f"since then: {listed(found.reasons)}"), soft_wrap=True)
     raise typer.Exit(REJECTED)
 
 

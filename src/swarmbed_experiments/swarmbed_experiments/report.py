@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from rich.console import Console
-    from swarmbed_core.observing import Snapshot
-    from swarmbed_core.scene import Scene
+    from swarmbed_core.observing import Source
 
     from swarmbed_experiments.tools.calibrate import Calibration
     from swarmbed_experiments.tools.doctor import Check
@@ -82,17 +81,11 @@ class RunProgress:
         """Remove the bar."""
         self._progress.stop()
 
-    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
-        """Do nothing: the bar is shown by the `with` block."""
-
-    def see(self, snapshot: Snapshot) -> None:
+    def look(self, source: Source) -> None:
         """Update the bar."""
         # The output may be closed, which is no reason to stop the run.
         with contextlib.suppress(OSError):
-            self._progress.update(self._task, completed=snapshot.time, description=snapshot.standing)
-
-    def end(self, summary: Mapping[str, Any]) -> None:
-        """Do nothing, as above."""
+            self._progress.update(self._task, completed=source.time, description=source.see_standing())
 
 
 def result_table(summary: Mapping[str, Any], units: Mapping[str, str] | None = None) -> Table:

@@ -232,14 +232,8 @@ class _EachTick:
     def __init__(self, call):
         self.call = call
 
-    def begin(self, scene, manifest):
-        pass
-
-    def see(self, snapshot):
-        self.call(snapshot)
-
-    def end(self, summary):
-        pass
+    def look(self, source):
+        self.call(source)
 
 
 @pytest.fixture

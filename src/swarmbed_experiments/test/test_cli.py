@@ -221,15 +221,20 @@ def test_what_is_lost_of_the_results_is_told_and_no_success(scenario, tmp_path, 
 
 
 @pytest.mark.parametrize("command", [["run", "convoy_devs"], ["sweep", "convoy_devs"], ["study", "convoy"]])
-def test_who_lacks_an_optional_library_reads_how_to_get_it(command, monkeypatch, tmp_path, capsys):
-    from swarmbed_behaviours import devs
-
-    monkeypatch.setattr(devs, "find_spec", lambda _: None)
-    monkeypatch.setattr(sys, "argv", ["swarmbed", *command, "--out", str(tmp_path / "out")])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 2
-    [line] = capsys.readouterr().err.splitlines()
+def test_who_lacks_an_optional_library_reads_how_to_get_it(command, tmp_path):
+    # Hidden from workers, too.
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['xdevs'] = None\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    program = [sys.executable, "-c", "from swarmbed_experiments.cli import main; main()"]
+    done = subprocess.run(
+        [*program, *command, "--out", tmp_path / "out"],
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
     assert line.endswith("run scripts/setup --devs")
 
 

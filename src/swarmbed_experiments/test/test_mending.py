@@ -10,7 +10,7 @@ from rosbags.highlevel import AnyReader
 from swarmbed_core.config import check
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
-from swarmbed_experiments.runs import run as runner
+from swarmbed_experiments.runs import output
 from swarmbed_experiments.runs.mending import is_whole, mend
 from swarmbed_experiments.runs.run import Run
 from swarmbed_experiments.runs.track import Track
@@ -19,8 +19,8 @@ from swarmbed_experiments.runs.track import Track
 @pytest.fixture
 def killed(scenario_data, tmp_path, monkeypatch, advance):
     """Return the directory of a run that was killed at 1.5 s, and the run."""
-    monkeypatch.setattr(runner, "KEPT", 0.0)
-    monkeypatch.setattr(runner, "COST", 1e9)
+    monkeypatch.setattr(output, "KEPT", 0.0)
+    monkeypatch.setattr(output, "COST", 1e9)
     data = {**scenario_data, "frame": {"acceptors": [{"name": "elapsed"}]}}
     run = Run(check(data, Scenario, "t.yaml"), "t.yaml")
     directory = tmp_path / "killed"
@@ -31,10 +31,10 @@ def killed(scenario_data, tmp_path, monkeypatch, advance):
     with (directory / "recording.mcap").open("rb") as stream:
         there = stream.read()
     # As a kill leaves it: locks are gone, and a part is half written.
-    run._journal.close(remove=False)
-    run._recorder._stream.close()
+    run.output.journal.close(remove=False)
+    run.output.recorder._stream.close()
     (directory / "recording.mcap").write_bytes(there + there[200:400])
-    with (directory / runner.JOURNAL).open("ab") as stream:
+    with (directory / output.JOURNAL).open("ab") as stream:
         stream.write(b"swarmbed\x10")
     return directory, run
 
@@ -72,7 +72,7 @@ def test_a_killed_run_is_mended(killed):
         assert make_reader(stream, validate_crcs=True).get_summary().statistics.message_count == len(recorded)
     assert (directory / "tracks.png").exists()
     assert {file.name for file in directory.iterdir()} >= {"scenario.yaml", "files", "timeline.png"}
-    assert not (directory / runner.JOURNAL).exists()
+    assert not (directory / output.JOURNAL).exists()
     assert mend(directory) == []
 
 

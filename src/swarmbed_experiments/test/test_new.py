@@ -136,7 +136,7 @@ def test_a_package_is_made_installed_used_and_removed(tmp_path, monkeypatch):
     call(sys.executable, "-m", "pip", "--python", python, *pip[1:])
     assert {file.parent for file in tree(venv) - before} >= {site}
 
-    call(*swarmbed, *run[1:], "--no-record")
+    assert "distance to the nearest robot, mean" in call(*swarmbed, *run[1:], "--no-record")
     [summary] = (json.loads(file.read_text()) for file in tmp_path.glob("runs/*/summary.json"))
     assert (summary["scenario"], summary["controller"]) == ("shy_swarm", "shy_swarm")
     assert summary["verdict"] == "accepted"

@@ -25,7 +25,8 @@ from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.frame import Judgement, Stand
 from swarmbed_experiments.runs.hang import Limits
-from swarmbed_experiments.runs.run import Run, redraw, warm_up
+from swarmbed_experiments.runs.output import redraw
+from swarmbed_experiments.runs.run import Run, warm_up
 from swarmbed_experiments.runs.scenarios import load_scenario
 from swarmbed_experiments.runs.track import Track, Tracker
 
@@ -369,7 +370,7 @@ def test_what_can_be_written_is_and_what_cannot_is_named(scenario_data, tmp_path
 @pytest.mark.usefixtures("odd")
 def test_metrics_of_crowds_and_controllers_are_mended_alike(scenario_data, monkeypatch):
     robots = [{"count": 3, "crowd": True, "place": {"zone": "drop"}}]
-    made = type(run_of(scenario_data, world="fake_world:make_crowd", robots=robots)._crowd[1])
+    made = type(run_of(scenario_data, world="fake_world:make_crowd", robots=robots).crowd[1])
     monkeypatch.setattr(made, "metrics", lambda _: {"a": np.int8(3), "b": object()}, raising=False)
     summary = run_of(scenario_data, world="fake_world:make_crowd", robots=robots).go()
     assert (summary["metrics"]["a"], summary["metrics"]["b"]) == (3, None)
@@ -386,7 +387,7 @@ def test_a_file_that_cannot_be_written_costs_no_other(scenario_data, tmp_path, m
         begin(run, directory, **options)
         (directory / "manifest.json").unlink()
         if broken == "recording.mcap":
-            monkeypatch.setattr(run._recorder, "tick", lambda *_: 1 / 0)
+            monkeypatch.setattr(run.output.recorder, "tick", lambda *_: 1 / 0)
         else:
             (directory / broken).mkdir()
 
@@ -730,19 +731,19 @@ def test_a_load_that_shifts_on_its_platform_is_set_down_and_taken_anew(each_tick
     sets = ["robots.0.count=1", "carriers.0.count=1", "time_limit=120"]
     scenario, source = load_scenario("intralogistics_cooperative", sets, seed=1)
     run = Run(scenario, source)
-    physics, shifted = run.world.physics, []
+    shifted = []
 
     def shift(snapshot):
         if not shifted and snapshot.carriers.carried_by[0] == 0 and snapshot.poses[0, 0] > -0.3:
             shifted.append(snapshot.time)
             # By a hit that nobody noticed: its legs are now where the sensors do not expect them.
-            at, _ = physics._indices.bodies[0]
-            yaw = snapshot.carriers.poses[0, 2] + math.radians(25.0)
-            physics._qpos[at + 3 : at + 7] = math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
+            x, y, yaw = snapshot.carriers.poses[0]
+            run.world.physics.move_carrier(0, (x, y, yaw + math.radians(25.0)))
 
     each_tick(run, shift)
     summary = run.go()
     assert summary["verdict"] == "accepted"
     assert shifted
-    assert summary["metrics"]["lifts"] == 2
+    # Once by the robot, once by the platform below the shifted load, and once more by the robot.
+    assert summary["metrics"]["lifts"] == 3
     run.close()

@@ -14,9 +14,10 @@ from rich.console import Console
 from swarmbed_core.config import check
 from swarmbed_core.observing import Event
 from swarmbed_core.scenario import Scenario
+from swarmbed_experiments.runs.comparing import changes, compare, parting
 from swarmbed_experiments.runs.run import Run
 from swarmbed_experiments.runs.track import Track
-from swarmbed_experiments.tools.runs_compare import as_json, changes, compare, parting, show
+from swarmbed_experiments.tools.runs_compare import as_json, show
 
 pytestmark = pytest.mark.slow
 

@@ -35,7 +35,7 @@ def pictures():
 @pytest.fixture(autouse=True)
 def _no_pictures(request, monkeypatch):
     if "pictures" not in request.fixturenames:
-        monkeypatch.setattr("swarmbed_experiments.runs.run.draw", lambda *_: [])
+        monkeypatch.setattr("swarmbed_experiments.runs.output.draw", lambda *_: [])
 
 
 @pytest.fixture

@@ -69,6 +69,8 @@ LIGHT: Final = (0.004, 0.012, 0.006)
 LIGHT_HEIGHT: Final = 0.03
 DARK: Final = 0.1
 """Brightness of an LED that is off, from 0 to 1."""
+LED_WEIGHT: Final = 1e3
+"""By how much a led body is heavier than its robot: what it pushes gives way. It is free of gravity."""
 SPREAD: Final = 0.9
 """Distance of the spheres under a robot from its centre, as a share of the distance to its rim or corners."""
 STIFF: Final = 1e6
@@ -380,6 +382,9 @@ def robot_model(placement: RobotPlacement) -> ET.Element:
     plate_turn = 0.5 * PLATFORM_MASS * radius**2
     if spec.lifter:
         mass, turn = mass - PLATFORM_MASS, turn - plate_turn
+    if placement.tracked is not None:
+        mass, turn = LED_WEIGHT * mass, LED_WEIGHT * turn
+        _add(link, "gravity", "false")
     _inertial(link, mass, (UPRIGHT * turn, UPRIGHT * turn, turn), (0, 0, height / 4))
     kind = "cylinder" if isinstance(body, DiscBody) else "box"
     size = (body.radius, height) if isinstance(body, DiscBody) else (body.length, body.width, height)

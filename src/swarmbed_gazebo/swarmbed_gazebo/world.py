@@ -2,7 +2,8 @@
 
 A request is a number followed by its arguments:
 
-- 1 advances by steps: their number, and each robot's constants and commands (`_ASKED` doubles);
+- 1 advances by steps: their number, each robot's constants and commands (`_ASKED` doubles), and for each led
+  robot x, y, yaw after the steps and the velocity in its frame that counts in contacts;
 - 2 moves a robot, 3 a body of carriers: its row, and x, y, yaw;
 - 4 adds a robot or a box: whether it is a robot, its number as a thing, its name, its file;
 - 5 removes it: the same without the file;
@@ -54,6 +55,10 @@ SUBSTEPS: Final = round(TIMESTEP / SUBSTEP)
 _STEP, _MOVE_ROBOT, _MOVE_CARRIERS, _COME, _GO, _RAYS, _LIGHTS = 1, 2, 3, 4, 5, 6, 7
 _CONSTANTS: Final = 8
 _ASKED: Final = _CONSTANTS + 5
+_LED: Final = 2.0
+"""What the plugin gets for `driven` of a led robot."""
+_WAY: Final = (0, 1, 2, 6, 7, 8)
+"""Columns of `told` that the plugin gets."""
 _TOLD: Final = 8
 _BODY: Final = 7
 _MOVE = struct.Struct("<IIddd")
@@ -68,7 +73,7 @@ class GazeboPhysics(Solids):
 
     ENGINE = "gazebo"
     ERROR = GazeboError
-    ROWS = (*Solids.ROWS, "_asked", "_numbers")
+    ROWS = (*Solids.ROWS, "_asked", "_numbers", "_tracked")
 
     def __init__(self, scene: Scene, seed: int = 0, kind: str = "") -> None:
         """Start a server with the scene's bodies.
@@ -80,15 +85,14 @@ class GazeboPhysics(Solids):
 
         Raises:
             CrashError: Gazebo crashes at every attempt to start it.
-            GazeboError: Gazebo is not installed or does not start, or a robot is tracked.
+            GazeboError: Gazebo is not installed or does not start.
         """
-        for robot in scene.robots:
-            _check_simulated(robot)
         super().__init__(scene, TIMESTEP)
         self._scene = scene
         # Names of things by their numbers in the plugin.
         self._names = dict(enumerate(things_of(scene)))
         self._numbers = np.arange(len(scene.robots))
+        self._tracked = np.array([robot.tracked is not None for robot in scene.robots], dtype=np.bool_)
         self._next = len(self._names)
         # For each pair of things, when it last touched and the closing speed last reported.
         self._latest: dict[tuple[int, int], tuple[float, float]] = {}
@@ -141,19 +145,23 @@ class GazeboPhysics(Solids):
         self._asked[row, :_CONSTANTS] = *self._constants[row], force
 
     def _lay_out(self) -> None:
-        """Create the state arrays as `read_k` has them: robots with platforms, then bodies of carriers."""
+        """Create the state arrays as `read_k` has them: robots with platforms, then bodies of carriers.
+
+        Also finds the rows of led robots.
+        """
         count, bodies = len(self.poses), int(self._body_of.max(initial=-1)) + 1
         self._q, self._v = np.zeros(4 * count + 7 * bodies), np.zeros(4 * count + 6 * bodies)
         self._robot_at = 4 * np.arange(count)
         at = [(4 * count + 7 * k, 4 * count + 6 * k) for k in range(bodies)]
         self._body_at = np.array(at, dtype=np.int64).reshape(-1, 2)
+        self.led = np.flatnonzero(self._tracked)
 
     def advance(
         self,
         v_body: FloatArray,
         driven: BoolArray,
         platforms: FloatArray,
-        told: FloatArray | None = None,  # noqa: ARG002 - there are no led bodies
+        told: FloatArray | None = None,
     ) -> None:
         """Advance by one time step."""
         asked = self._asked
@@ -162,9 +170,17 @@ class GazeboPhysics(Solids):
         asked[:, _CONSTANTS + 1] *= self._constants[:, HOLONOMIC]
         asked[:, _CONSTANTS + 3] = driven
         asked[:, _CONSTANTS + 4] = platforms
-        answer = self._server.ask(struct.pack("<II", _STEP, SUBSTEPS) + asked.tobytes())
+        request = struct.pack("<II", _STEP, SUBSTEPS)
+        if told is None:
+            request += asked.tobytes()
+        else:
+            asked[self.led, _CONSTANTS + 3] = _LED
+            request += asked.tobytes() + told[self.led][:, _WAY].tobytes()
+        answer = self._server.ask(request)
         self._time += TIMESTEP
         self._take(answer)
+        if told is not None:
+            self.twists[self.led] = told[self.led, 3:6]
 
     def _take(self, answer: bytes) -> None:
         """Copy the state in an answer to the arrays."""
@@ -225,15 +241,11 @@ class GazeboPhysics(Solids):
         self._take(self._server.ask(_MOVE.pack(_MOVE_CARRIERS, int(self._body_of[row]), *place)))
 
     def add_robot(self, placement: RobotPlacement) -> None:
-        """Add a robot at rest, in a row after the others.
-
-        Raises:
-            GazeboError: the robot is tracked.
-        """
-        _check_simulated(placement)
+        """Add a robot at rest, in a row after the others."""
         number = self._come(placement.name, robot_text(placement), is_robot=True)
         row = self._add_row(placement)
         self._numbers[row] = number
+        self._tracked[row] = placement.tracked is not None
         self._introduce(row, placement.spec)
         self._lay_out()
         self.move_robot(row, placement.pose)
@@ -274,13 +286,6 @@ class GazeboPhysics(Solids):
     def close(self) -> None:
         """End the server."""
         self._server.close()
-
-
-def _check_simulated(robot: RobotPlacement) -> None:
-    """Reject a robot whose body is led from outside."""
-    if robot.tracked is not None:
-        message = f"{robot.name}: world gazebo has no tracked bodies; use world planar or mujoco"
-        raise GazeboError(message)
 
 
 def make(scene: Scene, seed: np.random.SeedSequence, kind: str = "") -> SimWorld:

@@ -13,6 +13,7 @@ from swarmbed_gazebo.place import missing
 from swarmbed_gazebo.sdf import GAZEBO11, HARMONIC
 from swarmbed_gazebo.world import GazeboPhysics, make
 from swarmbed_sim.contract import PhysicsContract
+from swarmbed_sim.led_contract import LedContract
 
 pytestmark = pytest.mark.slow
 
@@ -87,6 +88,14 @@ class TestGazebo11World(Simulated, TaskWorldContract):
 
 
 @needs_gazebo11
+class TestGazebo11LedBodies(Simulated, LedContract):
+    """Led bodies in Gazebo 11."""
+
+    KIND = GAZEBO11
+    WALL = 0.15
+
+
+@needs_gazebo11
 class TestGazebo11Robot(Simulated, RobotContract):
     """Robots in Gazebo 11."""
 
@@ -105,6 +114,14 @@ class TestHarmonicWorld(Simulated, TaskWorldContract):
     """The world gazebo with gz-sim 8."""
 
     KIND = HARMONIC
+
+
+@needs_harmonic
+class TestHarmonicLedBodies(Simulated, LedContract):
+    """Led bodies in gz-sim 8."""
+
+    KIND = HARMONIC
+    WALL = 0.15
 
 
 @needs_harmonic

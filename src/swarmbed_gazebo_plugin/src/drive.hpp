@@ -17,9 +17,16 @@ struct Kind {
   double mass, inertia, acceleration, yaw_acceleration, lowered, raised, holonomic, lift_force;
 };
 
-// The commands of a robot, likewise.
+// The commands of a robot, likewise. `driven`: 0 brakes, 1 drives, `kLed` is led; see `Way`.
 struct Want {
   double vx, vy, omega, driven, platform;
+};
+
+constexpr double kLed = 2.0;
+
+// Where a led robot is after the steps, and the velocity in its frame that counts in contacts.
+struct Way {
+  double x, y, yaw, vx, vy, omega;
 };
 
 struct Push {

@@ -174,6 +174,18 @@ class Plugin : public gazebo::WorldPlugin, private Bodies {
     robot.lift->SetParam("vel", 0, lift_speed);
   }
 
+  void Lead(size_t row, const Stand& stand, const Motion& counted) override {
+    auto& robot = robots_[row];
+    robot.model->SetWorldPose({stand.x, stand.y, 0.0, 0.0, 0.0, stand.yaw});
+    for (const auto& link : robot.model->GetLinks()) {
+      // A platform that moves keeps its own velocity up or down.
+      const double up = link == robot.link ? 0.0 : link->WorldLinearVel().Z();
+      link->SetLinearVel({stand.vx, stand.vy, up});
+      link->SetAngularVel({0.0, 0.0, stand.omega});
+      motions_[link.get()] = counted;
+    }
+  }
+
   void MoveRobot(size_t row, double x, double y, double yaw) override { Put(robots_[row].model, x, y, yaw); }
   void MoveCarriers(size_t row, double x, double y, double yaw) override {
     Put(carriers_[row]->GetModel(), x, y, yaw);

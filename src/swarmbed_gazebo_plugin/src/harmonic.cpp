@@ -265,6 +265,18 @@ class Shell : public sim::System, public sim::ISystemConfigure, public sim::ISys
     }
   }
 
+  void Lead(size_t row, const Stand& stand, const Motion& counted) override {
+    auto& robot = robots_[row];
+    Put(&robot, stand.x, stand.y, stand.yaw);
+    robot.velocity = {stand.vx, stand.vy, 0.0};
+    robot.omega = stand.omega;
+    // Commands of velocities are in the frame in which the last step left the model.
+    const auto& frame = ecm_->Component<components::Pose>(robot.model)->Data().Rot();
+    ecm_->SetComponentData<components::LinearVelocityCmd>(robot.model, frame.RotateVectorReverse(robot.velocity));
+    ecm_->SetComponentData<components::AngularVelocityCmd>(robot.model, Vector3d(0.0, 0.0, stand.omega));
+    motions_[robot.model] = counted;
+  }
+
   void MoveRobot(size_t row, double x, double y, double yaw) override { Put(&robots_[row], x, y, yaw); }
   void MoveCarriers(size_t row, double x, double y, double yaw) override { Put(&carriers_[row], x, y, yaw); }
 

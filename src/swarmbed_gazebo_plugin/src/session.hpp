@@ -2,6 +2,7 @@
 // simulator, for which each plugin implements `Bodies`. swarmbed_gazebo/world.py describes requests and answers.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -49,6 +50,8 @@ class Bodies {
   virtual Place Carrier(size_t row) = 0;
   // Sets the force of a robot's drive and the speed and force limit of its platform for the next step.
   virtual void Push(size_t row, const swarmbed::Push& push, double lift_speed, double lift_force) = 0;
+  // Puts a robot at a pose with a velocity for the next step, whatever pushed it; `counted` is for closing speeds.
+  virtual void Lead(size_t row, const Stand& stand, const Motion& counted) = 0;
   virtual void MoveRobot(size_t row, double x, double y, double yaw) = 0;
   virtual void MoveCarriers(size_t row, double x, double y, double yaw) = 0;
   // The row of a robot; `Robots()` if there is none of this name.
@@ -108,27 +111,34 @@ class Session {
         }
       }
     }
+    dt_ = dt;
     for (size_t row = 0; row < wants_.size(); ++row) {
       const auto stand = bodies_->Robot(row);
       const auto& kind = wants_[row].kind;
       const auto& want = wants_[row].want;
-      const auto push = Drive(kind, want, stand.yaw, stand.vx, stand.vy, stand.omega, dt);
+      const auto push = wants_[row].IsLed() ? swarmbed::Push{}
+                                            : Drive(kind, want, stand.yaw, stand.vx, stand.vy, stand.omega, dt);
       wants_[row].pushed += push.size / total_;
       bodies_->Push(row, push, Lift(kind, want.platform, kind.lowered + stand.height), kind.lift_force);
     }
+    Lead(total_ - left_);
     return true;
   }
 
   // To be called after each step.
   void End() {
-    if (left_ > 0) --left_;
+    if (left_ > 0 && --left_ == 0) Lead(total_);
   }
 
  private:
   struct Wanted {
     Kind kind{};
     Want want{};
+    Way way{};
+    Stand from{};
     double pushed = 0.0;
+
+    bool IsLed() const { return want.driven == kLed; }
   };
 
   static void Insist(bool sense) {
@@ -140,8 +150,31 @@ class Session {
     Insist(request->Take(&steps) && steps > 0);
     wants_.assign(bodies_->Robots(), Wanted{});
     for (auto& wanted : wants_) Insist(request->Take(&wanted.kind) && request->Take(&wanted.want));
+    for (auto& wanted : wants_) Insist(!wanted.IsLed() || request->Take(&wanted.way));
     Insist(request->AtEnd());
     left_ = total_ = steps;
+  }
+
+  // Puts led robots where they are after `done` of the steps.
+  void Lead(uint32_t done) {
+    for (size_t row = 0; row < wants_.size(); ++row) {
+      if (!wants_[row].IsLed()) continue;
+      const auto& way = wants_[row].way;
+      auto& from = wants_[row].from;
+      if (done == 0) {
+        from = bodies_->Robot(row);
+        from.vx = (way.x - from.x) / (total_ * dt_);
+        from.vy = (way.y - from.y) / (total_ * dt_);
+        from.omega = std::remainder(way.yaw - from.yaw, 2.0 * M_PI) / (total_ * dt_);
+      }
+      auto stand = from;
+      stand.x += done * dt_ * from.vx;
+      stand.y += done * dt_ * from.vy;
+      stand.yaw += done * dt_ * from.omega;
+      const double c = std::cos(stand.yaw), s = std::sin(stand.yaw);
+      bodies_->Lead(row, stand,
+                    {stand.x, stand.y, c * way.vx - s * way.vy, s * way.vx + c * way.vy, way.omega});
+    }
   }
 
   void Move(uint32_t kind, Request* request) {
@@ -194,6 +227,7 @@ class Session {
   Change change_;
   bool changing_ = false, asked_ = false;
   uint32_t left_ = 0, total_ = 1;
+  double dt_ = 0.0;
 };
 
 }  // namespace swarmbed

@@ -114,6 +114,7 @@ class Points : public Bodies {
   };
   std::vector<Point> points{{"a", {}}, {"b", {}}};
   double lift_speed = 0.0;
+  Motion counted;
   int waits = 0;
 
   void Step(double dt) {
@@ -126,6 +127,10 @@ class Points : public Bodies {
   void Push(size_t row, const swarmbed::Push& push, double speed, double) override {
     points[row].stand.vx += 0.002 * push.fx / 3.0;
     lift_speed = speed;
+  }
+  void Lead(size_t row, const Stand& stand, const Motion& motion) override {
+    points[row].stand = stand;
+    counted = motion;
   }
   void MoveRobot(size_t row, double x, double, double) override { points[row].stand = {x, 0, 0, 0, 0, 0, 0}; }
   void MoveCarriers(size_t, double, double, double) override {}
@@ -195,6 +200,28 @@ static void Serves() {
   CHECK(proxy.Read(&bytes) && bytes.size() == sizeof(double) * (16 + 7) && proxy.Read(&bytes));
   std::memcpy(told.data(), bytes.data(), sizeof(double) * 9);
   CHECK(Near(told[8], 4.0));
+  // A led robot is put on its way before each step, whatever pushed it, and is at its end after the last.
+  session.End();
+  points.points[1].stand = {4.0, 1.0, 3.1, 0.0, 0.0, 0.0, 0.0};
+  const Want led{9.0, 9.0, 9.0, kLed, 0.19};
+  const Way way{5.0, 1.0, -3.1, 0.5, 0.0, 0.1};
+  CHECK(proxy.Write(Message(uint32_t{kStep}, uint32_t{4}, kDisc, still, kDisc, led, way)));
+  for (int i = 0; i < 4; ++i) {
+    CHECK(session.Begin(dt));
+    const auto& at = points.points[1].stand;
+    CHECK(Near(at.x, 4.0 + 0.25 * i) && Near(at.y, 1.0) && Near(at.vx, 125.0) && Near(at.vy, 0.0));
+    CHECK(Near(at.yaw, 3.1 + 0.25 * i * (2.0 * M_PI - 6.2)) && points.lift_speed > 0.0);
+    points.Step(dt);
+    points.points[1].stand.y = 7.0;
+    session.End();
+  }
+  CHECK(Near(points.points[1].stand.x, 5.0) && Near(points.points[1].stand.y, 1.0));
+  CHECK(Near(std::hypot(points.counted.vx, points.counted.vy), 0.5) && points.counted.vx < -0.49 &&
+        Near(points.counted.omega, 0.1));
+  CHECK(proxy.Write(Message(uint32_t{kStep}, uint32_t{1}, kDisc, still, kDisc, still)));
+  CHECK(session.Begin(dt) && proxy.Read(&bytes) && proxy.Read(&bytes) && bytes.size() == sizeof(double) * (16 + 7));
+  std::memcpy(told.data(), bytes.data(), sizeof(double) * 16);
+  CHECK(Near(told[8], 5.0) && Near(told[9], 1.0) && Near(told[15], 0.0));
   ::close(door);
   ::unlink(name.c_str());
   ::rmdir(path);

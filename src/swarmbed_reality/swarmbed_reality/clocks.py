@@ -4,7 +4,9 @@ Each message bounds the offset of the clocks. One that leaves here at `t` and ar
 the other clock was at most `r - t` ahead, because the message took some time. One from there to here gives a
 lower bound in the same way. The fastest messages give the closest bounds, and the middle between them is the
 offset if the fastest ones take equally long in both directions, however many others are slow or lost. The
-filter takes such a middle every few seconds, and a line through them: offset and difference of the rates.
+filter estimates the line that keeps farthest from the bounds on both sides: offset and difference of the
+rates. The middles of blocks of a few seconds, each by itself, show whether the clock was set or the network
+changed; in the latter case the line goes through them.
 """
 
 from __future__ import annotations
@@ -18,16 +20,18 @@ import numpy as np
 if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
-BIN = 1.0
+BIN = 0.25
 """Of the messages of so many seconds only the fastest one in each direction is kept."""
-BINS = 5
+BINS = 20
 """Number of bins of a block; each block gives one offset."""
 WINDOW = 120.0
 """Seconds of messages that are used."""
 MOST_SKEW = 500e-6
 """Largest difference of the clocks' rates. Those of quartz clocks are up to 200 ppm."""
-SKEW_SPAN = 10.0
-"""Seconds of messages from which on a difference of the rates is estimated."""
+USUAL_SKEW = 100e-6
+"""Standard deviation of the rates' difference, as long as the messages say little about it."""
+REFIT, YOUNG = 1.0, 0.1
+"""The line is fitted every second, and before that after this share of the messages' time."""
 FEWEST = 5
 """Messages in each direction from which on the offset is known."""
 SUSPECTS = 3
@@ -36,6 +40,19 @@ CERTAIN = 2e-3
 """Least seconds by which they are beyond or beside it ..."""
 SIGNIFICANT = 8.0
 """... and, of blocks, the least multiple of their error."""
+SLOW = 0.3
+"""Share of the blocks, those with slower messages, that are left out."""
+TRIED = 33
+"""Differences of the rates that are tried at once ..."""
+ROUNDS = 4
+"""... how often at most, each time closer to the likely ones ..."""
+UNLIKELY, ENOUGH = 8.0, 10
+"""... which are those with a logarithm of the likelihood that is less by at most this; more than so many
+are enough."""
+NEAR = 0.25
+"""Share of the bounds, the closest ones, that tell how close others may come."""
+ROUNDING = 1e-6
+"""Least error of a bound in seconds."""
 FLOOR = 5e-5
 """Least error of a block's offset in seconds."""
 
@@ -71,10 +88,12 @@ class _Bounds:
         self.points: deque[tuple[int, float, float]] = deque()
         self.suspects: list[tuple[float, float]] = []
         self.count = 0
+        self.first = math.inf
 
     def add(self, at: float, value: float) -> None:
         """Keep a bound if it is the best of its bin."""
         self.count += 1
+        self.first = min(self.first, at)
         points, number = self.points, math.floor(at / BIN)
         if points and points[-1][0] == number:
             if self.sign * (value - points[-1][2]) < 0:
@@ -160,8 +179,8 @@ class ClockFilter:
             return
         bounds.suspects.clear()
         bounds.add(at, value)
-        young = min(self._upper.count, self._lower.count) < BINS * FEWEST
-        if self.known and (young or at >= self._fitted + BIN):
+        oldest = max(self._upper.first, self._lower.first)
+        if self.known and at >= self._fitted + min(YOUNG * (at - oldest), REFIT):
             self._fitted = at
             self._fit()
 
@@ -170,7 +189,7 @@ class ClockFilter:
         blocks = self._blocks()
         if not len(blocks.times):
             return
-        self._line = line_of(blocks)
+        self._line = self._between(blocks)
         self._margin = float(blocks.margins[-SUSPECTS:].min())
         if len(blocks.times) < 3 * SUSPECTS:
             return
@@ -187,7 +206,21 @@ class ClockFilter:
             first = newest.times[0] - BINS * BIN / 2
             for bounds in (self._upper, self._lower):
                 bounds.points = deque(point for point in bounds.points if point[1] >= first)
-            self._line = line_of(self._blocks())
+            self._line = self._between(self._blocks())
+
+    def _between(self, blocks: _Blocks) -> _Line:
+        """Return the line between the bounds; if the network changed, the one through the blocks."""
+        best = blocks.margins.argmin()
+        slow = blocks.margins > blocks.margins[best] + SIGNIFICANT * (blocks.errors + blocks.errors[best])
+        if np.count_nonzero(slow) > SLOW * len(slow):
+            return line_of(blocks)
+        numbers = blocks.times // (BINS * BIN)
+        sides = []
+        for bounds in (self._upper, self._lower):
+            points = np.array(bounds.points).T
+            number = points[0] // BINS
+            sides.append(points[1:, np.isin(number, numbers[~slow]) | (number > numbers[-1])])
+        return line_between(sides[0], sides[1], self._line.skew)
 
     def _blocks(self) -> _Blocks:
         """Return the offsets of the blocks with messages in both directions."""
@@ -205,19 +238,18 @@ class ClockFilter:
         both = sorted(upper.keys() & lower.keys())
         # Blocks of few bins do not tell how much the delays vary.
         full = [number for number in both if min(len(upper[number]), len(lower[number])) > BINS // 2]
-        usual = [np.median([part.mean() - part.min() for part in parts.values()]) for parts in found]
         rows = []
-        for number in full if len(full) >= SUSPECTS else both:
+        for number in full or both:
             above, below = upper[number], lower[number]
-            top, bottom = above.min(), -below.min()
-            time = (number + 0.5) * BINS * BIN
             # The fastest of some messages is slower than the fastest possible one by about as much.
-            error = max(
-                max(part.mean() - part.min(), most) / len(part)
-                for part, most in zip((above, below), usual, strict=True)
+            top_error, bottom_error = (
+                max(float(part.mean() - part.min()) / max(len(part) - 1, 1), FLOOR) for part in (above, below)
             )
+            top, bottom = above.min() - top_error, bottom_error - below.min()
+            time = (number + 0.5) * BINS * BIN
             drift = skew * (time - origin)
-            rows.append((time, (top + bottom) / 2 + drift, max(error, FLOOR), (top - bottom) / 2))
+            error = 0.5 * math.hypot(top_error, bottom_error)
+            rows.append((time, (top + bottom) / 2 + drift, error, (above.min() + below.min()) / 2))
         return _Blocks(*np.array(rows).reshape(-1, 4).T)
 
 
@@ -227,10 +259,44 @@ def line_of(blocks: _Blocks) -> _Line:
     weights = 1.0 / errors**2
     total = weights.sum()
     time, offset = float(weights @ times / total), float(weights @ offsets / total)
-    skew, skew_error = 0.0, MOST_SKEW
-    if times[-1] - times[0] >= SKEW_SPAN:
-        apart = times - time
-        inertia = (weights * apart) @ apart
-        skew = float((weights * apart) @ (offsets - offset) / inertia)
-        skew_error = float(1.0 / math.sqrt(inertia))
+    apart = times - time
+    inertia = (weights * apart) @ apart + USUAL_SKEW**-2
+    skew = float((weights * apart) @ (offsets - offset) / inertia)
+    skew_error = float(1.0 / math.sqrt(inertia))
     return _Line(time, offset, min(max(skew, -MOST_SKEW), MOST_SKEW), 1.0 / math.sqrt(total), skew_error)
+
+
+def line_between(upper: FloatArray, lower: FloatArray, guess: float = 0.0) -> _Line:
+    """Return the likely line between bounds from above and from below.
+
+    How far the bounds are beyond those of the fastest possible messages is distributed exponentially, near
+    these. So the farther a line is from both, the more likely it is.
+
+    Args:
+        upper: times and values of the bounds from above, 2 x n.
+        lower: those from below.
+        guess: difference of the rates, as far as it is known.
+    """
+    origin = float(np.concatenate((upper[0], lower[0])).mean())
+    low, high = -MOST_SKEW, MOST_SKEW
+    for _ in range(ROUNDS):
+        skews = np.linspace(low, high, TRIED)
+        score = -0.5 * (skews / USUAL_SKEW) ** 2
+        offset = np.zeros(TRIED)
+        for sign, (times, values) in ((1.0, upper), (-1.0, lower)):
+            apart = times - origin
+            edge = (sign * (values - skews[:, np.newaxis] * apart)).min(axis=1)
+            flat = np.sort(sign * (values - guess * apart))
+            near = int(NEAR * len(flat))
+            scale = max(float(flat[near] - flat[0]) / (-math.log1p(-NEAR) * len(flat)), ROUNDING)
+            score += edge / scale
+            offset += 0.5 * sign * (edge - scale)
+        score -= score.max()
+        likely = np.flatnonzero(score > -UNLIKELY)
+        weights = np.exp(score)
+        weights /= weights.sum()
+        guess = float(weights @ skews)
+        if len(likely) > ENOUGH:
+            break
+        low, high = skews[max(likely[0] - 1, 0)], skews[min(likely[-1] + 1, TRIED - 1)]
+    return _Line(origin, float(weights @ offset), guess)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import secrets
 import select
@@ -55,6 +54,10 @@ KEPT = 1000
 """Readings of radios and cameras that are kept for who reads them."""
 GRACE = 0.1
 """Seconds that a link waits for the first reading once the robot's clock is known; radios may have none."""
+SENT = 0.1
+"""Seconds after which set-points are repeated."""
+SENDABLE = 30_000
+"""Bytes of radio payloads in a datagram at most."""
 NAP = 0.002
 """Seconds between two looks while waiting for the first answer."""
 
@@ -115,6 +118,7 @@ class Link:
         parts: names of the parts that the robot has; empty before the first session.
         there: whether readings come.
         losses: how often they ceased to come.
+        boots: how often the robot was started, as far as it is known.
         refused: number of datagrams without a valid signature, or that were old or invalid.
         stale: number of readings that were too old.
         failures: newest errors of the robot's parts, by their names.
@@ -146,28 +150,34 @@ class Link:
         Raises:
             RealityError: key or address is not valid.
         """
-        if len(key) < wire.SHORTEST_KEY:
-            message = f"{robot}: the key has {len(key)} bytes: expected at least {wire.SHORTEST_KEY}"
-            raise RealityError(message)
         try:
+            self._key = wire.checked_key(key)
             self._socket, self._target = wire.open_socket(address, serve=False)
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             message = f"{robot}: {error}"
+            raise RealityError(message) from None
+        except OSError as error:
+            message = f"{robot}: {address}: {error.strerror or error}"
             raise RealityError(message) from None
         self.robot = robot
         self.parts: tuple[str, ...] = ()
         self.there = False
-        self.losses = 0
+        self.losses = self.boots = 0
         self.refused = 0
         self.stale = 0
         self.failures: dict[str, str] = {}
         self.clock = ClockFilter()
         self._name = f"{robot}: {what} at {address}"
         self._terms, self._world = terms, world
-        self._key, self._now = key, now
+        self._now = now
         self._nonce = b""
+        self._boot: Any = b""
         self._refusal = ""
+        self._busy = False
+        # When wheel speeds were set, and how long they hold.
+        self._driven, self._held = -math.inf, 0.0
         self._session: bytes | None = None
+        self._former: bytes | None = None
         self._asked = self._heard = self._sent = -math.inf
         self._number = 0
         self._newest = -1
@@ -220,9 +230,8 @@ class Link:
                 self.poll()
                 self.flush()
             if self._refusal or time.monotonic() > end:
-                reason = self._refusal or (
-                    f"no answer in {patience:g} s; start its part server, or correct address or key"
-                )
+                nothing = f"no answer in {patience:g} s; start its part server, or correct address or key"
+                reason = self._refusal or ("another world uses it" if self._busy else nothing)
                 message = f"{self.name}: {reason}"
                 raise RealityError(message)
             time.sleep(NAP)
@@ -243,7 +252,7 @@ class Link:
             self._exchange(now)
             return
         self.poll()
-        if self._now() - self._sent > 2.0 / self._terms.rate:
+        if self._now() - self._sent > min(2.0 / self._terms.rate, SENT):
             # No motors send them each cycle.
             self.flush()
 
@@ -260,6 +269,9 @@ class Link:
             self._lose()
         if not self.there and now - self._asked > AGAIN:
             self._asked = now
+            if self._former is not None:
+                # If it still hears this world, it stops, and takes a new session.
+                self._send(self._former, wire.BYE, {})
             self._nonce = secrets.token_bytes(wire.TAG)
             self._send(
                 self._key,
@@ -273,19 +285,20 @@ class Link:
             )
 
     def _lose(self) -> None:
+        self._former, self._session = self._session or self._former, None
         self.there = False
         self.losses += 1
-        self._session = None
         self._readings.clear()
 
     def _exchange(self, now: float) -> None:
         """Send the set-points, and wait until the robot's time is the world's."""
-        once, self._once = self._once, {}
-        content = {"hold": self._terms.hold, "set": {**self._set, **once}, "time": float(now)}
+        content: dict[str, Any] = {**self._content(), "time": float(now)}
         end = time.monotonic() + self._terms.timeout
         while self._answered != now and self._session is not None:
-            self._send(self._session, wire.SET, content)
-            content["set"] = self._set
+            if not self._send(self._session, wire.SET, content):
+                self._lose()
+                return
+            content["set"] = {part: value for part, value in content["set"].items() if part in self._set}
             again = time.monotonic() + REPEATED
             while self._answered != now and (left := again - time.monotonic()) > 0:
                 if select.select([self._socket], [], [], left)[0]:
@@ -297,18 +310,41 @@ class Link:
         """Change a part's set-point; it is sent with the next `flush`."""
         self._set[part] = value
 
-    def send(self, radio: str, payload: bytes) -> None:
-        """Send a payload by a radio with the next `flush`, once."""
+    def send(self, radio: str, payload: bytes) -> bool:
+        """Send a payload by a radio with the next `flush`, once; return whether that is possible."""
+        size = sum(len(kept) for payloads in self._once.values() for kept in payloads)
+        if self._session is None or size + len(payload) > SENDABLE:
+            return False
         self._once.setdefault(radio, []).append(payload)
+        return self.there
 
-    def flush(self, hold: float = math.inf) -> None:
-        """Send all set-points; they hold as the terms say, or shorter. In lockstep, `cycle` sends them."""
+    def drive(self, on: bool, speeds: Sequence[float], hold: float) -> None:
+        """Set the wheel speeds, which hold as the terms say or shorter, and send all set-points."""
+        self._driven, self._held = self._time(), min(hold, self._terms.hold)
+        self.write("motors", [on, speeds])
+        self.flush()
+
+    def flush(self) -> None:
+        """Send all set-points. In lockstep, `cycle` sends them."""
         if self._session is None or self._terms.lockstep:
             return
-        once, self._once = self._once, {}
         self._sent = self._now()
-        content = {"hold": min(hold, self._terms.hold), "set": {**self._set, **once}}
-        self._send(self._session, wire.SET, content)
+        self._send(self._session, wire.SET, self._content())
+
+    def _time(self) -> float:
+        """Return the time for which speeds hold: in lockstep the robot's."""
+        if not self._terms.lockstep:
+            return self._now()
+        return self._answered if math.isfinite(self._answered) else self._world.time
+
+    def _content(self) -> dict[str, Any]:
+        """Return all set-points. Repeating wheel speeds does not extend the time for which they hold."""
+        once, self._once = self._once, {}
+        wanted, hold = {**self._set, **once}, self._held - (self._time() - self._driven)
+        if hold <= 0.0 and "motors" in wanted:
+            on, speeds = wanted["motors"]
+            wanted["motors"], hold = [on, [0.0] * len(speeds)], self._terms.hold
+        return {"hold": min(hold, self._terms.hold), "set": wanted}
 
     def newest(self, part: str) -> Any:
         """Return the newest reading of a part.
@@ -348,12 +384,20 @@ class Link:
         self._target = None
         self._socket.close()
 
-    def _send(self, key: bytes, kind: int, content: Mapping[str, Any]) -> None:
+    def _send(self, key: bytes, kind: int, content: Mapping[str, Any]) -> bool:
+        """Send a datagram; return whether there is somebody at the address, as far as that is known."""
         self._number += 1
         data = wire.pack(key, kind, self._number, self._now(), content)
-        if self._target is not None:
-            with contextlib.suppress(OSError):
-                self._socket.sendto(data, self._target)
+        if self._target is None:
+            return False
+        try:
+            self._socket.sendto(data, self._target)
+        except (ConnectionError, FileNotFoundError):
+            return False
+        except OSError:
+            # A network that is gone or busy for a moment loses datagrams.
+            pass
+        return True
 
     def _handle(self, data: bytes) -> None:
         """Handle a datagram."""
@@ -372,7 +416,10 @@ class Link:
         """Start the session that the robot offers."""
         kind, _, _, content = wire.unpack(data)
         answer, parts = content.get("answer"), content.get("parts")
-        own = kind == wire.WELCOME and content.get("nonce") == self._nonce
+        own = kind == wire.WELCOME and self._nonce != b"" and content.get("nonce") == self._nonce
+        if own and content.get("busy") is True:
+            self._busy = True
+            return
         if not (own and isinstance(answer, bytes) and len(answer) == wire.TAG and isinstance(parts, list)):
             message = "not an answer to the newest hello"
             raise wire.WireError(message)
@@ -381,6 +428,11 @@ class Link:
             return
         self._asked = self._now()
         self._session = wire.session_key(self._key, self._nonce, answer)
+        # An answer that is repeated starts nothing anew.
+        self._nonce, self._busy, self._former = b"", False, None
+        boot = content.get("boot")
+        self.boots += boot != self._boot
+        self._boot = boot
         self._newest = -1
         self._echoed = self._answered = -math.inf
         self.clock = ClockFilter()
@@ -418,6 +470,9 @@ class Link:
                 return
         world = self._world.time
         for part, value in read.items():
+            if part not in self.parts:
+                self.refused += 1
+                continue
             try:
                 if part.startswith(("radios/", "cameras")):
                     kept = self._queues.setdefault(part, [])
@@ -465,6 +520,14 @@ def _array(values: Any) -> FloatArray:
     return made
 
 
+def _finite(values: Any) -> FloatArray:
+    made = _array(values)
+    if not np.isfinite(made).all():
+        message = f"values {made}"
+        raise ValueError(message)
+    return made
+
+
 def _corners(stamp: float, camera: Any, ids: Any, corners: Any) -> CornerReading:
     numbers = np.array(ids, dtype=np.int64).reshape(-1)
     return CornerReading(
@@ -499,7 +562,7 @@ READINGS: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(SENSORS, _sensor),
     "spots": _spots,
     "motors": lambda stamp, travel, speeds, effort=0.0: MotorReading(
-        stamp, _array(travel), _array(speeds), float(effort)
+        stamp, _finite(travel), _finite(speeds), float(effort)
     ),
     "imu": lambda stamp, gyro, accel: ImuReading(
         stamp, tuple(_array(gyro).tolist()), tuple(_array(accel).tolist())
@@ -520,6 +583,8 @@ class RemoteMotors:
         """Create the part; the wheels stand and are enabled."""
         self._link = link
         self._on, self._speeds = True, [0.0] * wheels
+        # Of the readings since the robot's start, and metres rolled before.
+        self._boots, self._rolled, self._before = 0, np.zeros(wheels), np.zeros(wheels)
 
     def enable(self, on: bool) -> None:
         """Switch the drives on or off."""
@@ -529,8 +594,7 @@ class RemoteMotors:
     def drive(self, speeds: FloatArray, hold: float = HOLD) -> None:
         """Set the wheel speeds, and send all set-points."""
         self._speeds = [float(speed) for speed in speeds]
-        self._link.write("motors", [self._on, self._speeds])
-        self._link.flush(hold)
+        self._link.drive(self._on, self._speeds, hold)
 
     def read(self) -> MotorReading:
         """Return the newest reading.
@@ -542,7 +606,13 @@ class RemoteMotors:
         if not len(reading.travel) == len(reading.speeds) == len(self._speeds):
             message = f"{self._link.name}: {len(reading.travel)} wheels: expected {len(self._speeds)}"
             raise RealityError(message)
-        return reading
+        if self._boots != self._link.boots:
+            # The wheels of a robot that starts again count from zero.
+            if self._boots:
+                self._before = self._rolled - reading.travel
+            self._boots = self._link.boots
+        self._rolled = reading.travel + self._before
+        return reading._replace(travel=self._rolled) if self._before.any() else reading
 
 
 class RemoteSense:
@@ -593,9 +663,8 @@ class RemoteQueue:
         return self._link.queue(self._part)
 
     def send(self, payload: bytes) -> bool:
-        """Broadcast bytes; return whether the robot is there."""
-        self._link.send(self._part, payload)
-        return self._link.there
+        """Broadcast bytes; return whether the robot is there and can take them."""
+        return self._link.send(self._part, payload)
 
 
 class RemoteLeds:

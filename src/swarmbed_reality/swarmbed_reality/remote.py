@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 BOTH: Mapping[str, Any] = {"motors": BothMotors, "lifter": BothLifter, "power": BothPower, "leds": BothLeds}
 """Parts that can be real and virtual at once."""
+FEWEST_READINGS = 3
+"""Readings that a robot misses at least before it counts as lost."""
 STARTED = 30.0
 """Seconds within which a process of simulated parts answers; it may have to compile."""
 
@@ -60,7 +62,7 @@ class RemoteParameters(Part):
         address: of the robot's part server, such as `udp://{name}.local:7400` or `unix:///run/{name}.sock`;
             `{name}` is the robot's name, `{number}` the number at its end. If not given, a process with
             simulated parts is started for the run.
-        key_file: file with the robot's key, at least 16 bytes; `{name}` and `{number}` likewise.
+        key_file: file with the robot's key, 16 to 64 bytes; `{name}` and `{number}` likewise.
         key_env: environment variable with the key, in place of `key_file`.
         hil: whether the motors, lifter, power and leds among the parts are virtual, too: the world's body
             moves as the remote wheels report.
@@ -90,6 +92,16 @@ class RemoteParameters(Part):
         keys = sum(given is not None for given in (self.key_file, self.key_env))
         if keys != (self.address is not None):
             message = "give an address with one of key_file and key_env, or none of them"
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _readings_come_before_it_is_lost(self) -> RemoteParameters:
+        if not self.lockstep and self.lost * self.rate < FEWEST_READINGS:
+            message = (
+                f"lost: {self.lost:g} s at {self.rate:g} Hz: expected at least {FEWEST_READINGS} readings "
+                f"in this time, so {FEWEST_READINGS / self.rate:.3g} s or more"
+            )
             raise ValueError(message)
         return self
 
@@ -155,14 +167,11 @@ def _key(parameters: RemoteParameters, name: str) -> bytes:
     if parameters.key_file is not None:
         return key_of(Path(filled(parameters.key_file, name)).expanduser())
     variable = filled(parameters.key_env or "", name)
-    key = os.environ.get(variable, "").strip().encode()
-    if len(key) < part_server.SHORTEST_KEY:
-        message = (
-            f"{name}: the environment variable {variable} holds {len(key)} bytes: "
-            f"expected a key of at least {part_server.SHORTEST_KEY}"
-        )
-        raise RealityError(message)
-    return key
+    try:
+        return part_server.checked_key(os.environ.get(variable, "").strip().encode())
+    except ValueError as error:
+        message = f"{name}: the environment variable {variable}: {error}"
+        raise RealityError(message) from None
 
 
 def _with(

@@ -8,6 +8,7 @@ the time of the world that uses it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -15,16 +16,18 @@ import re
 import secrets
 import selectors
 import signal
+import stat
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from swarmbed_core.arena import Arena
 from swarmbed_core.memory import MemoryWorld, Placement
 from swarmbed_core.spec import RobotSpec
 
 from swarmbed_reality.errors import RealityError
-from swarmbed_reality.part_server import LARGEST, SHORTEST_KEY, PartServer
+from swarmbed_reality.part_server import LARGEST, PartServer, checked_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -201,21 +204,26 @@ def key_of(file: Path, *, create: bool = False) -> bytes:
     """Return the key in a file.
 
     Raises:
-        RealityError: it cannot be read or created, or is too short.
+        RealityError: it cannot be read or created, everybody can read it, or it is too short or too long.
     """
     try:
         if create and not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
             with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:  # noqa: PTH123 - with this mode from the start
                 opened.write(secrets.token_hex(32) + "\n")
+        public = file.stat().st_mode & stat.S_IROTH
         key = file.read_bytes().strip()
     except OSError as error:
         message = f"{file}: cannot be read as a robot's key ({error.strerror or error})"
         raise RealityError(message) from None
-    if len(key) < SHORTEST_KEY:
-        message = f"{file}: the key has {len(key)} bytes: expected at least {SHORTEST_KEY}"
+    if public:
+        message = f"{file}: every user of this machine can read this key; run: chmod 600 {file}"
         raise RealityError(message)
-    return key
+    try:
+        return checked_key(key)
+    except ValueError as error:
+        message = f"{file}: {error}"
+        raise RealityError(message) from None
 
 
 class Server:
@@ -265,9 +273,13 @@ class Server:
                     if server.idle <= 0.0:
                         server.step()
         finally:
-            for address in tuple(self._robots):
-                self.remove(address)
-            self._selector.close()
+            self.close()
+
+    def close(self) -> None:
+        """Stop serving all parts."""
+        for address in tuple(self._robots):
+            self.remove(address)
+        self._selector.close()
 
     def stop(self, *_: object) -> None:
         """End `run`."""
@@ -298,14 +310,15 @@ def serve(
     """
     spec = RobotSpec.load(kind)
     server = Server()
-    for seed, name in enumerate(names, start=1):
-        robot, where = VirtualRobot(name, spec, parts, seed=seed), filled(address, name)
-        server.add(robot, key_of(Path(filled(key_file, name)).expanduser(), create=True), where)
-        say(f"{name}: {', '.join(parts)} at {where}, key in {filled(key_file, name)}")
     before = {number: signal.signal(number, server.stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
+        for seed, name in enumerate(names, start=1):
+            robot, where = VirtualRobot(name, spec, parts, seed=seed), filled(address, name)
+            server.add(robot, key_of(Path(filled(key_file, name)).expanduser(), create=True), where)
+            say(f"{name}: {', '.join(parts)} at {where}, key in {filled(key_file, name)}")
         server.run()
     finally:
+        server.close()
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -320,6 +333,7 @@ def serve_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     server = Server()
     rest = bytearray()
+    folders = set()
 
     def listen() -> None:
         data = os.read(0, LARGEST)
@@ -338,12 +352,17 @@ def serve_parent() -> None:
                 spec = RobotSpec.model_validate_json(order["spec"])
                 robot = VirtualRobot(order["add"], spec, order["parts"], seed=order["seed"])
                 server.add(robot, bytes.fromhex(order["key"]), order["address"])
+                folders.add(Path(urlsplit(order["address"]).path).parent)
             except Exception as error:  # noqa: BLE001 - the parent reports it
                 said = f"{type(error).__name__}: {error}".replace("\n", " ")
             print(said, flush=True)  # noqa: T201 - the answer
 
     server.watch(0, listen)
     server.run()
+    for folder in folders:
+        # A parent that was killed leaves it.
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 if __name__ == "__main__":

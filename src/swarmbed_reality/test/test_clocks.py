@@ -39,7 +39,7 @@ class Link:
         return np.abs(errors)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**31),
     offset=st.floats(-1e6, 1e6),
@@ -48,16 +48,23 @@ class Link:
 )
 def test_within_a_millisecond_under_20_and_15_ms_of_delay(seed, offset, skew, loss):
     link = Link(seed, offset=offset, skew=skew, loss=loss)
-    link.run(60)
+    link.run(30)
     assert link.run(60).max() < 1e-3
-    assert link.filter.skew == pytest.approx(skew, abs=30e-6)
+    assert link.filter.skew == pytest.approx(skew, abs=10e-6)
     assert link.filter.steps == 0
+
+
+def test_it_is_within_a_millisecond_after_a_few_seconds():
+    errors = [Link(seed, loss=(0.0, 0.5)).run(20) for seed in range(20)]
+    after = [0.05 * (1 + np.flatnonzero(~(each < 1e-3)).max()) for each in errors]
+    assert np.median(after) < 4.0
+    assert np.quantile(after, 0.9) < 10.0
 
 
 def test_equal_delays_are_no_error():
     link = Link(delay=(0.02, 0.02), skew=0.0)
-    assert link.run(1)[5:].max() < 1e-9
-    assert link.filter.margin == pytest.approx(0.02)
+    assert link.run(1)[5:].max() < 1e-5
+    assert link.filter.margin == pytest.approx(0.02, abs=1e-6)
 
 
 def test_nothing_is_known_before_there_are_messages_both_ways():
@@ -75,10 +82,9 @@ def test_there_and_back_is_the_same_time():
         assert link.filter.here(link.filter.there(time)) == pytest.approx(time, abs=1e-9)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 2**31), by=st.sampled_from([-3600.0, -1.0, -0.05, -0.01, 0.01, 0.05, 1.0, 1e9]))
-def test_a_clock_that_is_set_is_followed(seed, by):
-    link = Link(seed)
+@pytest.mark.parametrize("by", [-3600.0, -1.0, -0.05, -0.01, 0.01, 0.05, 1.0, 1e9])
+def test_a_clock_that_is_set_is_followed(by):
+    link = Link(loss=(0.2, 0.0))
     link.run(90)
     link.offset += by
     link.run(60)
@@ -102,8 +108,7 @@ def test_a_single_wrong_stamp_changes_nothing():
 def test_a_network_that_becomes_faster_or_slower_sets_no_clock():
     link = Link()
     link.run(60)
-    for delay in ((0.001, 0.002), (0.2, 0.4), (0.005, 0.035)):
+    for delay in ((0.001, 0.002), (0.2, 0.4), (0.005, 0.035), (0.05, 0.1)):
         link.delay = delay
-        link.run(60)
+        assert link.run(60).max() < 1e-3
     assert link.filter.steps == 0
-    assert link.run(60).max() < 1e-3

@@ -1,6 +1,8 @@
 """Remote parts: sessions, signatures, loss, foreign clocks, and motors that stop by themselves."""
 
 import contextlib
+import select
+import signal
 import threading
 import time
 from types import SimpleNamespace
@@ -271,6 +273,7 @@ def test_garbage_is_refused_and_counted():
     ("key", "address", "said"),
     [
         (b"short", "udp://127.0.0.1:1", "the key has 5 bytes"),
+        (b"k" * 65, "udp://127.0.0.1:1", "the key has 65 bytes: expected 16 to 64"),
         (KEY, "http://127.0.0.1:1", "expected udp://HOST:PORT or unix:///PATH"),
         (KEY, "udp://127.0.0.1", "expected udp://HOST:PORT"),
     ],
@@ -564,7 +567,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=150)
 @given(
     kind=st.integers(0, 5),
     content=st.fixed_dictionaries(
@@ -610,6 +613,7 @@ STAMP = 100.2 + AHEAD
         {"cameras": [[STAMP, "cam0", [1, 2], [[0.0] * 8]]]},
         {"motors": [STAMP, ["fast"], [0.0]]},
         {"motors": [STAMP, [0.0] * 2000, [0.0]]},
+        {"motors": [STAMP, [0.0] * 3, [0.0, 0.0, float("nan")]]},
         {"imu": [STAMP]},
         {"ranges/tof": [STAMP, [[1.0], [1.0, 2.0]]]},
         {"power": 7},
@@ -643,3 +647,240 @@ def test_errors_of_the_robots_parts_are_told():
     assert len(site.link.state["failure of motors"]) == 200
     assert site.motors.read().travel.tolist() == [0.0, 1.0, 2.0]
     site.close()
+
+
+def world_of(site):
+    """Return another world's link to a site's robot, and its motors."""
+    link = Link("dots1", KEY, f"udp://127.0.0.1:{site.server.port}", WorldClock(site), now=lambda: site.time)
+    return link, RemoteMotors(link, 3)
+
+
+def test_another_world_does_not_take_a_robot_that_is_in_use():
+    site = Site()
+    site.run(0.5, (0.5, 0.5, 0.5))
+    other, motors = world_of(site)
+    for _ in range(300):
+        other.cycle()
+        motors.drive(np.full(3, -0.5))
+        site.run(0.01, (0.5, 0.5, 0.5))
+        assert site.wheels.speeds == [0.5, 0.5, 0.5]
+    assert (site.link.losses, other.there) == (0, False)
+    with pytest.raises(RealityError, match="another world uses it"):
+        other.connect(0.0)
+    # It does once the other one has ended.
+    site.link.close()
+    for _ in range(100):
+        site.time += 0.01
+        other.cycle()
+        motors.drive(np.full(3, -0.5))
+        site.server.step()
+    assert other.there
+    assert site.wheels.speeds == [-0.5, -0.5, -0.5]
+    other.close()
+    site.close()
+
+
+def test_a_world_that_died_is_replaced_and_gets_no_more_readings():
+    site = Site()
+    site.run(0.5, (0.5, 0.5, 0.5))
+    other, _ = world_of(site)
+    for _ in range(200):
+        site.time += 0.01
+        other.cycle()
+        site.server.step()
+    assert other.there
+    for _ in range(600):
+        site.time += 0.01
+        site.server.step()
+    sent = site.server._sent
+    site.time += 1.0
+    site.server.step()
+    assert site.server._sent == sent
+    other.close()
+    site.close()
+
+
+def test_an_answer_that_is_repeated_starts_nothing_anew():
+    site = Site()
+    taken = []
+    handle = site.link._handle
+    site.link._handle = lambda data: (taken.append(data), handle(data))
+    site.run(0.5)
+    clock, refused = site.link.clock, site.link.refused
+    for data in tuple(taken):
+        handle(data)
+    assert site.link.clock is clock
+    assert site.link.refused == refused + len(taken)
+    site.close()
+
+
+def test_a_robots_own_datagrams_sent_back_to_it_have_no_effect():
+    site = Site()
+    site.run(0.3, (0.5, 0.5, 0.5))
+    peer, session = site.server._peer, site.server._session
+    for number in (1, 10**6):
+        reading = wire.pack(session, wire.READ, number, 0.0, {"read": {}, "heard": None})
+        site.server._handle(reading, ("127.0.0.1", 9))
+    assert site.server._peer == peer
+    site.run(0.1, (0.1, 0.1, 0.1))
+    assert site.wheels.speeds == [0.1, 0.1, 0.1]
+    site.close()
+
+
+def test_reading_on_does_not_extend_the_time_for_which_speeds_hold(site):
+    site.run(0.5, (0.5, 0.5, 0.5))
+    site.run(0.25, None)
+    assert site.wheels.speeds == [0.5, 0.5, 0.5]
+    site.run(0.1, None)
+    assert site.link.there
+    assert site.wheels.speeds == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "wanted", [[True, [float("nan")] * 3], [True, [0.5, 0.5, float("inf")]], [True, []], 7]
+)
+def test_speeds_that_make_no_sense_let_the_motors_stop(wanted):
+    site = Site()
+    site.run(0.5, (0.5, 0.5, 0.5))
+    for _ in range(40):
+        site.time += 0.01
+        site.link._send(site.link._session, wire.SET, {"hold": 0.3, "set": {"motors": wanted}})
+        site.server.step()
+        assert all(speed in (0.0, 0.5) for speed in site.wheels.speeds)
+    assert site.wheels.speeds == [0.0, 0.0, 0.0]
+    assert "motors" in site.server.failures
+    site.close()
+
+
+def test_motors_that_do_not_stop_are_stopped_again():
+    site = Site()
+    site.run(0.5, (0.5, 0.5, 0.5))
+    drive, failing = site.wheels.drive, [True]
+
+    def breaks(speeds, hold):
+        if failing:
+            message = "bus error"
+            raise OSError(message)
+        drive(speeds, hold)
+
+    site.wheels.drive = breaks
+    site.link.flush = lambda *_: None
+    site.run(1.0, None)
+    assert site.wheels.speeds == [0.5, 0.5, 0.5]
+    failing.clear()
+    site.run(0.1, None)
+    assert site.wheels.speeds == [0.0, 0.0, 0.0]
+    site.close()
+
+
+@pytest.mark.parametrize("reading", [object(), (5100.0, object()), (5100.0, b"x" * 30_000)])
+def test_a_reading_that_cannot_be_sent_is_told_and_the_others_are_sent(reading):
+    site = Site()
+    site.server.parts["imu"] = SimpleNamespace(read=lambda: reading)
+    site.server.parts["radios/ble"] = SimpleNamespace(read=object)
+    site.run(0.5, (0.1, 0.1, 0.1))
+    assert site.motors.read().travel.tolist() == [0.0, 1.0, 2.0]
+    assert {"failure of imu", "failure of radios/ble"} <= site.link.state.keys()
+    site.close()
+
+
+def test_a_robot_that_starts_again_has_not_rolled_back(site):
+    site.run(0.5)
+    before = site.motors.read().travel
+    assert before.tolist() == [0.0, 1.0, 2.0]
+    site.server._boot = b"another"
+    site.server._session = None
+    site.wheels.read = lambda: MotorReading(site.time + AHEAD, np.zeros(3), np.zeros(3))
+    site.run(1.5)
+    assert (site.link.there, site.link.losses, site.link.boots) == (True, 1, 2)
+    assert site.motors.read().travel.tolist() == [0.0, 1.0, 2.0]
+    site.wheels.read = lambda: MotorReading(site.time + AHEAD, np.full(3, 0.5), np.zeros(3))
+    site.run(0.1)
+    assert site.motors.read().travel.tolist() == [0.5, 1.5, 2.5]
+
+
+def test_a_robot_that_was_only_lost_has_rolled_meanwhile(site):
+    site.run(0.5)
+    site.motors.read()
+    site.server._session = None
+    site.wheels.read = lambda: MotorReading(site.time + AHEAD, np.full(3, 3.0), np.zeros(3))
+    site.run(1.5)
+    assert (site.link.losses, site.link.boots) == (1, 1)
+    assert site.motors.read().travel.tolist() == [3.0, 3.0, 3.0]
+
+
+def test_packets_for_a_lost_robot_are_not_kept(site):
+    assert not site.ble.send(b"too early")
+    site.run(0.2)
+    assert [site.ble.send(b"x" * 20_000) for _ in range(3)] == [True, False, False]
+    site.run(0.02)
+    assert len(site.sent) == 1
+
+
+def test_parts_that_were_not_announced_are_refused():
+    site = Site()
+    site.run(0.2)
+    read = {f"ranges/{k}": [STAMP, [1.0]] for k in range(50)}
+    site.link._handle(wire.pack(site.link._session, wire.READ, 10**6, STAMP, {"read": read}))
+    assert site.link.refused == 50
+    assert len(site.link._readings) <= 4
+    site.close()
+
+
+def test_a_part_server_stops_its_motors_at_a_signal():
+    wheels = Wheels(time.monotonic)
+    server = PartServer("dots1", KEY, {"motors": wheels}, "udp://127.0.0.1:0")
+    server._wheels, wheels.speeds = 3, [0.5] * 3
+    before = signal.getsignal(signal.SIGTERM)
+    timer = threading.Timer(0.1, signal.raise_signal, [signal.SIGTERM])
+    timer.start()
+    server.run()
+    assert wheels.speeds == [0.0] * 3
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_unix_socket_in_use_is_not_taken_and_files_are_not_removed(tmp_path):
+    address, file = f"unix://{tmp_path}/dots1.sock", tmp_path / "dots1.sock"
+    server = PartServer("dots1", KEY, {}, address)
+    with pytest.raises(OSError, match="in use"):
+        PartServer("dots1", KEY, {}, address)
+    server._socket.close()
+    # One that was killed leaves its socket.
+    assert file.is_socket()
+    PartServer("dots1", KEY, {}, address).close()
+    assert not file.exists()
+    file.write_text("precious")
+    with pytest.raises(OSError, match="in use"):
+        PartServer("dots1", KEY, {}, address)
+    assert file.read_text() == "precious"
+    with pytest.raises(OSError, match="No such file"):
+        PartServer("dots1", KEY, {}, f"unix://{tmp_path}/nowhere/dots1.sock")
+
+
+def test_ipv6_addresses():
+    try:
+        site = Site("udp://[::1]:0")
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    site.run(0.5, (0.2, 0.2, 0.2))
+    assert site.wheels.speeds == [0.2, 0.2, 0.2]
+    site.close()
+
+
+def test_in_lockstep_a_server_that_is_gone_is_not_waited_for(tmp_path):
+    address = f"unix://{tmp_path}/r1.sock"
+    server = PartServer("r1", KEY, {}, address, stepped=Simulation())
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    world = SimpleNamespace(time=20.0)
+    link = Link("r1", KEY, address, world, Terms(lockstep=True, timeout=1000.0))
+    link.connect(20.0)
+    server.stop()
+    thread.join()
+    # Its farewell is lost.
+    while select.select([link._socket], [], [], 0.0)[0]:
+        link._socket.recv(1)
+    world.time += 0.01
+    link.cycle()
+    assert link.losses == 1
+    link.close()

@@ -178,13 +178,18 @@ def test_robots_come_and_go_with_their_parts(made):
     assert swarm.robots == []
 
 
+def write_key(file, key=KEY):
+    file.write_bytes(key)
+    file.chmod(0o600)
+
+
 class Site:
     """Robots in real time, served by another thread."""
 
     def __init__(self, folder, count=1, parts=("motors", "imu", "ranges")):
         self.folder, self.count, self.parts = folder, count, parts
         for k in range(count):
-            (folder / f"dots{k + 1}.key").write_bytes(KEY)
+            write_key(folder / f"dots{k + 1}.key")
         self.start()
 
     def start(self):
@@ -287,7 +292,9 @@ def test_keys_may_come_from_the_environment(site, monkeypatch):
     del named["key_file"]
     made_by(named).close()
     monkeypatch.setenv("KEY_OF_dots1", "short")
-    with pytest.raises(RealityError, match="dots1: the environment variable KEY_OF_dots1 holds 5 bytes"):
+    with pytest.raises(
+        RealityError, match="dots1: the environment variable KEY_OF_dots1: the key has 5 bytes"
+    ):
         made_by(named)
 
 
@@ -311,6 +318,7 @@ def test_keys_may_come_from_the_environment(site, monkeypatch):
             "no answer in 0.2 s; start",
         ),
         ({"address": "dots1:7400"}, RealityError, "'dots1:7400': expected udp://HOST:PORT or unix:///PATH"),
+        ({"rate": 2}, ConfigError, r"lost: 0\.5 s at 2 Hz: expected at least 3 readings .* 1\.5 s or more"),
         ({"rate": 1000}, ConfigError, "rate: Input should be less than or equal to 200"),
         ({"hold": 60}, ConfigError, "hold: Input should be less than or equal to 1"),
     ],
@@ -321,7 +329,7 @@ def test_what_is_wrong_is_named(site, change, error, said):
 
 
 def test_another_key_is_no_answer(site):
-    (site.folder / "dots1.key").write_bytes(b"another key of some length")
+    write_key(site.folder / "dots1.key", b"another key of some length")
     with pytest.raises(RealityError, match=r"no answer in 0\.3 s; .* or correct address or key"):
         made_by(site.named(hil=False, wait=0.3))
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import socket
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
+import msgpack
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -175,9 +178,15 @@ def test_keys_are_made_for_their_owner_only(tmp_path):
 def test_keys_that_are_missing_or_short_are_named(tmp_path):
     with pytest.raises(RealityError, match=r"nowhere\.key: cannot be read as a robot's key \(No such file"):
         key_of(tmp_path / "nowhere.key")
-    (tmp_path / "short.key").write_text("hunter2\n")
-    with pytest.raises(RealityError, match=r"short\.key: the key has 7 bytes: expected at least 16"):
-        key_of(tmp_path / "short.key")
+    short = tmp_path / "short.key"
+    short.write_text("hunter2\n")
+    with pytest.raises(
+        RealityError, match=r"every user of this machine can read this key; run: chmod 600 .*short"
+    ):
+        key_of(short)
+    short.chmod(0o600)
+    with pytest.raises(RealityError, match=r"short\.key: the key has 7 bytes: expected 16 to 64"):
+        key_of(short)
 
 
 def test_an_address_that_is_taken_is_named():
@@ -235,6 +244,52 @@ def test_the_robots_side_is_one_file_that_needs_msgpack_only():
     assert names - set(sys.stdlib_module_names) == {"msgpack"}
     # The Python of a Raspberry Pi with Debian 11.
     ast.parse(source, feature_version=(3, 9))
+
+
+ROBOT = """
+import threading, time, part_server as wire
+
+class Wheels:
+    speeds = [0.0]
+    enable = lambda self, on: None
+    drive = lambda self, speeds, hold: setattr(self, "speeds", speeds)
+    read = lambda self: (time.monotonic(), [0.0], self.speeds)
+
+key, nonce = b"k" * 32, b"n" * wire.TAG
+server = wire.PartServer("r1", key, {"motors": Wheels()}, "udp://127.0.0.1:0")
+thread = threading.Thread(target=server.run)
+thread.start()
+world, robot = wire.open_socket("udp://127.0.0.1:%d" % server.port, serve=False)
+world.settimeout(20)
+hello = {"name": "r1", "nonce": nonce, "rate": 50.0, "lockstep": False}
+world.sendto(wire.pack(key, wire.HELLO, 1, 0.0, hello), robot)
+session = wire.session_key(key, nonce, wire.unpack(world.recv(wire.LARGEST))[3]["answer"])
+speeds = {"hold": 1.0, "set": {"motors": [True, [0.5]]}}
+world.sendto(wire.pack(session, wire.SET, 2, 0.0, speeds), robot)
+print(wire.unpack(world.recv(wire.LARGEST))[3]["read"]["motors"][2])
+server.stop()
+thread.join()
+world.close()
+"""
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.11"])
+def test_the_robots_side_runs_with_old_pythons_by_itself(version, tmp_path):
+    """The versions of Debian 11 and 12, and so of a Raspberry Pi; msgpack is that without a compiler."""
+    installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    python = next(map(str, installed), None) or shutil.which(f"python{version}")
+    if python is None:
+        pytest.skip(f"needs Python {version}")
+    shutil.copy(part_server.__file__, tmp_path)
+    package = Path(msgpack.__file__).parent
+    shutil.copytree(package, tmp_path / "msgpack", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    (tmp_path / "robot.py").write_text(ROBOT)
+    bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    # Without site-packages.
+    ran = subprocess.run(
+        [python, "-S", "robot.py"], cwd=tmp_path, env=bare, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout, ran.stderr) == ("[0.5]\n", "")
 
 
 def test_parts_have_their_names_on_the_wire():

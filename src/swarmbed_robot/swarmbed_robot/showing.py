@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from swarmbed_core.controller import TICK_RATE
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rclpy.node import Node
-    from swarmbed_core.observing import Snapshot
+    from swarmbed_core.observing import Source
     from swarmbed_core.scene import Scene
     from swarmbed_core.world import TaskWorld
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Showing:
-    """The topics that show a world; it observes the run.
+    """The topics that show a world; an onlooker.
 
     Attributes:
         tf: the topic of the moving frames.
@@ -64,16 +64,10 @@ class Showing:
         self._moving = Carriers(scene) if scene.carriers else None
         self.show_carriers()
 
-    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
-        """Do nothing: `open` has published the world."""
-
-    def see(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - it compares the world with what it shows
+    def look(self, source: Source) -> None:  # noqa: ARG002 - it compares the world with what it shows
         """Publish carriers and scene, if they have changed."""
         self.show_carriers()
         self.show_scene()
-
-    def end(self, summary: Mapping[str, Any]) -> None:
-        """Do nothing: the topics outlive the run."""
 
     def show_scene(self) -> None:
         """Publish the scene if a robot or an obstacle was added or removed."""

@@ -77,6 +77,9 @@ class Chance:
         return sigma * np.concatenate(drawn)
 
 
+NO_CHANCE = Chance()
+
+
 class Sensors:
     """One kind of sensor on all robots that have it; a `PartGroup`.
 
@@ -162,9 +165,10 @@ class Positions(Sensors):
     def sense(self, poses: FloatArray, chance: Chance) -> FloatArray:
         """Return the measured x, y of robots at these poses."""
         places: FloatArray = poses[:, :2].copy()
-        errors = chance.normal(self._sigma, np.arange(len(poses) + 1), 2)
-        if errors is not None:
-            places += errors
+        if self._sigma > 0.0 and chance.rngs:
+            errors = chance.normal(self._sigma, np.arange(len(poses) + 1), 2)
+            if errors is not None:
+                places += errors
         return places
 
     def readings(self, now: float, physics: Physics, furniture: Furniture) -> list[FloatArray]:  # noqa: ARG002

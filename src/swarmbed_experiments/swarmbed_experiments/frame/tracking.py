@@ -46,7 +46,7 @@ class Tracking:
         """
         if not hasattr(setting.world, "led"):
             world = setting.scene.scenario.world
-            message = f"world {world} has no tracked robots: leave out `body`, or use world planar or mujoco"
+            message = f"world {world} has no tracked robots: leave out `body`, or use world planar"
             raise ConfigError(message)
         self._setting = setting
         self._lost: dict[str, float] = {}
@@ -64,7 +64,13 @@ class Tracking:
             self._gone += self._counts.pop(name)
             self._lost.pop(name, None)
         counts = zip(state.losses.tolist(), state.taken.tolist(), strict=True)
-        self._counts = dict(zip(state.names, counts, strict=True))
+        for name, count in zip(state.names, counts, strict=True):
+            before = self._counts.get(name, count)
+            if before[1] > count[1]:
+                # Another one of this name.
+                self._gone += before
+                self._lost.pop(name, None)
+            self._counts[name] = count
         for name, lost, lost_for in zip(
             state.names, state.lost.tolist(), state.lost_for.tolist(), strict=True
         ):

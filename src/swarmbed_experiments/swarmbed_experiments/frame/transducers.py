@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from swarmbed_core.config import Part
 from swarmbed_core.controller import TICK_RATE, NoParameters
+from swarmbed_core.geometry import wrap_all
 from swarmbed_core.spec import NotNegative, Positive
 
 from swarmbed_experiments.frame.roster import Roster
@@ -44,7 +45,7 @@ def retrieved(carriers: CarrierTruth, drop: Area | None) -> NDArray[np.bool_]:
 
 def turns(angles: FloatArray) -> FloatArray:
     """Return the absolute values of angles, wrapped to the range 0 to pi."""
-    apart: FloatArray = np.abs((angles + math.pi) % (2 * math.pi) - math.pi)
+    apart: FloatArray = np.abs(wrap_all(angles))
     return apart
 
 

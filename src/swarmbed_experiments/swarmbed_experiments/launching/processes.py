@@ -149,6 +149,14 @@ def make_processes(
             f"controller {controller}: given, but no programs are started; leave out one of the two options"
         )
         raise RunError(message)
+    if controller is not None and not any(
+        group.driver == "program" and group.controller is None for group in case.robots
+    ):
+        message = (
+            f"{source}: controller {controller}: every group of robots has a program of its own or is driven "
+            "from elsewhere; use --set, such as robots.0.controller.name"
+        )
+        raise RunError(message)
     # Report all faults here, once, and not from each of the processes.
     found = make_plan(case, source)
     if found.scene.crowd:

@@ -102,9 +102,9 @@ def now() -> tuple[str, float | None]:
         return "getting the run ready", None
     # The run is registered before its world is created.
     world, runner = run.__dict__.get("world"), run.__dict__.get("runner")
-    if runner is not None and runner.stands:
+    if runner is not None and (runner.stands or runner.waits):
         # The world's time stands still because somebody asked for it.
-        return "paused", time.monotonic()
+        return "waiting", time.monotonic()
     return run.now, None if world is None else world.time
 
 

@@ -16,6 +16,7 @@ import os
 import platform
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
@@ -26,7 +27,7 @@ from swarmbed_core.config import share_dir
 from swarmbed_experiments.runs.origins import is_library, is_our_name, our_folders, plugin_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
 
     from swarmbed_core.scenario import Scenario
@@ -198,10 +199,16 @@ def all_inputs(
     files |= {name: digest(path) for name, path in theirs.items()}
     packages = dict(ours.packages)
     if libraries:
-        owners = packages_distributions()
+        owners = _owners()
         for name in {owner for top in libraries for owner in owners.get(top, ())}:
             packages[name] = version(name)
     return Inputs(files, packages, theirs, bool(modules))
+
+
+@cache
+def _owners() -> Mapping[str, Sequence[str]]:
+    """Return the distributions of all top-level modules, as they were when this process first asked."""
+    return packages_distributions()
 
 
 def digest(file: Path) -> str:

@@ -20,19 +20,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 from swarmbed_core.config import share_dir
 from swarmbed_core.plugins import ACCEPTORS, CONTROLLERS, DEVICES, GENERATORS, TRANSDUCERS, WORLDS
 
 from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import read_json, read_text, replace_text
-from swarmbed_experiments.runs.identity import LENGTH, Reads, all_inputs, digest, our_inputs
+from swarmbed_experiments.runs.identity import LENGTH, Reads, all_inputs, differences, digest, our_inputs
 from swarmbed_experiments.runs.order_log import NAME as ORDERS
+from swarmbed_experiments.runs.plain import writable
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
+    from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scenario import Named, Scenario
+    from swarmbed_core.world import CarrierTruth
 
     from swarmbed_experiments.runs.identity import Inputs
 
@@ -98,6 +102,18 @@ class OrdersFile(Part):
     count: int
 
 
+class End(Part):
+    """How a run ended, to the bit.
+
+    Attributes:
+        steps: number of steps that the world made.
+        state: hash of the time, and of the names, poses and velocities of all robots and carriers.
+    """
+
+    steps: int
+    state: str
+
+
 class Manifest(Part):
     """What a run was computed from, and where.
 
@@ -118,6 +134,7 @@ class Manifest(Part):
         files: hashes of all code and data that took part, by name: our packages, your modules with everything
             that they import, and files that were read. Installed libraries count by their version.
         orders: the orders that came from outside; null if there were none.
+        end: the state at the end; null of a run that has none, such as a killed one.
     """
 
     format: Literal[1] = 1
@@ -135,6 +152,7 @@ class Manifest(Part):
     plugins: tuple[Plugin, ...]
     files: Mapping[str, str]
     orders: OrdersFile | None = None
+    end: End | None = None
 
     @classmethod
     def load(cls, directory: Path) -> Manifest:
@@ -175,30 +193,31 @@ def begin(directory: Path, scenario: Scenario, name: str, source: str) -> Manife
     points = list(_points(scenario))
     found, seen = _inputs({point.module for _, point in points})
     made = Manifest(
-        scenario=name,
-        source=source,
+        scenario=writable(name),
+        source=writable(source),
         digest=digest_of(directory),
         seed=scenario.seed,
         started=_now(),
-        command=(Path(sys.argv[0]).name, *sys.argv[1:]),
-        directory=str(Path.cwd()),
+        command=tuple(map(writable, (Path(sys.argv[0]).name, *sys.argv[1:]))),
+        directory=writable(str(Path.cwd())),
         versions={"swarmbed": version("swarmbed_experiments"), **found.packages},
         commit=commit_of(share_dir()),
         machine=machine(),
         plugins=tuple(_plugins(points, found.files)),
-        files=found.files,
+        files=_written(found.files),
     )
     _seen[directory] = seen
     made.write(directory)
     return made
 
 
-def complete(directory: Path, begun: Manifest) -> Manifest:
+def complete(directory: Path, begun: Manifest, end: End | None = None) -> Manifest:
     """Write and return the manifest of a run that has ended.
 
     Args:
         directory: of the run.
         begun: what `begin` returned.
+        end: the state at the end, if it is known.
 
     Raises:
         RunError: a file cannot be read or written.
@@ -209,12 +228,62 @@ def complete(directory: Path, begun: Manifest) -> Manifest:
     change = {
         "ended": _now(),
         "versions": {**begun.versions, **found.packages},
-        "files": {**found.files, **begun.files},
+        "files": {**_written(found.files), **begun.files},
         "orders": orders_of(directory),
+        "end": end,
     }
     made = begun.model_copy(update=change)
     made.write(directory)
     return made
+
+
+def changes_since(then: Manifest, scenario: Scenario) -> list[str]:
+    """Return what has changed since a run began that may let it come out differently, one phrase each.
+
+    Args:
+        then: the run's manifest.
+        scenario: of the run.
+    """
+    found, _ = _inputs({point.module for _, point in _points(scenario)})
+    versions = {"swarmbed": version("swarmbed_experiments"), **found.packages}
+    files = _written(found.files)
+    for name in then.files.keys() - files.keys():
+        # Data that a program opened: what is still there is compared.
+        if now := digest(Path(then.directory) / name):
+            files[name] = now
+    here = machine()
+    changed = differences(
+        {
+            "settings": {},
+            "files": _common(then.files, files),
+            "packages": _common(then.versions, versions),
+        },
+        {
+            "settings": {},
+            "files": _common(files, then.files),
+            "packages": _common(versions, then.versions),
+        },
+    )
+    if then.machine.cpu != here.cpu:
+        changed.append(f"it ran on {then.machine.cpu}, this is {here.cpu}")
+    return changed
+
+
+def _common(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in one.items() if name in other}
+
+
+def _written(files: Mapping[str, str]) -> dict[str, str]:
+    """Return hashes by names that a manifest can hold."""
+    return {writable(name): found for name, found in files.items()}
+
+
+def state_of(time_: float, names: Iterable[str], robots: FloatArray, carriers: CarrierTruth) -> str:
+    """Return a hash of the true state of a world."""
+    found = hashlib.sha256(repr((float(time_), *names)).encode("utf-8", "backslashreplace"))
+    for array in (robots, carriers.poses, carriers.lifts, carriers.carried_by):
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()[:LENGTH]
 
 
 def orders_of(directory: Path) -> OrdersFile | None:
@@ -239,7 +308,8 @@ def digest_of(directory: Path) -> str:
     found = hashlib.sha256(SEED.sub("", read_text(directory / "scenario.yaml")).encode())
     for file in sorted((directory / "files").rglob("*")):
         if file.is_file():
-            found.update(f"{file.relative_to(directory).as_posix()} {digest(file)}\n".encode())
+            name = file.relative_to(directory).as_posix()
+            found.update(f"{name} {digest(file)}\n".encode("utf-8", "surrogateescape"))
     return found.hexdigest()[:LENGTH]
 
 

@@ -23,7 +23,7 @@ from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import as_json, replace_text
 from swarmbed_experiments.runs.journal import NAME as JOURNAL
 from swarmbed_experiments.runs.journal import parts_of
-from swarmbed_experiments.runs.run import redraw, write_rows
+from swarmbed_experiments.runs.output import redraw, write_rows
 from swarmbed_experiments.runs.summary import Summary
 from swarmbed_experiments.runs.track import Track
 

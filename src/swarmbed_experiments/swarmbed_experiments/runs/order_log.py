@@ -26,13 +26,14 @@ class OrderLog:
         self._file = file
         self._stream: IO[str] | None = None
 
-    def add(self, step: int, order: Order, *, in_tick: bool) -> None:
+    def add(self, step: int, order: Order, *, in_tick: bool, failure: str = "") -> None:
         """Write an order.
 
         Args:
             step: number of steps that the world had made.
             order: that was carried out.
             in_tick: whether this was in the tick after that step, and not before the next step.
+            failure: why it could not be carried out to its end; empty if it was.
 
         Raises:
             OSError: the file cannot be written.
@@ -40,6 +41,8 @@ class OrderLog:
         if self._stream is None:
             self._stream = self._file.open("w", encoding="utf-8")
         told: dict[str, Any] = {"step": step, "in_tick": in_tick, **as_json(order)}
+        if failure:
+            told["failed"] = failure
         self._stream.write(json.dumps(told) + "\n")
 
     def flush(self) -> None:
@@ -54,7 +57,11 @@ class OrderLog:
 
 
 class Playback:
-    """The orders of an earlier run, at the steps at which it took them."""
+    """The orders of an earlier run, at the steps at which it took them.
+
+    Attributes:
+        differences: orders that could be carried out only in one of the two runs, in words.
+    """
 
     def __init__(self, file: Path) -> None:
         """Read the orders; there are none without a file.
@@ -63,7 +70,9 @@ class Playback:
             RunError: the file cannot be read.
         """
         self._orders: list[tuple[tuple[int, bool], Order]] = []
-        self._next = 0
+        self._failed: dict[int, str] = {}
+        self._next = self._done = 0
+        self.differences: list[str] = []
         try:
             lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         except (OSError, UnicodeDecodeError) as error:
@@ -73,6 +82,10 @@ class Playback:
             try:
                 told = json.loads(line)
                 when = int(told["step"]), bool(told["in_tick"])
+                if self._orders and when < self._orders[-1][0]:
+                    raise ValueError("earlier than the order before it")  # noqa: TRY003, TRY301, EM101
+                if failure := str(told.get("failed", "")):
+                    self._failed[len(self._orders)] = failure
                 self._orders.append((when, from_json(told)))
             except (ValueError, KeyError, TypeError, AttributeError, SwarmbedError) as error:
                 message = f"{file}, line {number}: not an order ({error})"
@@ -89,3 +102,16 @@ class Playback:
             taken.append(orders[self._next][1])
             self._next += 1
         return taken
+
+    def done(self, order: Order, failure: SwarmbedError | None) -> None:
+        """Take note that an order was taken again, and why it could not be carried out."""
+        # Those about the loop are passed over.
+        while self._orders[self._done][1] is not order:
+            self._done += 1
+        step, before = self._orders[self._done][0][0], self._failed.get(self._done, "")
+        self._done += 1
+        if bool(before) != (failure is not None):
+            was, now = (told or "carried out" for told in (before, "" if failure is None else str(failure)))
+            self.differences.append(
+                f"order {self._done} ({type(order).__name__.lower()}, step {step}): {was}; now {now}"
+            )

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, cast
 
-from swarmbed_core.controller import TICK_RATE, NoParameters
+from swarmbed_core.controller import TICK_RATE
 from swarmbed_core.errors import ConfigError, SwarmbedError
+from swarmbed_core.idle import IDLE
 from swarmbed_core.plugins import ACCEPTORS, CONTROLLERS, GENERATORS, TRANSDUCERS, WORLDS
 from swarmbed_core.scenario import Frame, Named, Scenario
 
@@ -25,12 +26,6 @@ from swarmbed_experiments.runs.workers import JobError, Lost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
-    from swarmbed_core.controller import CrowdSenses
-    from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.robot import Robot
-    from swarmbed_core.spec import RobotSpec
 
     from swarmbed_experiments.runs.hang import Limits
     from swarmbed_experiments.runs.workers import Workers
@@ -153,40 +148,6 @@ def warm(case: Case) -> None:
 
 def _ticks(scenario: Scenario) -> int:
     return round(min(SECONDS, scenario.time_limit) * TICK_RATE)
-
-
-class Idle:
-    """A program that does nothing. It replaces a user's controller."""
-
-    Parameters = NoParameters
-    doing = "idle"
-
-    def __init__(self, robot: Robot, parameters: NoParameters, rng: np.random.Generator) -> None:
-        """Store the robot."""
-        del parameters, rng
-        self._robot = robot
-
-    def tick(self) -> None:
-        """Read the senses, so that their code is compiled and loaded."""
-        self._robot.sense()
-
-    @staticmethod
-    def crowd(spec: RobotSpec, parameters: NoParameters, count: int, rng: np.random.Generator) -> IdleCrowd:
-        """Return the program for a crowd."""
-        del spec, parameters, count, rng
-        return IdleCrowd()
-
-
-class IdleCrowd:
-    """A program that keeps a crowd standing still."""
-
-    def tick(self, senses: CrowdSenses, v_body: FloatArray) -> None:
-        """Command zero velocities."""
-        del senses
-        v_body[:] = 0.0
-
-
-IDLE = f"{Idle.__module__}:{Idle.__name__}"
 
 
 def tame(scenario: Scenario, *, programs: bool = True) -> Scenario:

@@ -10,6 +10,8 @@ import numpy as np
 from swarmbed_core.orders import Stop
 
 from swarmbed_experiments.files import as_json
+from swarmbed_experiments.runs.manifest import NAME as MANIFEST
+from swarmbed_experiments.runs.manifest import Manifest, changes_since
 from swarmbed_experiments.runs.order_log import NAME as ORDERS
 from swarmbed_experiments.runs.order_log import Playback
 from swarmbed_experiments.runs.run import Run
@@ -33,11 +35,13 @@ class Replay:
         orders: number of orders that the run took.
         seconds: the world's time at its end.
         differences: what came out differently, in words; empty if nothing did.
+        reasons: what has changed since the run that may be why.
     """
 
     orders: int
     seconds: float
     differences: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
 
     @property
     def same(self) -> bool:
@@ -51,6 +55,7 @@ class _Until:
     def __init__(self, orders: Playback, last: int) -> None:
         self._orders = orders
         self._last = last
+        self.done = orders.done
 
     def take(self, step: int, *, in_tick: bool) -> list[Order]:
         """Return the orders that were carried out here."""
@@ -75,28 +80,35 @@ def replay(directory: Path, observers: Sequence[Observer] = ()) -> Replay:
     before = Track.load(directory / "track.npz")
     scenario, source = load_scenario(str(directory / "scenario.yaml"))
     orders = Playback(directory / ORDERS)
+    told = Manifest.load(directory) if (directory / MANIFEST).exists() else None
     run = Run(scenario, source, remote=summary.get("programs") == "elsewhere")
     try:
-        steps = round(float(summary["sim_seconds"]) / run.timestep)
+        end = None if told is None else told.end
+        steps = round(float(summary["sim_seconds"]) / run.timestep) if end is None else end.steps
         run.runner.script = _Until(orders, steps)
         again = run.go(observers=observers)
-        made = Replay(len(orders), run.time, _compare(before, run.track, summary, again))
+        found = _compare(before, run.track, summary, again, run.timestep) + orders.differences
+        if end is not None and summary["verdict"] != "failed" and end != run.output.state():
+            found = found or [f"state at the end, after {run.runner.number:,} steps: the last bits differ"]
+        reasons = changes_since(told, scenario) if found and told is not None else []
+        return Replay(len(orders), run.time, found, reasons)
     finally:
         run.close()
-    return made
 
 
-def _compare(before: Track, after: Track, summary: dict[str, Any], again: dict[str, Any]) -> list[str]:
-    """Return what differs between a run and its replay."""
+def _compare(
+    before: Track, after: Track, summary: dict[str, Any], again: dict[str, Any], timestep: float
+) -> list[str]:
+    """Return what differs between a run and its replay: first the first difference in time."""
     found: list[str] = []
     ended = summary["verdict"] in {"interrupted", "killed"}
-    if not ended and again["verdict"] != summary["verdict"]:
-        found.append(f"verdict: {summary['verdict']}, then {again['verdict']} ({again['reason']})")
     count = len(before.times)
     if ended:
         # A signal may have come between a step and its sample.
         count = min(count, len(after.times))
-    found += _compare_tracks(before, after, count)
+    found += _compare_tracks(before, after, count, timestep)
+    if not ended and again["verdict"] != summary["verdict"]:
+        found.append(f"verdict: {summary['verdict']}, then {again['verdict']} ({again['reason']})")
     was, now = (json.loads(json.dumps(events_as_lists(track.events))) for track in (before, after))
     if not ended and was != now:
         k = next((k for k, (one, other) in enumerate(zip(was, now, strict=False)) if one != other), None)
@@ -114,13 +126,13 @@ def _compare(before: Track, after: Track, summary: dict[str, Any], again: dict[s
     return found
 
 
-def _compare_tracks(before: Track, after: Track, count: int) -> list[str]:
-    """Return what differs in the first samples of two tracks."""
+def _compare_tracks(before: Track, after: Track, count: int, timestep: float) -> list[str]:
+    """Return where two tracks begin to differ, and in what."""
     if (before.robots, before.carriers) != (after.robots, after.carriers):
         return ["robots or carriers: other names"]
     if len(after.times) < count or not np.array_equal(before.times[:count], after.times[:count]):
         return [f"times: {len(before.times)} samples, then {len(after.times)}"]
-    found = []
+    first: dict[str, int] = {}
     for name, array in before.arrays().items():
         if name == "doing":
             one = np.array(before.deeds)[before.doing[:count]]
@@ -130,6 +142,13 @@ def _compare_tracks(before: Track, after: Track, count: int) -> list[str]:
             one, other = array[:count], after.arrays()[name][:count]
             same = (one == other) | ((one != one) & (other != other))  # noqa: PLR0124 - NaN
         if not same.all():
-            sample = int(np.flatnonzero(~same.reshape(count, -1).all(axis=1))[0])
-            found.append(f"{name}: differs from {before.times[sample]:.1f} s on")
-    return found
+            first[name] = int(np.flatnonzero(~same.reshape(count, -1).all(axis=1))[0])
+    if not first:
+        return []
+    sample = min(first.values())
+    now = float(before.times[sample])
+    what = ", ".join(name for name, at in first.items() if at == sample)
+    last = 0 if sample == 0 else round(float(before.times[sample - 1]) / timestep)
+    return [
+        f"{what}: the first difference is between step {last:,} and {round(now / timestep):,} ({now:.1f} s)"
+    ]

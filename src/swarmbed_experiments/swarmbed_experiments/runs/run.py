@@ -1,18 +1,14 @@
-"""One run of a scenario: the loop of world, Onboards, controllers and experimental frame, and its results.
+"""One run of a scenario: the loop of world, Onboards, controllers and experimental frame.
 
-Everything in the loop uses the world's clock; pacing only sleeps. A run leaves a directory with the final
-scenario, the summary, the time series, the track and the recording. Each is written independently: a file
-that cannot be written is listed in the summary's `faults` and does not affect the others.
+Everything in the loop uses the world's clock; pacing only sleeps. What a run measures is in `measures`, and
+the files that it leaves are written by `output`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 import traceback
-from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -20,29 +16,26 @@ from numba.core.event import install_timer
 from swarmbed_core.chance import Stream, stream
 from swarmbed_core.controller import TICK_RATE, NoParameters, find_controller
 from swarmbed_core.ensemble import Ensemble
-from swarmbed_core.errors import ConfigError, SwarmbedError, message_of
-from swarmbed_core.observing import Event
-from swarmbed_core.scene import make_scene
+from swarmbed_core.errors import ConfigError
+from swarmbed_core.world import HasCrowd
 
-from swarmbed_experiments.errors import RunError, cause_of, make, unwritable
-from swarmbed_experiments.files import as_json, new_directory, replace_text, write_text
+from swarmbed_experiments.errors import RunError, cause_of, make
+from swarmbed_experiments.files import new_directory
 from swarmbed_experiments.frame import Look, Setting, Stand
 from swarmbed_experiments.frame.tracking import Tracking
-from swarmbed_experiments.runs import manifest
+from swarmbed_experiments.runs.faults import Faults
 from swarmbed_experiments.runs.hang import Limits, Stuck, attend, limited
 from swarmbed_experiments.runs.interrupts import Interrupts
-from swarmbed_experiments.runs.journal import NAME as JOURNAL
-from swarmbed_experiments.runs.journal import Journal
-from swarmbed_experiments.runs.order_log import NAME as ORDERS
-from swarmbed_experiments.runs.order_log import OrderLog
-from swarmbed_experiments.runs.plain import column, plain, writable
+from swarmbed_experiments.runs.measures import Measures
+from swarmbed_experiments.runs.output import Output
+from swarmbed_experiments.runs.plain import writable
 from swarmbed_experiments.runs.rehearsal import is_world_ours, tame
-from swarmbed_experiments.runs.scenarios import load_scenario, make_plan, name_of, pack
+from swarmbed_experiments.runs.scenarios import make_plan, name_of
 from swarmbed_experiments.runs.summary import Summary
-from swarmbed_experiments.runs.track import Track, Tracker, events_as_lists
+from swarmbed_experiments.runs.track import Tracker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -50,64 +43,17 @@ if TYPE_CHECKING:
     from swarmbed_core.controller import CrowdControllerType, CrowdProgram
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.local import LocalRobot
-    from swarmbed_core.observing import Observer, Snapshot
-    from swarmbed_core.orders import Join, Order
+    from swarmbed_core.observing import Event, Observer
+    from swarmbed_core.orders import Join
     from swarmbed_core.scenario import Scenario
-    from swarmbed_core.scene import Scene
     from swarmbed_core.world import CarrierTruth, Crowd, TaskWorld
 
     from swarmbed_experiments.frame import Acceptor, Generator, Transducer
     from swarmbed_experiments.runs.manifest import Manifest
-    from swarmbed_experiments.runs.recording import Recorder, Watched
+    from swarmbed_experiments.runs.recording import Watched
     from swarmbed_experiments.runs.scenarios import Plan
     from swarmbed_experiments.runs.summary import Verdict
-
-ROW_PERIOD = 0.5
-"""Seconds between two rows of the time series."""
-KEPT = 2.0
-"""Seconds of wall time between two saves to the journal, which limit what a kill loses ..."""
-COST = 0.005
-"""... and the maximum share of a run's time that saving may take."""
-FAULTS = 50
-"""Maximum number of faults in a summary."""
-NUMBERS = frozenset({type(None), bool, int, float})
-
-
-class _Rows:
-    """Observes a run and takes the rows of its time series."""
-
-    rate = 1.0 / ROW_PERIOD
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
-    def see(self, snapshot: Snapshot) -> None:
-        """Take a row."""
-        self._run.take_row(snapshot.time)
-
-    def end(self, summary: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
-
-class _Keeper:
-    """Observes a run, records it, and saves what is new to the journal from time to time."""
-
-    def __init__(self, run: Run, rate: float) -> None:
-        self._run = run
-        self.rate = rate
-
-    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
-        """Do nothing."""
-
-    def see(self, snapshot: Snapshot) -> None:
-        """Record and save."""
-        self._run.keep(snapshot.time)
-
-    def end(self, summary: Mapping[str, Any]) -> None:
-        """Do nothing."""
+    from swarmbed_experiments.runs.track import Track
 
 
 class Run(Ensemble):
@@ -116,11 +62,13 @@ class Run(Ensemble):
     Attributes:
         now: the part being computed, for error messages.
         standing: current state of the run, as reported by the first acceptor.
-        directory: of the results, None if none are written.
-        manifest: what the run is computed from, None if no results are written.
         interrupts: the signals received.
         faults: results that were lost, with the reasons.
         decided: verdict and reason, None while the run goes on.
+        crowd: the robots of a crowd and the program that drives them, None without one.
+        tracker: takes the track.
+        measures: takes the rows of the time series, and the metrics.
+        output: writes the files.
     """
 
     def __init__(self, scenario: Scenario, source: str = "scenario", *, remote: bool = False) -> None:
@@ -141,22 +89,15 @@ class Run(Ensemble):
         self._world_label = self.now = f"world {scenario.world}"
         attend(self)
         self.standing = ""
-        self.directory: Path | None = None
-        self.manifest: Manifest | None = None
         self.interrupts = Interrupts()
-        self.faults: list[str] = []
+        self.faults = Faults(self.interrupts)
         world: TaskWorld = make(self.now, plan.make_world, plan.scene, stream(scenario.seed, Stream.WORLD))
         self._contacts = world.watch_contacts()
         super().__init__(plan.scene, world)
-        self._crowd: tuple[Crowd, CrowdProgram] | None = None
+        self.crowd: tuple[Crowd, CrowdProgram] | None = None
         self._chance = stream(scenario.seed, Stream.PROGRAMS)
         self._remote = remote
         self._real = plan.real_time_only
-        self._recorder: Recorder | None = None
-        self._journal: Journal | None = None
-        self._log: OrderLog | None = None
-        self._kept = (0, 0), 0, 0
-        self._due = 0.0
         self._summary: dict[str, Any] | None = None
         self._cpu: float | None = None
         if plan.scene.crowd and remote:
@@ -184,28 +125,27 @@ class Run(Ensemble):
             for made, parameters in plan.acceptors
         ]
         carriers = [placement.name for placement in plan.scene.carriers]
-        self._tracker = Tracker(self.world.names, carriers, scenario.time_limit)
-        self._rows: list[dict[str, Any]] = []
+        self.tracker = Tracker(self.world.names, carriers, scenario.time_limit)
         self._crowd_label = f"crowd: controller {scenario.controller.name}"
         self._time_limit = scenario.time_limit
         self.decided: tuple[Verdict, str] | None = None
         self._look: Look | None = None
-        self.audience.add_inline(self._tracker)
-        self.audience.add_inline(_Rows(self))
-        self.audience.add_inline(_Keeper(self, 2.0 if plan.scene.crowd else TICK_RATE))
-        self.runner.log = self._write_down
+        self.measures = Measures(self)
+        self.output = Output(self)
+        for part in (self.tracker, self.measures, self.output):
+            self.audience.add_inline(part)
+        self.runner.log = self.output.write_down
 
     def _make_crowd(self, plan: Plan) -> None:
         """Make the single program that drives all robots."""
-        crowd_of = getattr(self.world, "crowd", None)
-        if crowd_of is None:
+        if not isinstance(self.world, HasCrowd):
             message = f"{plan.source}: world {self.scenario.world} does not support crowds; use world planar"
             raise ConfigError(message)
-        crowd: Crowd = crowd_of()
+        crowd = self.world.crowd()
         who = self.now = f"crowd: controller {self.scenario.controller.name}"
         rng = np.random.default_rng(stream(self.scenario.seed, Stream.PROGRAMS))
         maker = cast("CrowdControllerType", plan.controller)
-        self._crowd = crowd, make(who, maker.crowd, crowd.spec, plan.parameters, crowd.count, rng)
+        self.crowd = crowd, make(who, maker.crowd, crowd.spec, plan.parameters, crowd.count, rng)
 
     def _make_programs(self, plan: Plan, *, remote: bool) -> None:
         """Give each robot a program."""
@@ -225,9 +165,19 @@ class Run(Ensemble):
         self.drive(make(who, maker, robot, parameters, np.random.default_rng(source)), who)
 
     @property
+    def directory(self) -> Path | None:
+        """Return the directory of the results, None if none are written."""
+        return self.output.directory
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """Return what the run is computed from, None if no results are written."""
+        return self.output.manifest
+
+    @property
     def track(self) -> Track:
         """Return the track up to now."""
-        return self._tracker.track(self._events())
+        return self.tracker.track(self.measures.events())
 
     def go(
         self,
@@ -269,7 +219,7 @@ class Run(Ensemble):
         started, worked = time.perf_counter(), time.process_time()
         compiling = contextlib.ExitStack()
         compiler = compiling.enter_context(install_timer("numba:compiler_lock", lambda _: None))
-        self.interrupts = Interrupts(terminate=terminate)
+        self.interrupts = self.faults.interrupts = Interrupts(terminate=terminate)
         with self.interrupts as signals:
             try:
                 with limited(self._limits(limits, speed)):
@@ -291,27 +241,12 @@ class Run(Ensemble):
         Raises:
             RunError: the directory cannot be written.
         """
-        self.directory = directory
         if directory is None:
             self.audience.begin(self.scene, self._about())
             return
-        pack(self.scenario, self.source, directory)
-        self._attempt(manifest.NAME, self._begin_manifest)
-        self._recorder = self._open_recorder(directory, images) if record else None
-        tracked = {"robots_named": self._tracker.robots, "carriers_named": self._tracker.carriers}
-        self._journal = Journal(directory / JOURNAL, {**self._about(), **tracked})
-        self._log = OrderLog(directory / ORDERS)
-        self._due = time.perf_counter() + KEPT
+        self.output.open(directory, self._about(), images if record else None)
         told = {} if self.manifest is None else self.manifest.model_dump(mode="json")
         self.audience.begin(self.scene, {**told, **self._about()})
-
-    def _begin_manifest(self) -> None:
-        if self.directory is not None:
-            self.manifest = manifest.begin(self.directory, self.scenario, self.name, self.source)
-
-    def _end_manifest(self) -> None:
-        if self.directory is not None and self.manifest is not None:
-            self.manifest = manifest.complete(self.directory, self.manifest)
 
     def finish(
         self, verdict: Verdict, reason: str, wall: float, failure: str | None = None
@@ -325,26 +260,23 @@ class Run(Ensemble):
             failure: a traceback, if the run failed.
         """
         self.orders.close()
-        self._attempt("recording.mcap", self._close_recorder)
-        if self._log is not None:
-            self._attempt(ORDERS, self._log.close)
+        self.output.close()
         summary = self._summary = self._sum_up(verdict, reason, wall)
         self.audience.end(summary)
         if told := self.audience.told():
             summary["observers"] = told
-        if self.directory is not None:
-            self._write(self.directory, summary, failure)
+        self.output.write(summary, failure)
         return summary
 
     def close(self) -> None:
         """Close the robots' devices, and release the world's resources."""
         if self.swarm is not None:
-            self._attempt("devices: close()", self.swarm.close)
-        self._attempt(f"{self._world_label}: close()", super().close)
+            self.faults.attempt("devices: close()", self.swarm.close)
+        self.faults.attempt(f"{self._world_label}: close()", super().close)
         if self._summary is not None and self.faults:
-            self._summary["faults"] = self.faults
-            if self.directory is not None:
-                self._attempt("summary.json", self._write_summary)
+            summary = self._summary
+            summary["faults"] = self.faults
+            self.faults.attempt("summary.json", lambda: self.output.write_summary(summary))
 
     # The loop
 
@@ -376,60 +308,10 @@ class Run(Ensemble):
             return "failed", str(error), "".join(traceback.format_exception(error))
         return "failed", f"{self.now}: {cause_of(error)}", "".join(traceback.format_exception(error))
 
-    def keep(self, now: float) -> None:
-        """Record the current state, and save to the journal when that is due."""
-        if self._recorder is not None:
-            self._record(self._recorder, now)
-        if self._journal is not None and time.perf_counter() > self._due:
-            self._keep(self._journal)
-
-    def _record(self, recorder: Recorder, now: float) -> None:
-        """Record a tick. An error ends the recording, but not the run."""
-        self.now = "recording"
-        signals = self.interrupts
-        held, signals.held = signals.held, True
-        try:
-            recorder.tick(now, self.robots, self.controllers)
-        except Exception as error:  # noqa: BLE001 - it also reads users' trees
-            self._note("recording.mcap", error)
-            self._attempt("recording.mcap", self._close_recorder)
-        finally:
-            signals.held = held
-
-    def _keep(self, journal: Journal) -> None:
-        """Save the data since the last save to the journal."""
-        signals = self.interrupts
-        held, signals.held = signals.held, True
-        started = time.perf_counter()
-        try:
-            size, rows, events = self._kept
-            track = self._tracker.since(size, self._events(events))
-            texts = {
-                "deeds": track.deeds,
-                "events": events_as_lists(track.events),
-                "rows": self._rows[rows:],
-                "robots": track.robots,
-            }
-            journal.add(track.arrays(), texts)
-            self._kept = self._tracker.size, len(self._rows), len(self.setting.events)
-            if self._recorder is not None:
-                self._recorder.flush()
-            if self._log is not None:
-                self._log.flush()
-        except Exception as error:  # noqa: BLE001 - the run does not need the journal
-            self._note("journal", error)
-            self._journal = None
-            with contextlib.suppress(OSError):
-                journal.close(remove=True)
-        finally:
-            signals.held = held
-        now = time.perf_counter()
-        self._due = now + max(KEPT, (now - started) / COST)
-
     def think(self) -> bool:
         """Tick the programs and the experimental frame; return whether the frame has decided."""
-        if self._crowd is not None:
-            crowd, program = self._crowd
+        if self.crowd is not None:
+            crowd, program = self.crowd
             self.now = self._crowd_label
             program.tick(crowd.senses(), crowd.v_body)
         dead = self.setting.dead
@@ -481,15 +363,15 @@ class Run(Ensemble):
                 message = f"its `doing` is {said!r}; set it to a short string that names the current activity"
                 raise RunError(message)
             doing.append(said)
-        if self._crowd is not None:
-            doing = self._crowd_doing(self._crowd[1], dead)
+        if self.crowd is not None:
+            doing = self._crowd_doing(self.crowd[1], dead)
         return Look(world.time, world.truth(), world.carriers(), self._contacts.read(), doing, world.names)
 
     def _crowd_doing(self, program: CrowdProgram, dead: set[str]) -> list[str]:
         """Return the activities of a crowd's robots, empty if their program reports none."""
         said = list(getattr(program, "doing", ()))
         names = self.world.names
-        count = len(names) if self._crowd is None else self._crowd[0].count
+        count = len(names) if self.crowd is None else self.crowd[0].count
         if said and (len(said) != count or not all(isinstance(word, str) for word in said)):
             message = (
                 f"controller {self.scenario.controller.name}: `doing` must hold one string for each robot"
@@ -505,13 +387,12 @@ class Run(Ensemble):
     def see_robots(self) -> FloatArray:
         """Return the robots' poses and twists; at a tick, those that the frame saw."""
         look = self._look
-        now = look.robots if look is not None and look.time == self.time else self.world.truth()
-        return now.copy()
+        return look.robots if look is not None and look.time == self.world.time else self.world.truth()
 
     def see_carriers(self) -> CarrierTruth:
         """Return the carriers; at a tick, as the frame saw them."""
         look = self._look
-        return look.carriers if look is not None and look.time == self.time else self.world.carriers()
+        return look.carriers if look is not None and look.time == self.world.time else self.world.carriers()
 
     def see_doing(self) -> tuple[str, ...]:
         """Return the activities at the latest tick; empty if none are reported."""
@@ -527,20 +408,7 @@ class Run(Ensemble):
 
     def see_metrics(self) -> Mapping[str, Any]:
         """Return the latest row of the time series."""
-        return self._rows[-1] if self._rows else {}
-
-    # Orders
-
-    def _write_down(self, order: Order) -> None:
-        """Write down an order with the step before or in which it was carried out."""
-        if self._log is None:
-            return
-        runner = self.runner
-        try:
-            self._log.add(runner.number, order, in_tick=runner.in_tick)
-        except OSError as error:
-            self._note(ORDERS, error)
-            self._log = None
+        return self.measures.rows[-1] if self.measures.rows else {}
 
     @property
     def dead(self) -> AbstractSet[str]:
@@ -559,6 +427,17 @@ class Run(Ensemble):
         found = find_controller(order.controller, order.parameters or {}, "join")
         (source,) = self._chance.spawn(1)
         self._make_program(robot, order.controller, *found, source)
+
+    def join(self, order: Join) -> str:
+        """Add a robot to the world, and return its name; with the first tracked one, losses are watched.
+
+        Raises:
+            SwarmbedError: it cannot join.
+        """
+        name = super().join(order)
+        if self.tracked and not any(isinstance(item, Tracking) for item in self.transducers):
+            self.transducers.append(Tracking(NoParameters(), self.setting))
+        return name
 
     def leave(self, name: str) -> None:
         """Remove a robot; the energy that it has drawn stays in the sum.
@@ -582,24 +461,6 @@ class Run(Ensemble):
         here = name in self.world.names
         kind, text = ("joined", "joins the run") if here else ("left", "leaves the run")
         self.setting.tell(self.time, kind, name, text)
-
-    def take_row(self, now: float) -> None:
-        """Take a row of the time series."""
-        row: dict[str, Any] = {"time": now}
-        for transducer in self.transducers:
-            self._enter(row, transducer)
-        self._rows.append(row)
-
-    def _enter(self, row: dict[str, Any], transducer: Transducer) -> None:
-        """Add the numbers of a transducer to a row."""
-        self.now = f"transducer {type(transducer).__name__}"
-        found = transducer.row()
-        usual = type(found) is dict and row.keys().isdisjoint(found)
-        if usual and all(type(value) in NUMBERS for value in found.values()):
-            row.update(found)
-            return
-        made = self._plain(f"{self.now}: row()", found, finite=False)
-        row.update({self._free(row, self.now, key): value for key, value in made.items()})
 
     def _judge(self, look: Look) -> tuple[Verdict, str] | None:
         """Return verdict and reason once the acceptors decide.
@@ -628,91 +489,6 @@ class Run(Ensemble):
 
     # Results
 
-    def _open_recorder(self, directory: Path, images: Sequence[Watched]) -> Recorder:
-        from swarmbed_experiments.runs.recording import Recorder
-
-        return Recorder(directory / "recording.mcap", self.scene, self.world, self.robots, images)
-
-    def _close_recorder(self) -> None:
-        recorder, self._recorder = self._recorder, None
-        if recorder is not None:
-            recorder.close()
-
-    def _attempt(self, what: str, call: Callable[[], object]) -> bool:
-        """Call a function, and note its error as a fault; return whether there was none."""
-        try:
-            call()
-        except BaseException as error:
-            # While signals are held, a KeyboardInterrupt comes from a user's program.
-            if isinstance(error, KeyboardInterrupt) and not self.interrupts.held:
-                raise
-            self._note(what, error)
-            return False
-        return True
-
-    def _note(self, what: str, fault: BaseException | str) -> None:
-        """Note a fault: what was lost, and why. Repeated faults are noted once."""
-        if isinstance(fault, BaseException):
-            # Our own errors name the file already.
-            fault = message_of(fault) if isinstance(fault, SwarmbedError) else cause_of(fault)
-        text = writable(fault if what in fault else f"{what}: {fault}")
-        if text not in self.faults and len(self.faults) < FAULTS:
-            self.faults.append(text)
-
-    def _plain(self, what: str, found: object, *, finite: bool = True) -> dict[str, Any]:
-        """Convert a mapping from a user's program to plain types; note the parts that cannot be converted."""
-        made, faults = plain(found, finite=finite)
-        for fault in faults:
-            self._note(what, fault)
-        if isinstance(made, dict):
-            return made
-        if not faults:
-            self._note(what, f"returned {type(found).__name__}; return a mapping of names to values")
-        return {}
-
-    def _free(self, taken: Mapping[str, Any], who: str, key: str) -> str:
-        """Return a free name: `key`, or if that is taken, `key` with the part's name in front."""
-        if key not in taken:
-            return key
-        whose = f"{who.rpartition(' ')[2]}.{key}"
-        names = itertools.chain([whose], (f"{whose}.{k}" for k in itertools.count(2)))
-        return next(name for name in names if name not in taken)
-
-    def _events(self, first: int = 0) -> list[Event]:
-        """Return the events from index `first` on, in types that files can hold."""
-        made = []
-        for event in self.setting.events[first:]:
-            try:
-                time_, texts = float(event.time), (str(event.kind), str(event.who), str(event.text))
-            except Exception as error:  # noqa: BLE001 - users' frame parts may put anything there
-                self._note("an event", error)
-                continue
-            made.append(Event(time_, *map(writable, texts)))
-        return made
-
-    def _metrics(self) -> dict[str, Any]:
-        """Return the metrics of all parts. A part that raises is noted as a fault."""
-        metrics: dict[str, Any] = {}
-        asked: list[tuple[str, Any]] = [
-            *((f"transducer {type(part).__name__}", part) for part in self.transducers),
-            *((f"acceptor {type(part).__name__}", part) for part in self.acceptors),
-        ]
-        if self._crowd is not None and getattr(self._crowd[1], "metrics", None) is not None:
-            asked.append((f"controller {self.scenario.controller.name}", self._crowd[1]))
-        for who, part in asked:
-            for key, value in self._metrics_of(f"{who}: metrics()", part).items():
-                metrics[self._free(metrics, who, key)] = value
-        return metrics
-
-    def _metrics_of(self, who: str, part: Any) -> dict[str, Any]:
-        """Return the metrics of one part of the frame, or of a crowd's program."""
-        found: list[object] = []
-
-        def ask() -> None:
-            found.append(part.metrics())
-
-        return self._plain(who, found[0]) if self._attempt(who, ask) else {}
-
     def _about(self) -> dict[str, Any]:
         """Return the fields of a summary that describe what is run."""
         return {
@@ -726,7 +502,6 @@ class Run(Ensemble):
         }
 
     def _sum_up(self, verdict: Verdict, reason: str, wall: float) -> dict[str, Any]:
-        metrics = self._metrics()
         return Summary(
             **self._about(),
             verdict=verdict,
@@ -735,112 +510,10 @@ class Run(Ensemble):
             wall_seconds=wall,
             cpu_seconds=self._cpu,
             real_time_factor=self.time / wall if wall > 0 else None,
-            refused=self._refused(),
+            refused=self.measures.refused(),
             faults=self.faults,
-            metrics=metrics,
+            metrics=self.measures.metrics(),
         ).as_data()
-
-    def _refused(self) -> dict[str, int]:
-        """Return the number of rejected commands by reason. They reveal faulty programs that do not raise."""
-        counts: Counter[str] = Counter()
-        for robot in self.robots:
-            if robot.name not in self.setting.dead:
-                counts.update(robot.onboard.health.counts)
-        return {reason: counts[reason] for reason in sorted(counts) if reason.startswith("command.")}
-
-    def _write(self, directory: Path, summary: dict[str, Any], failure: str | None) -> None:
-        """Write all results except the recording, each independently, the summary first."""
-        self._attempt("summary.json", self._write_summary)
-        if failure is not None:
-            self._attempt("failure.txt", lambda: write_text(directory / "failure.txt", writable(failure)))
-        rows, track = directory / "metrics.parquet", self.track
-        kept = self._attempt(rows.name, lambda: write_rows(rows, self._rows))
-        kept &= self._attempt("track.npz", lambda: track.save(directory / "track.npz"))
-        self._attempt(manifest.NAME, self._end_manifest)
-        draw(directory, self.scene, track, summary, self._attempt)
-        if self.faults and summary.get("faults") is not self.faults:
-            summary["faults"] = self.faults
-        if self.faults:
-            self._attempt("summary.json", self._write_summary)
-        journal, self._journal = self._journal, None
-        if journal is not None:
-            # If a file could not be written, `swarmbed mend` can try again from the journal.
-            self._attempt(JOURNAL, lambda: journal.close(remove=kept))
-
-    def _write_summary(self) -> None:
-        if self.directory is not None and self._summary is not None:
-            replace_text(self.directory / "summary.json", as_json(self._summary))
-
-
-def write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows of plain values as a Parquet file. Missing values are null.
-
-    Raises:
-        RunError: it cannot be written.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    names = dict.fromkeys(key for row in rows for key in row)
-    columns = {writable(str(name)): column([row.get(name) for row in rows]) for name in names}
-    try:
-        # pyarrow rejects file names that the locale cannot encode.
-        with file.open("wb") as stream:
-            pq.write_table(pa.table(columns), stream)
-    except OSError as error:
-        raise unwritable(file, error) from None
-
-
-def draw(
-    directory: Path,
-    scene: Scene,
-    track: Track,
-    summary: Mapping[str, Any],
-    attempt: Callable[[str, Callable[[], None]], object] = lambda _, draw: draw(),
-) -> list[Path]:
-    """Draw a run's pictures into its directory, and return their files.
-
-    Args:
-        directory: gets the files.
-        scene: the initial state.
-        track: of the run.
-        summary: of the run.
-        attempt: called with the name of each picture and the function that draws it.
-
-    Raises:
-        RunError: a picture cannot be written.
-    """
-    from swarmbed_experiments.pictures import plots
-
-    if not len(track.times):
-        return []
-    drawn = {"tracks.png": plots.draw_tracks}
-    if not scene.crowd or any(track.deeds):
-        drawn["timeline.png"] = plots.draw_timeline
-    for name, picture in drawn.items():
-        attempt(name, partial(picture, directory / name, scene, track, summary))
-    return [directory / name for name in drawn]
-
-
-def redraw(directory: Path) -> list[Path]:
-    """Draw the pictures of a run again from its files, and return the pictures' files.
-
-    Raises:
-        ConfigError: scenario.yaml is missing or invalid.
-        RunError: another file is missing or invalid, or a picture cannot be written.
-    """
-    summary = Summary.load(directory).as_data()
-    scenario, source = load_scenario(str(directory / "scenario.yaml"))
-    scene, track = make_scene(scenario, source=source), Track.load(directory / "track.npz")
-    robots = tuple(placement.name for placement in scene.robots)
-    carriers = tuple(placement.name for placement in scene.carriers)
-    # Robots that joined come after those of the start.
-    if (track.robots[: len(robots)], track.carriers) != (robots, carriers):
-        message = (
-            f"{directory}: scenario.yaml and track.npz are from different runs: robots or carriers differ"
-        )
-        raise RunError(message)
-    return draw(directory, scene, track, summary)
 
 
 def warm_up(scenario: Scenario, source: str, seconds: float = 1.0, *, remote: bool = False) -> None:

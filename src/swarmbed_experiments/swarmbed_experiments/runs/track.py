@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.observing import Snapshot
-    from swarmbed_core.scene import Scene
+    from swarmbed_core.observing import Source
 
 FEW = 100
 """Maximum number of robots that are tracked at every tick. More are tracked once per second ..."""
@@ -122,7 +121,7 @@ def events_as_lists(events: Sequence[Event]) -> list[list[Any]]:
 
 
 class Tracker:
-    """Observes a run and collects its track."""
+    """Looks on at a run and collects its track."""
 
     def __init__(self, robots: Sequence[str], carriers: Sequence[str], seconds: float) -> None:
         """Prepare.
@@ -145,37 +144,31 @@ class Tracker:
         self._carrier_poses: list[FloatArray] = []
         self._carried_by: list[NDArray[np.int64]] = []
 
-    def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
-        """Do nothing: everything is known already."""
-
-    def end(self, summary: Mapping[str, Any]) -> None:
-        """Do nothing: the run asks for the track."""
-
-    def see(self, snapshot: Snapshot) -> None:
+    def look(self, source: Source) -> None:
         """Add a sample. Its time is appended last, so an interrupted call leaves no half sample."""
-        names = snapshot.names
+        names, doing = source.see_names(), source.see_doing()
         if names is not self._names:
             self._meet(names)
         deeds = self._deeds
-        if snapshot.doing or self._doing:
-            said = self._spread(snapshot.doing)
+        if doing or self._doing:
+            said = self._spread(doing)
             while len(self._doing) < len(self._times):
                 # A crowd that reports activities for the first time.
                 self._doing.append([deeds.setdefault("", len(deeds))] * len(self._columns))
             self._doing.append([deeds.setdefault(deed, len(deeds)) for deed in said])
-        carried_by = snapshot.carriers.carried_by if self.carriers else None
-        if self._here is None:
-            poses = snapshot.poses.copy()
-        else:
-            poses = np.full((len(self._columns), 3), np.nan)
-            poses[self._here] = snapshot.poses
+        poses = source.see_robots()[:, :3].copy()
+        carriers = source.see_carriers() if self.carriers else None
+        carried_by = None if carriers is None else carriers.carried_by.copy()
+        if self._here is not None:
+            seen, poses = poses, np.full((len(self._columns), 3), np.nan)
+            poses[self._here] = seen
             if carried_by is not None and len(self._here):
                 carried_by = np.where(carried_by < 0, -1, self._here[carried_by])
         self._poses.append(poses)
-        if carried_by is not None:
-            self._carrier_poses.append(snapshot.carriers.poses)
+        if carriers is not None and carried_by is not None:
+            self._carrier_poses.append(carriers.poses.copy())
             self._carried_by.append(carried_by)
-        self._times.append(snapshot.time)
+        self._times.append(source.time)
 
     def _meet(self, names: Sequence[str]) -> None:
         """Give robots that joined columns of their own; one that comes back gets its old one."""

@@ -167,10 +167,11 @@ def compare(
 
       swarmbed runs compare runs/a/random_walk-20260101-120000-1 runs/b/random_walk-20260101-120000-1
     """
+    from swarmbed_experiments.runs import comparing
     from swarmbed_experiments.tools import runs_compare
     from swarmbed_experiments.tools.runs_table import named_run
 
-    found = runs_compare.compare(named_run(one, below), named_run(other, below))
+    found = comparing.compare(named_run(one, below), named_run(other, below))
     if style is CompareFormat.json:
         typer.echo(runs_compare.as_json(found))
     else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from swarmbed_core.controller import NoParameters
+from swarmbed_core.metric import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,11 +16,17 @@ if TYPE_CHECKING:
     from swarmbed_experiments.frame import Look, Setting
 
 
+METRICS = {
+    "spacing": Metric("distance to the nearest robot, mean", "m", 10),
+    "spacing_least": Metric("distance to the nearest robot, least", "m", 11),
+}
+"""What tables and figures call the metrics, and in which order they come."""
+
+
 class Spacing:
     """A transducer: the mean distance of a robot to the nearest other one."""
 
     Parameters: ClassVar[type[Part]] = NoParameters
-    UNITS: ClassVar[Mapping[str, str]] = {"spacing": "m", "spacing_least": "m"}
 
     def __init__(self, parameters: NoParameters, setting: Setting) -> None:
         """Prepare. `setting` has the scene, the world and the robots' Onboards."""
