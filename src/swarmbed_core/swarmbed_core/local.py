@@ -220,8 +220,10 @@ class LocalSwarm:
             self.step()
 
 
-def _close(devices: Sequence[Device]) -> None:
+def _close(devices: list[Device]) -> None:
     """Close devices, also if one of them fails."""
     with ExitStack() as closing:
         for device in devices:
             closing.callback(device.close)
+        # A finalizer holds the list: what is closed may go.
+        devices.clear()
