@@ -12,7 +12,7 @@ from swarmbed_core.orders import Act, Enable, Follow, Halt
 from swarmbed_core.outfit import outfit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable
 
     from swarmbed_core.device import Device
     from swarmbed_core.heading import Zones
