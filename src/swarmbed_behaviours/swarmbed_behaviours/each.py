@@ -79,7 +79,10 @@ _OWN = tuple(item.name for item in fields(Readings))
 
 
 class EachRobot:
-    """A program for one robot, of a crowd or not; inherit it and implement `step`."""
+    """A program for one robot, of a crowd or not; inherit it and implement `step`.
+
+    Outside a crowd the first step is when all senses have been read once, after a tick.
+    """
 
     Parameters: ClassVar[type[Part]] = NoParameters
 
@@ -88,7 +91,8 @@ class EachRobot:
         spec = getattr(robot, "spec", None)
         if spec is None:
             return super().__new__(cls)
-        return Alone(cast("Robot", robot), Each([cls(spec, parameters, rng)]))
+        # A `step` that reads lights or the ground must not find None where a crowd has readings.
+        return Alone(cast("Robot", robot), Each([cls(spec, parameters, rng)]), waits=True)
 
     def __init__(self, spec: RobotSpec, parameters: Any, rng: np.random.Generator) -> None:
         """Set up one robot; `rng` is its own random generator."""

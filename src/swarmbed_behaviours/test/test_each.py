@@ -83,6 +83,10 @@ def test_readings_come_as_plain_numbers_and_lights_can_be_switched():
 def test_it_drives_a_robot_outside_a_crowd(fake_of):
     robot = fake_of("epuck2")
     program = Curious(robot, Speed(speed=0.07), np.random.default_rng(1))
+    start = robot.sense().time
+    program.tick()
+    assert robot.commands == [], "it waits for its senses"
+    robot.set(time=start + 1.0)
     program.tick()
     program.tick()
     assert robot.commands[0].velocity_body == (0.07, 0.0, 0.0)
