@@ -199,7 +199,8 @@ def led(quick: bool) -> Iterator[Row]:
     for _ in range(blocks):
         for run, times in zip(made, spent, strict=True):
             times.append(_lead(run, seconds))
-    simulated, with_led = (float(np.median(times)) for times in spent)
+    # What else runs on the machine only adds to the times.
+    simulated, with_led = map(min, spent)
     state = made[1].world.led()
     refused = sum(sum(counts.values()) for counts in state.refused.values())
     for run in made:
