@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field
 from swarmbed_core.config import Part
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.geometry import wrap_all
 from swarmbed_core.kernel import kernel
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.scenario import Byte
@@ -123,7 +124,7 @@ class WalkCrowd:
         if ring is None or spec.readings is None:
             message = f"epuck2_walk: a {spec.kind} has no proximity readings; use robots of kind epuck2"
             raise ConfigError(message)
-        angles = np.remainder(np.array(ring.angles) + math.pi, 2 * math.pi) - math.pi
+        angles = wrap_all(np.array(ring.angles))
         self._sides = np.where(np.abs(angles) < FRONT, np.sign(angles), 0.0)
         self._speed = min(parameters.speed or math.inf, spec.limits.speed)
         self._turning = np.zeros(count)

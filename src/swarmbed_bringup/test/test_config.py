@@ -25,47 +25,15 @@ TABLES = {
         ("drive.wheels.torque", 0.35),
         ("battery.capacity_wh", 100),
         ("battery.cells", 2),
-        ("facts.cell_capacity_ah", 23),
         ("consumption.operating_points.moderate.hours", 6),
         ("consumption.operating_points.basic.hours", 14),
         ("carrier.length", 0.330),
         ("carrier.width", 0.330),
         ("carrier.clearance", 0.175),
-        ("facts.computer", "RockPi4"),
-        ("facts.computer_cpus", 6),
-        ("facts.gpu", "ARM Mali T860MP4"),
-        ("facts.camera_part", "OV5647"),
-        ("facts.camera_max_lines", 1080),
         *((f"cameras.cam{i}.horizontal_fov", math.radians(120)) for i in range(5)),
         *((f"cameras.cam{i}.rate", 30) for i in range(5)),
-        ("facts.proximity_part", "VL53L1CX"),
         *((f"ranges.tof.angles.{i}", i * math.pi / 8) for i in range(16)),
-        ("facts.distance_sensor_range", 3),
         ("ranges.tof.error.sigma", 0.010),
-        ("facts.imu_part", "LSM6DSM"),
-        ("facts.magnetometer_part", "LIS2MDL"),
-        ("facts.temperature_part", "Si7021-A20"),
-        ("facts.temperature_accuracy_k", 0.4),
-        ("facts.humidity_accuracy", 0.03),
-        ("facts.pressure_part", "LPS22HB"),
-        ("facts.pressure_min_hpa", 260),
-        ("facts.pressure_max_hpa", 1260),
-        ("facts.pressure_accuracy_hpa", 0.1),
-        ("facts.microphone_part", "IM69D130"),
-    ],
-    "III": [
-        ("facts.maxon_motor_part", "EC45 flat 120W P/N 608148"),
-        ("facts.maxon_motor_cost_gbp", 129),
-        ("facts.maxon_encoder_part", "MILE 2048 P/N 673027"),
-        ("facts.maxon_encoder_cost_gbp", 97),
-        ("facts.maxon_controller_part", "ESCON P/N 438725"),
-        ("facts.maxon_controller_cost_gbp", 127),
-        ("facts.maxon_drive_cost_gbp", 353),
-        ("facts.motor_part", "Sunnysky X2814 900Kv"),
-        ("facts.motor_cost_gbp", 22),
-        ("facts.encoder_cost_gbp", 10),
-        ("facts.controller_cost_gbp", 25),
-        ("facts.drive_cost_gbp", 57),
     ],
     "IV": [
         ("consumption.mainboard", 2.5),
@@ -74,7 +42,6 @@ TABLES = {
         ("consumption.cameras", 7.0),
         *((f"cameras.cam{i}.width", 640) for i in range(5)),
         *((f"cameras.cam{i}.height", 480) for i in range(5)),
-        ("facts.motors_off_w", 0),
         ("consumption.motors_random_walk", 2),
         ("consumption.motors_random_walk_speed", 0.5),
         ("consumption.motors_full_torque", 15),
@@ -167,7 +134,7 @@ def test_every_number_has_its_source(text):
 def test_a_missing_source_of_one_number_is_noticed(text):
     lines = text.splitlines()
     scalars = [i for i, line in enumerate(lines) if re.match(r" +\w+: [\d.]+ +#", line)]
-    assert len(scalars) > 80
+    assert len(scalars) > 70
     for i in scalars:
         mute = [*lines[:i], lines[i].partition("#")[0], *lines[i + 1 :]]
         assert len(without_source("\n".join(mute))) == 1, lines[i]
@@ -200,13 +167,6 @@ def test_table_2(data):
         assert row["mean"] == pytest.approx(mean / 1000)
         assert row["sigma"] == pytest.approx(sigma / 1000)
         assert row["mean"] * row["refresh_hz"] == pytest.approx(frames, abs=0.006)
-
-
-def test_costs_of_table_3_add_up(data):
-    facts = data["facts"]
-    for make in ("", "maxon_"):
-        parts = sum(facts[f"{make}{part}_cost_gbp"] for part in ("motor", "encoder", "controller"))
-        assert parts == facts[f"{make}drive_cost_gbp"]
 
 
 def test_every_robot_fits_its_model(any_spec):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from swarmbed_core.local import LocalRobot
     from swarmbed_core.observing import Event
     from swarmbed_core.orders import Order
-    from swarmbed_core.scene import RobotPlacement, Scene
+    from swarmbed_core.scene import Scene
     from swarmbed_core.world import CarrierTruth, TaskWorld
 
 KNOWN = 20
@@ -141,10 +141,12 @@ class Ensemble:
 
     def step(self) -> None:
         """Advance the world by one time step, and run the Onboards that are due."""
-        if self.swarm is None:
-            self.world.step()
-        else:
-            self.swarm.step()
+        self.stepper()
+
+    @property
+    def stepper(self) -> Callable[[], None]:
+        """Return what `step` calls, for many steps in a row."""
+        return self.world.step if self.swarm is None else self.swarm.step
 
     def think(self) -> bool:
         """Return False: nothing is judged, so there is no last tick."""
@@ -219,14 +221,20 @@ class Ensemble:
             SwarmbedError: it cannot join.
         """
         placement = placement_of(order, self.world.names)
+        if self.swarm is None and placement.tracked is None:
+            message = "only tracked robots can join a crowd; leave out `crowd` in the scenario"
+            raise OrderError(message)
+        self.world.add_robot(placement)
+        # Not before: the world refuses names that are taken.
         self.specs[placement.name] = placement.spec
         if placement.tracked is None:
             self._tracked.discard(placement.name)
         else:
             self._tracked.add(placement.name)
         if self.swarm is None:
-            return self._join_crowd(placement)
-        self.world.add_robot(placement)
+            # Beside a crowd, it has no Onboard.
+            self.met(placement.name)
+            return placement.name
         try:
             robot = self.swarm.add(placement.name, localised=placement.localised, placement=placement)
             if placement.localised:
@@ -237,15 +245,6 @@ class Ensemble:
             self._forget(placement.name)
             del self.controllers[len(self.robots) :], self.labels[len(self.robots) :]
             raise
-        return placement.name
-
-    def _join_crowd(self, placement: RobotPlacement) -> str:
-        """Add a tracked robot beside a crowd; it has no Onboard."""
-        if placement.tracked is None:
-            message = "only tracked robots can join a crowd; leave out `crowd` in the scenario"
-            raise OrderError(message)
-        self.world.add_robot(placement)
-        self.met(placement.name)
         return placement.name
 
     def employ(self, robot: LocalRobot, order: Join) -> None:
@@ -301,7 +300,7 @@ class Ensemble:
 
     def see_robots(self) -> FloatArray:
         """Return the robots' poses and twists."""
-        return self.world.truth().copy()
+        return self.world.truth()
 
     def see_carriers(self) -> CarrierTruth:
         """Return the carriers."""

@@ -32,6 +32,12 @@ def wrap(angle: float) -> float:
     return math.pi if wrapped <= -math.pi else wrapped
 
 
+def wrap_all(angles: FloatArray) -> FloatArray:
+    """Return the same directions in [-pi, pi)."""
+    wrapped: FloatArray = (angles + math.pi) % TAU - math.pi
+    return wrapped
+
+
 def angle_between(from_angle: float, to_angle: float) -> float:
     """Return the angle in (-pi, pi] from one direction to another."""
     return float(wrap(to_angle - from_angle))

@@ -179,7 +179,11 @@ class Orders:
         made: Future[Any] = Future()
         made.set_running_or_notify_cancel()
         try:
-            as_json(order)
+            if isinstance(order, Told):
+                # Whoever sent it may fill the same arrays again.
+                order = Told(order.tellings.copy())
+            else:
+                as_json(order)
         except Exception as error:  # noqa: BLE001 - a foreign type may raise anything
             made.set_exception(OrderError(f"{type(order).__name__}: {message_of(error)}"))
             return made

@@ -237,6 +237,22 @@ class BatteryModel:
         self._voltage = min(self._voltage, self.battery.cell_cutoff)
         return left_wh * SECONDS_PER_HOUR / watts
 
+    def drain(self, state_of_charge: float, seconds: float) -> float:
+        """Discharge to a share of a full charge, within some seconds; return the energy supplied, in Wh.
+
+        An empty battery switches off.
+        """
+        if not (0 <= state_of_charge <= 1 and 0 < seconds < math.inf):
+            self.health.refuse("battery.drain", f"to {state_of_charge} of a full charge within {seconds} s")
+            return 0.0
+        supplied = max(self._remaining_wh - state_of_charge * self.usable_wh, 0.0)
+        self._remaining_wh -= supplied
+        if state_of_charge == 0:
+            self._powered = False
+            self._recovered_share = self.recovery
+        self._settle(supplied * SECONDS_PER_HOUR / seconds)
+        return supplied
+
     def charge(self, watts: float, seconds: float) -> None:
         """Charge with constant power, counted as energy that can be supplied; enough ends a cut-off."""
         if not self._accepts(watts, seconds):

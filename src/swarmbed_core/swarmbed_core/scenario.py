@@ -131,13 +131,11 @@ class CrowdOptions(Part):
         rate: highest rate of the distance sensors, in Hz; their own rate if not given.
         senses: senses to switch on: rings of distance sensors by name, and those that `readings` in the
             robot's file offers; all of them if not given.
-        battery: discharge model of the batteries, one of those that `readings` offers; none if not given.
     """
 
     step: Annotated[float, Field(ge=0.001, le=0.1)] | None = None
     rate: Annotated[float, Field(gt=0, le=1000)] | None = None
     senses: tuple[str, ...] | None = None
-    battery: str | None = None
 
     @field_validator("step")
     @classmethod
@@ -178,6 +176,8 @@ class Robots(Several):
             mapping of options: `{patience: 0.5}`.
         device: what supplies their parts instead of the world, one after the other:
             `[{name: remote, parts: [motors], ...}]`.
+        battery: discharge model of the batteries, for kinds with `readings`: `simple`, `linear`, `cubic` or
+            `approximated`. If not given, the load drains them; those of a crowd stay full.
     """
 
     kind: str = "dots"
@@ -188,6 +188,16 @@ class Robots(Several):
     driver: Literal["program", "elsewhere"] = "program"
     body: Literal["simulated", "tracked"] | TrackedBody = "simulated"
     device: tuple[Named, ...] = ()
+    battery: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _batteries_moved(cls, given: Any) -> Any:
+        crowd = given.get("crowd") if isinstance(given, dict) else None
+        if isinstance(crowd, dict) and "battery" in crowd:
+            message = "crowd.battery: moved; write `battery` beside `crowd`, in the group of robots"
+            raise ValueError(message)
+        return given
 
     @model_validator(mode="after")
     def _crowds_are_simulated(self) -> Robots:

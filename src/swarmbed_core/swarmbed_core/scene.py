@@ -14,6 +14,7 @@ import numpy as np
 
 from swarmbed_core.arena import Arena
 from swarmbed_core.chance import Stream, stream
+from swarmbed_core.discharge import MODELS
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.geometry import clearance
 from swarmbed_core.heading import Area, Zones
@@ -64,6 +65,7 @@ class RobotPlacement:
         group: index of its group among the scenario's `robots`, -1 for one that joined later.
         tracked: options of a body that is led from outside, None for a simulated one.
         device: what supplies its parts instead of the world.
+        battery: discharge model of its battery; with None, its load drains it.
     """
 
     name: str
@@ -73,6 +75,7 @@ class RobotPlacement:
     group: int = -1
     tracked: TrackedBody | None = None
     device: tuple[Named, ...] = ()
+    battery: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,7 @@ class _Placer:
     def scene(self) -> Scene:
         """Return the scene."""
         self._check_sizes()
+        self._check_batteries()
         scenario = self.scenario
         bodies: dict[tuple[int, int], Pose] = {}
         robots: dict[tuple[int, int], Pose] = {}
@@ -230,6 +234,19 @@ class _Placer:
             if carriers > ids:
                 self._fail(f"carriers.{i}", f"more carriers than the {ids} marker ids available")
 
+    def _check_batteries(self) -> None:
+        """Reject discharge models that robots cannot have."""
+        for i, (group, spec) in enumerate(zip(self.scenario.robots, self.specs, strict=True)):
+            field = f"robots.{i}.battery"
+            if group.battery is None:
+                continue
+            if spec.battery is None:
+                self._fail(field, f"a {spec.kind} has no battery; leave it out")
+            if spec.readings is None:
+                self._fail(field, f"there are no discharge models for a {spec.kind}; leave it out")
+            if group.battery not in MODELS:
+                self._fail(field, f"unknown model '{group.battery}'; available: {', '.join(MODELS)}")
+
     def _check_crowd(self, robots: Sequence[RobotPlacement]) -> None:
         """Reject a crowd of several kinds, and robots beside it that are not tracked."""
         groups = self.scenario.robots
@@ -238,7 +255,8 @@ class _Placer:
         if beside != sorted(beside):
             self._fail("robots", "tracked robots come after a crowd's: put their groups last")
         for i, group in enumerate(groups):
-            if group.tracked is None and group.crowd != groups[0].crowd:
+            options = group.crowd, group.battery
+            if group.tracked is None and options != (groups[0].crowd, groups[0].battery):
                 what = "beside a crowd, all groups must be of the crowd, with the same options, or tracked"
                 self._fail(f"robots.{i}", what)
             if group.tracked is not None and (group.controller is not None or group.device):
@@ -274,6 +292,7 @@ class _Placer:
                         group=i,
                         tracked=group.tracked,
                         device=group.device,
+                        battery=group.battery,
                     )
                 )
         if not made:

@@ -29,7 +29,7 @@ import numpy as np
 from ruckig import ControlInterface, InputParameter, Result, Ruckig, RuckigError, Synchronization, Trajectory
 
 from swarmbed_core.errors import PathError
-from swarmbed_core.geometry import TAU, wrap
+from swarmbed_core.geometry import TAU, wrap, wrap_all
 from swarmbed_core.health import Health
 
 if TYPE_CHECKING:
@@ -497,7 +497,7 @@ class PathPlayer:
     def _estimate(self, path: Path) -> FloatArray:
         """Return the approximate time from each waypoint to the end of the path."""
         table = path.table
-        turns = np.abs((np.diff(table[:, 2]) + math.pi) % (2 * math.pi) - math.pi)
+        turns = np.abs(wrap_all(np.diff(table[:, 2])))
         resting = np.where(np.hypot(table[:, 3], table[:, 4]) > 0, 0.0, 1.0)
         ends = (resting[1:] + resting[:-1]) / 2
         legs = _legs(table, path.waypoints[0].pose)[1:]

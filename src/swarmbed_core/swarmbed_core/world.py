@@ -7,7 +7,7 @@ A world advances in its own time steps; its owner steps the robots' Onboards in 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -169,12 +169,17 @@ class TaskWorld(World, Protocol):
         ...
 
 
-class CrowdWorld(TaskWorld, Protocol):
-    """A world that can drive thousands of robots without an Onboard each."""
+@runtime_checkable
+class HasCrowd(Protocol):
+    """What can drive thousands of robots without an Onboard each."""
 
     def crowd(self) -> Crowd:
         """Return all robots as one crowd."""
         ...
+
+
+class CrowdWorld(TaskWorld, HasCrowd, Protocol):
+    """A world with crowds."""
 
 
 class Crowd(Protocol):

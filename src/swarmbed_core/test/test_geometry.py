@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_core.geometry import TAU, angle_between, between, clearance, compose, invert, rotate, wrap
+from swarmbed_core.geometry import (
+    TAU,
+    angle_between,
+    between,
+    clearance,
+    compose,
+    invert,
+    rotate,
+    wrap,
+    wrap_all,
+)
 
 property_test = settings(deadline=None, max_examples=300, derandomize=True)
 angles = st.floats(-1e4, 1e4)
@@ -47,6 +57,12 @@ def test_wrapping_twice_is_wrapping_once(angle: float) -> None:
 
 
 @property_test
+@given(st.lists(angles, max_size=5))
+def test_many_angles_are_wrapped_like_one(some: list[float]) -> None:
+    apart = wrap_all(np.array(some)) - [wrap(angle) for angle in some]
+    assert np.allclose(np.minimum(np.abs(apart), np.abs(np.abs(apart) - TAU)), 0.0, atol=1e-9)
+
+
 @given(st.floats(-3.0, 3.0), st.integers(-1000, 1000))
 def test_whole_turns_do_not_matter(angle: float, turns: int) -> None:
     assert wrap(angle + turns * TAU) == pytest.approx(angle, abs=1e-9)

@@ -393,3 +393,16 @@ def test_a_clock_that_steps_backwards_is_counted_and_survived() -> None:
     assert state.current == 4.0
     assert state.hours_left == pytest.approx(state.remaining_wh / (4.6 * 2.0 * 0.85))
     assert monitor.health.counts == {"battery.clock_backwards": 1}
+
+
+def test_a_battery_drains_to_a_share_and_is_off_when_it_is_empty() -> None:
+    model = BatteryModel(dots_battery())
+    assert model.drain(0.75, 60.0) == pytest.approx(model.usable_wh / 4)
+    assert model.state_of_charge == pytest.approx(0.75)
+    assert model.current > 0
+    assert model.drain(0.9, 60.0) == 0
+    assert model.powered
+    model.drain(0.0, 60.0)
+    assert not model.powered
+    assert model.drain(math.nan, 1.0) == model.drain(0.5, 0.0) == 0
+    assert model.health.counts["battery.drain"] == 2

@@ -268,3 +268,23 @@ def test_all_tries_together_are_bounded(monkeypatch):
     monkeypatch.setattr("swarmbed_core.scene.ALL_TRIES", 20)
     with pytest.raises(ConfigError, match="no room found in 20 tries for all objects"):
         scene(robots=[{"count": 40, "place": {"zone": "anywhere"}}], carriers=[])
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        ({"kind": "convoy_car", "battery": "cubic"}, r"robots\.0\.battery: a convoy_car has no battery"),
+        (
+            {"kind": "dots", "battery": "cubic"},
+            r"robots\.0\.battery: there are no discharge models for a dots",
+        ),
+        ({"kind": "epuck2", "battery": "nuclear"}, r"unknown model 'nuclear'; available: simple, linear"),
+        ({"kind": "epuck2", "crowd": {"battery": "cubic"}}, r"moved; write `battery` beside `crowd`"),
+        ({"kind": "epuck2", "crowd": True, "battery": "cubic"}, r"all groups must .*the same options"),
+    ],
+)
+def test_discharge_models_are_those_of_the_kind(group, message):
+    first = {"count": 1, "place": {"zone": "drop"}, **group}
+    second = {"kind": "epuck2", "count": 1, "place": {"zone": "drop"}, "crowd": group.get("crowd", False)}
+    with pytest.raises(ConfigError, match=message):
+        scene(robots=[first, second])

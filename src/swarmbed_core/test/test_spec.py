@@ -76,7 +76,6 @@ def test_dots_has_the_numbers_of_table_i(dots: RobotSpec) -> None:
     assert dots.carrier is not None
     carrier = dots.carrier
     assert (carrier.length, carrier.width, carrier.clearance) == (0.33, 0.33, 0.175)
-    assert dots.facts["cell_capacity_ah"] == 23.0
 
 
 def test_dots_has_the_latencies_of_table_ii(dots: RobotSpec) -> None:
@@ -87,13 +86,6 @@ def test_dots_has_the_latencies_of_table_ii(dots: RobotSpec) -> None:
     # The sigmas are checked by their extremes.
     sigmas = [item.sigma for item in dots.camera_latency]
     assert (min(sigmas), max(sigmas)) == (0.00923, 0.0158)
-
-
-def test_dots_has_the_costs_of_table_iii(dots: RobotSpec) -> None:
-    ours = [dots.facts[f"{part}_cost_gbp"] for part in ("motor", "encoder", "controller")]
-    theirs = [dots.facts[f"maxon_{part}_cost_gbp"] for part in ("motor", "encoder", "controller")]
-    assert sum(map(float, ours)) == dots.facts["drive_cost_gbp"] == 57.0
-    assert sum(map(float, theirs)) == dots.facts["maxon_drive_cost_gbp"] == 353.0
 
 
 def test_dots_has_the_watts_of_table_iv(dots: RobotSpec) -> None:
@@ -172,7 +164,6 @@ def test_a_box_is_bounded_by_its_diagonal() -> None:
         ("battery.cell_cutoff", 2.7, r"cell_cutoff \(2\.7\) must be below"),
         ("consumption.cameras", -1.0, r"consumption\.cameras"),
         ("consumption.operating_points.0.random_walk", 2.0, r"operating_points\.0\.random_walk"),
-        ("facts.cell_capacity_ah", math.nan, r"facts\.cell_capacity_ah"),
         ("title", None, "title: .*valid string"),
         ("consumption.motors_random_walk_speed", None, "consumption: .*motors_random_walk_speed"),
         ("carrier.length", 0.5, "carrier: length and width must be the same"),
@@ -208,7 +199,6 @@ def test_everything_else_may_be_missing() -> None:
     needed = ("version", "kind", "title", "paper", "body", "limits", "drive", "control")
     spec = check({part: DOTS_FIELDS[part] for part in needed}, RobotSpec, "my.yaml")
     assert (spec.ranges, spec.cameras, spec.radios) == ((), (), ())
-    assert spec.facts == {}
     assert (spec.battery, spec.lifter, spec.leds) == (None, None, None)
 
 

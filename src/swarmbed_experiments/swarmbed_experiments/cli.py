@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import sys
 import warnings
 from enum import StrEnum
@@ -1082,7 +1083,7 @@ def new(
     console = Console()
     files, commands = write(kind, name, out)
     lines = [f"written: {file}" for file in files]
-    lines += [f"next: cd {out}"] if out != Path() else []
+    lines += [f"next: cd {shlex.quote(str(out))}"] if out != Path() else []
     lines += [f"next: {command}" for command in commands]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swarmbed_core.config import check
+from swarmbed_core.led import Tellings
 from swarmbed_core.orders import (
     Act,
     Follow,
@@ -22,6 +23,7 @@ from swarmbed_core.orders import (
     Speed,
     Step,
     Stop,
+    Told,
     as_json,
     from_json,
 )
@@ -48,6 +50,9 @@ CASE = {
     ],
     "controller": {"name": "random_walk"},
 }
+
+
+TRACKED = {"name": "seen", "place": {"poses": [[1.0, 0.0, 0.0]]}, "body": "tracked", "driver": "elsewhere"}
 
 
 def run_of(**changes):
@@ -201,6 +206,32 @@ def test_what_cannot_be_carried_out_is_told_to_its_sender_alone(order, message):
     with pytest.raises(Exception, match=message):
         result.result(1)
     assert run.world.names == names
+
+
+def test_a_robot_that_cannot_join_changes_nothing_of_its_namesake():
+    run = run_of(time_limit=0.3, robots=[*CASE["robots"], TRACKED])
+    asked = [
+        run.orders.put(Join("epuck2", (1.0, 1.0, 0.0), robot="dots1", tracked=True)),
+        run.orders.put(Join("epuck2", (1.0, 1.0, 0.0), robot="seen1")),
+    ]
+    run.go()
+    for result in asked:
+        with pytest.raises(Exception, match="is taken"):
+            result.result(1)
+    assert run.tracked == ("seen1",)
+    assert {name: spec.kind for name, spec in run.specs.items() if name != "epuck21"} == dict.fromkeys(
+        ("dots1", "dots2", "led1", "seen1"), "dots"
+    )
+
+
+def test_a_tracker_may_use_its_arrays_again():
+    run = run_of(time_limit=0.3, robots=[*CASE["robots"], TRACKED])
+    poses = np.array([[1.0, 0.1, 0.0]])
+    told = Tellings(["seen1"], np.zeros(1), poses, np.zeros((1, 3)))
+    run.orders.put(Told(told))
+    poses += 0.3
+    run.go()
+    assert run.world.truth()[-1, :2] == pytest.approx((1.0, 0.1), abs=1e-9)
 
 
 @pytest.mark.parametrize(

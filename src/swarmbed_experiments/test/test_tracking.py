@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rosbags.highlevel import AnyReader
 from swarmbed_core.config import check
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.led import TOLD, Led, Telling, Tellings
-from swarmbed_core.orders import Told
+from swarmbed_core.orders import Join, Told
 from swarmbed_core.scenario import Scenario, TrackedBody
 from swarmbed_core.spec import RobotSpec
 from swarmbed_experiments.frame import Look, Setting, Stand
@@ -94,6 +95,18 @@ def test_counts_of_robots_that_leave_are_kept():
     assert metrics["tellings_refused"] == {"unknown": 10}
 
 
+def test_counts_of_a_robot_that_leaves_and_comes_again_between_two_ticks_are_kept():
+    world = World("led1")
+    part = Tracking(check({}, Tracking.Parameters, "t"), setting_of(world))
+    for k in range(10):
+        world.go("led1")
+        if k == 4:
+            world.made.remove("led1")
+            world.join("led1")
+        part.tick(world.look())
+    assert part.metrics()["tellings"] == 9
+
+
 def test_a_robot_that_is_lost_for_too_long_is_rejected():
     world = World("led1", "led2")
     part = Tracked(check({"seconds": 0.4}, Tracked.Parameters, "t"), setting_of(world))
@@ -112,6 +125,18 @@ def test_a_robot_that_is_lost_for_too_long_is_rejected():
 def test_without_tracked_robots_there_is_nothing_to_judge():
     with pytest.raises(ConfigError, match="acceptor tracked: no group of robots has `body: tracked`"):
         Tracked(check({}, Tracked.Parameters, "t"), setting_of(World(), body="simulated"))
+
+
+def test_tracked_robots_that_may_still_join_are_judged():
+    world = World()
+    setting = setting_of(world, body="simulated")
+    setting.scene.scenario = setting.scene.scenario.model_copy(update={"open": True})
+    part = Tracked(check({}, Tracked.Parameters, "t"), setting)
+    assert part.judge(world.look(), over=False).stand is Stand.CONTENT
+    world.join("led1")
+    for _ in range(7):
+        world.go()
+    assert part.judge(world.look(), over=False).stand is Stand.REJECTED
 
 
 def test_worlds_that_cannot_lead_bodies_are_named():
@@ -176,6 +201,30 @@ def test_a_run_whose_robot_is_lost_is_rejected():
     assert run.time < 2.0
     assert [(event.kind, event.who) for event in run.setting.events] == [("lost", "led1")]
     run.close()
+
+
+def test_a_tracked_robot_that_joins_may_be_lost_like_any_other():
+    case = scenario("planar")
+    run = Run(case.model_copy(update={"robots": case.robots[:1]}), "t")
+    run.orders.put(Join("dots", (-0.8, 0.0, 0.0), "led1", tracked={"patience": 0.3}))
+    lead(run, until=1.0)
+    assert [event.kind for event in run.setting.events] == ["joined", "lost"]
+    assert run.measures.metrics()["tracked_losses"] == 1
+    run.close()
+
+
+def test_a_tracked_robot_that_joins_a_crowd_is_recorded(tmp_path):
+    group = {"count": 5, "crowd": True, "kind": "epuck2", "place": {"zone": "anywhere"}}
+    run = Run(scenario("planar", robots=[group], time_limit=0.5), "t")
+    run.orders.put(Join("dots", (0.0, 0.0, 0.0), "led1", tracked=True))
+    summary = run.go(tmp_path)
+    run.close()
+    assert "faults" not in summary
+    with AnyReader([run.directory / "recording.mcap"]) as reader:
+        crowds = [
+            reader.deserialize(raw, of.msgtype) for of, _, raw in reader.messages() if of.topic == "/crowd"
+        ]
+    assert len(crowds[-1].poses) == 6
 
 
 def test_a_crowd_with_tracked_robots_beside_it():

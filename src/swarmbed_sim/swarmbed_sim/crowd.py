@@ -31,7 +31,7 @@ from swarmbed_sim.parts import Beat
 from swarmbed_sim.planar_rays import RingTable, cast_all_k, err_all_k
 from swarmbed_sim.planar_world import TIMESTEP, PlanarPhysics, StaticGrid
 from swarmbed_sim.post import Post
-from swarmbed_sim.sensors import Chance, Positions
+from swarmbed_sim.sensors import NO_CHANCE, Chance, Positions
 from swarmbed_sim.sight import Seen
 from swarmbed_sim.sim_world import SimWorld, check_drift
 
@@ -244,6 +244,7 @@ class _Ring:
         physics = self._physics
         widest = float(physics.disc_radii().max(initial=0.0))
         self._cell = min(CELL, self._reach + widest)
+        self._poses = physics.poses[: self._count]
         jobs = self.ring.count * (len(physics.seen_discs()) + 1) + 2
         self._jobs = np.empty((4, jobs))
         self._job_indices = np.empty((2, jobs), dtype=np.uint32)
@@ -272,7 +273,7 @@ class _Ring:
     def _echo(self, seen: Seen, cone: float) -> None:
         physics, table, ring, statics = self._physics, self._table, self.ring, self._statics
         echo_all_k(
-            physics.poses[: self._count],
+            self._poses,
             seen.discs,
             seen.order,
             physics.segments,
@@ -291,7 +292,7 @@ class _Ring:
     def _cast(self, seen: Seen) -> None:
         physics, table, ring = self._physics, self._table, self.ring
         cast_all_k(
-            physics.poses[: self._count],
+            self._poses,
             seen.discs,
             self._cell,
             seen.frame,
@@ -326,6 +327,8 @@ class PlanarCrowd:
     Attributes:
         spec: shared by all robots.
         count: number of robots.
+        poses: of the robots in `map`.
+        twists: their velocities in their own frames.
         v_body: velocity commands: rows of vx, vy, omega.
         alive: which robots have neither died nor run out of power.
         all_alive: whether all are alive.
@@ -344,6 +347,7 @@ class PlanarCrowd:
         self.physics = physics = world.physics
         self.spec: RobotSpec = world.scene.robots[0].spec
         self.count = world.scene.crowd_size
+        self._fit()
         self._limits = (self.spec.limits.speed, self.spec.limits.yaw_rate)
         self.v_body = np.zeros((self.count, 3))
         self.alive = np.ones(self.count, dtype=np.bool_)
@@ -387,21 +391,17 @@ class PlanarCrowd:
         self._unsure = noise and positioning is not None and positioning.sigma > 0.0
         self._senses: Senses | None = None
 
-    @property
-    def poses(self) -> FloatArray:
-        """Return the robots' poses in `map`."""
-        return self.physics.poses[: self.count]
-
-    @property
-    def twists(self) -> FloatArray:
-        """Return the robots' velocities in their own frames."""
-        return self.physics.twists[: self.count]
-
     def refit(self) -> None:
         """Sense the tracked robots that are now beside the crowd."""
+        self._fit()
         self.seen = self._look_out()
         for ring in self.rings:
             ring.fit()
+
+    def _fit(self) -> None:
+        """Take the rows of the crowd in the arrays of the physics."""
+        self.poses = self.physics.poses[: self.count]
+        self.twists = self.physics.twists[: self.count]
 
     def _look_out(self) -> Seen:
         """Return the discs that sensors see now."""
@@ -468,7 +468,7 @@ class PlanarCrowd:
         """Return the positions that the robots' positioning reports; NaN without positioning."""
         if self._position is None:
             return np.full((self.count, 2), math.nan)
-        chance = Chance.common(self._noise_of_now(1) if self._unsure else None)
+        chance = Chance.common(self._noise_of_now(1)) if self._unsure else NO_CHANCE
         return self._position.sense(self.poses, chance)
 
     def _noise_of_now(self, sense: int) -> np.random.Generator:
@@ -480,16 +480,13 @@ def senses_of(scene: Scene) -> frozenset[str]:
     """Return the names of the enabled senses.
 
     Raises:
-        ConfigError: a sense is unknown, or a battery model is set for robots without one.
+        ConfigError: a sense is unknown.
     """
     spec, options = scene.robots[0].spec, scene.crowd_options
     known = [ring.name for ring in spec.ranges]
     if spec.readings is not None:
         plugin: type[CrowdReadings] = find_plugin(CROWD_READINGS, spec.readings)
         known += [name for name in plugin.NAMES if name not in known]
-    elif options.battery is not None:
-        message = f"robots: crowd: battery: '{spec.kind}' has no battery models; remove this field"
-        raise ConfigError(message)
     if options.senses is None:
         return frozenset(known)
     for name in options.senses:

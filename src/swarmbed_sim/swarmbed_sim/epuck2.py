@@ -24,7 +24,6 @@ from swarmbed_core.epuck2 import (
     roll_k,
     tof_k,
 )
-from swarmbed_core.errors import ConfigError
 from swarmbed_core.geometry import GRAVITY
 from swarmbed_core.kernel import kernel
 from swarmbed_core.kinematics import Kinematics
@@ -143,9 +142,6 @@ class EPuck2Senses:
             on: the names of the enabled senses.
             rng: of all their noise.
             period: seconds between calls of `measure`.
-
-        Raises:
-            ConfigError: unknown battery model.
         """
         self._crowd = crowd
         self._rng = rng if scene.scenario.noise else None
@@ -191,12 +187,8 @@ class EPuck2Senses:
             self._counts = np.zeros((n, 2), dtype=np.int64)
             self._step_way = 2 * math.pi * spec.drive.wheels.radius / STEPS
         self._discharge = None
-        model = scene.crowd_options.battery
+        model = scene.robots[0].battery
         if model is not None:
-            if model not in discharge.MODELS:
-                known = ", ".join(discharge.MODELS)
-                message = f"robots: crowd: battery: unknown model '{model}'; available: {known}"
-                raise ConfigError(message)
             self._discharge = discharge.MODELS[model]
             readings.battery = np.ones(n)
         limits = spec.limits

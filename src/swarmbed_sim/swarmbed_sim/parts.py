@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from swarmbed_core.device import Clock, PowerReading
+    from swarmbed_core.discharge import Discharge
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.heading import Zones
     from swarmbed_core.lifter import LifterModel
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from swarmbed_core.spec import Radio as RadioSpec
     from swarmbed_core.spec import RobotSpec
 
+    from swarmbed_sim.bodies import Motors
     from swarmbed_sim.physics import Physics
 
     BoolArray = NDArray[np.bool_]
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 
 Seen = TypeVar("Seen", CornerReading, ImageReading)
 
-# Columns of `Furniture.carriers`.
+# Columns of `Inventory.carriers`.
 LENGTH, WIDTH, CLEARANCE, THICKNESS, LEG, MARKER_ID = range(6)
 CARRIER_NUMBERS = 6
 
@@ -75,7 +77,7 @@ class Life:
         self.off_since = math.inf
 
 
-class Furniture:
+class Inventory:
     """Properties of the robots and carriers in a scene, a row each; rows change when robots come or go.
 
     Attributes:
@@ -119,7 +121,7 @@ class Things(NamedTuple):
         sizes: radius, height, length and width of the robots; length and width are 0 for round ones.
         carrier_poses: of the carriers.
         carrier_lifts: of their feet above the floor.
-        carriers: rows of `Furniture.carriers`.
+        carriers: rows of `Inventory.carriers`.
         segments: walls and boxes, taken to be higher than any ray.
         pillars: fixed cylinders, taken to be as high.
     """
@@ -133,14 +135,14 @@ class Things(NamedTuple):
     pillars: FloatArray
 
 
-def things_of(physics: Physics, furniture: Furniture) -> Things:
+def things_of(physics: Physics, inventory: Inventory) -> Things:
     """Return the current things; the arrays are views of the physics' own."""
     return Things(
         physics.poses,
-        furniture.sizes,
+        inventory.sizes,
         physics.carrier_poses,
         physics.carrier_lifts,
-        furniture.carriers,
+        inventory.carriers,
         physics.segments,
         physics.pillars,
     )
@@ -326,6 +328,36 @@ class Power:
         """Return the battery monitor's reading."""
         robot = self._robot
         return self.battery.reading(self._world.time if robot.alive else robot.off_since)
+
+
+class MeasuredPower(Power):
+    """The battery of one robot, which discharges as measured at the speed of its wheels."""
+
+    __slots__ = ("_course", "_motors")
+
+    def __init__(
+        self,
+        world: Clock,
+        robot: Life,
+        battery: BatteryModel,
+        switch: Callable[[Life], None],
+        course: Discharge,
+        motors: Motors,
+    ) -> None:
+        """Discharge `battery` along `course`; see `Power`."""
+        super().__init__(world, robot, battery, switch)
+        self._course = course
+        self._motors = motors
+
+    def draw(self, watts: float, seconds: float) -> float:  # noqa: ARG002 - the motion alone decides
+        """Discharge for a time; return the energy drawn, in Wh."""
+        if not self._robot.on:
+            return 0.0
+        metres = np.array([seconds * self._motors.speed])
+        charge = self._course(seconds, metres, np.array([self.battery.state_of_charge]))
+        supplied = self.battery.drain(float(charge[0]), seconds)
+        self.update()
+        return supplied
 
 
 @kernel

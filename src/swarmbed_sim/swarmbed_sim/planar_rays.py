@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from swarmbed_core.geometry import wrap_all
 from swarmbed_core.kernel import kernel
 from swarmbed_core.ranges import measure_one_k, range_numbers
 
@@ -57,7 +58,7 @@ class RingTable:
         own = spread if ring.rays > 1 else np.zeros(1)
         self.own_rays = np.stack([np.cos(own), np.sin(own)], axis=1)
         self.axes = np.stack([np.cos(angles), np.sin(angles)])
-        wrapped = (angles + math.pi) % (2 * math.pi) - math.pi
+        wrapped = wrap_all(angles)
         order = np.argsort(wrapped, kind="stable")
         once = wrapped[order]
         # Padding: jobs are written two at a time, and the second may be past the end and unused.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import Positioning
 
-    from swarmbed_sim.parts import Furniture, Life
+    from swarmbed_sim.parts import Inventory, Life
     from swarmbed_sim.physics import IntArray, Physics
 
 NONE = np.empty((0, 0))
@@ -36,7 +36,7 @@ class PartGroup(Protocol):
 
     beat: Beat
 
-    def measure(self, now: float, physics: Physics, furniture: Furniture) -> None:
+    def measure(self, now: float, physics: Physics, inventory: Inventory) -> None:
         """Take a measurement with every part."""
         ...
 
@@ -75,6 +75,9 @@ class Chance:
         counts = np.diff(firsts).tolist()
         drawn = [rng.standard_normal((n, columns)) for rng, n in zip(self.rngs, counts, strict=True)]
         return sigma * np.concatenate(drawn)
+
+
+NO_CHANCE = Chance()
 
 
 class Sensors:
@@ -117,11 +120,11 @@ class Sensors:
             part.k = k
         self.rows[self.rows > row] -= 1
 
-    def measure(self, now: float, physics: Physics, furniture: Furniture) -> None:
+    def measure(self, now: float, physics: Physics, inventory: Inventory) -> None:
         """Take a measurement for every robot."""
-        self.values = self.readings(now, physics, furniture)
+        self.values = self.readings(now, physics, inventory)
 
-    def readings(self, now: float, physics: Physics, furniture: Furniture) -> list[FloatArray]:
+    def readings(self, now: float, physics: Physics, inventory: Inventory) -> list[FloatArray]:
         """Return new arrays, one for each robot."""
         raise NotImplementedError
 
@@ -162,11 +165,12 @@ class Positions(Sensors):
     def sense(self, poses: FloatArray, chance: Chance) -> FloatArray:
         """Return the measured x, y of robots at these poses."""
         places: FloatArray = poses[:, :2].copy()
-        errors = chance.normal(self._sigma, np.arange(len(poses) + 1), 2)
-        if errors is not None:
-            places += errors
+        if self._sigma > 0.0 and chance.rngs:
+            errors = chance.normal(self._sigma, np.arange(len(poses) + 1), 2)
+            if errors is not None:
+                places += errors
         return places
 
-    def readings(self, now: float, physics: Physics, furniture: Furniture) -> list[FloatArray]:  # noqa: ARG002
+    def readings(self, now: float, physics: Physics, inventory: Inventory) -> list[FloatArray]:  # noqa: ARG002
         """Return the measured x, y of each robot."""
         return list(self.sense(physics.poses[self.rows], self.chance))

@@ -21,7 +21,7 @@ FACE = 0.035
 
 
 def world_of(poses, senses, seed=1, noise=False, battery=None, arena="empty", **more):
-    crowd = {"step": 0.1, "senses": senses, "battery": battery}
+    crowd = {"step": 0.1, "senses": senses}
     scenario = Scenario.model_validate(
         {
             "version": 1,
@@ -30,7 +30,9 @@ def world_of(poses, senses, seed=1, noise=False, battery=None, arena="empty", **
             "world": "planar",
             "arena": arena,
             "noise": noise,
-            "robots": [{"kind": "epuck2", "place": {"poses": poses}, "crowd": crowd}],
+            "robots": [
+                {"kind": "epuck2", "place": {"poses": poses}, "crowd": crowd, "battery": battery},
+            ],
             "controller": {"name": "epuck2_wheels"},
             **more,
         }

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swarmbed_core.discharge import MODELS
 from swarmbed_core.epuck2 import readings_of
 from swarmbed_core.leds import pack
 from swarmbed_core.local import LocalSwarm
@@ -23,7 +24,7 @@ EPUCK = RobotSpec.load("epuck2")
 LAMPS = [{"place": [0.15, 0.1, 0.03]}, {"place": [-0.2, 0.0, 0.05], "colour": [1, 2, 3]}]
 
 
-def world_of(robots, seed=1, *, noise=False, arena="empty", how=make, crowd=False, **more):
+def world_of(robots, seed=1, *, noise=False, arena="empty", how=make, crowd=False, battery=None, **more):
     """Return a world; `robots` are pairs of a kind and its poses."""
     scenario = Scenario.model_validate(
         {
@@ -33,7 +34,10 @@ def world_of(robots, seed=1, *, noise=False, arena="empty", how=make, crowd=Fals
             "world": "planar",
             "arena": arena,
             "noise": noise,
-            "robots": [{"kind": kind, "place": {"poses": poses}, "crowd": crowd} for kind, poses in robots],
+            "robots": [
+                {"kind": kind, "place": {"poses": poses}, "crowd": crowd, "battery": battery}
+                for kind, poses in robots
+            ],
             "controller": {"name": "epuck2_wheels"},
             **more,
         }
@@ -233,3 +237,34 @@ def test_programs_get_positions_that_are_as_old_as_their_tick():
     for _ in range(4):
         swarm.run(0.1)
         assert robot.sense().position == pytest.approx(swarm.world.truth()[0, :2], abs=1e-9)
+
+
+@pytest.mark.parametrize("model", ["simple", "cubic"])
+def test_batteries_of_whole_robots_run_down_as_the_models_say(model):
+    poses = [[0.0, 0.0, 0.0], [0.5, 0.0, 0.0]]
+    swarm = LocalSwarm(world_of([("epuck2", poses)], battery=model))
+    turning, still = swarm.robots
+    speed, expected = 0.05, np.ones(2)
+    for _ in range(200):
+        turning.act(Command(velocity_body=(0.0, 0.0, 2 * speed / 0.053)))
+        swarm.run(0.1)
+        expected = MODELS[model](0.1, np.array([0.1 * speed, 0.0]), expected)
+    found = [robot.sense().battery.state_of_charge for robot in (turning, still)]
+    # The monitor reads the battery once a second.
+    assert 1 - np.array(found) == pytest.approx(1 - expected, rel=0.1)
+    assert found[0] < found[1] < 1
+    drawn = swarm.world.energy_wh()
+    assert drawn / EPUCK.battery.capacity_wh == pytest.approx(1 - expected, rel=0.1)
+
+
+def test_a_whole_robot_with_an_empty_battery_stops():
+    world = world_of([("epuck2", [[0, 0, 0]])], battery="simple")
+    swarm = LocalSwarm(world)
+    swarm.run(0.2)
+    world._powers[0][1].battery.drain(1e-6, 1.0)
+    swarm.robots[0].act(Command(velocity_body=(0.1, 0.0, 0.0)))
+    swarm.run(0.4)
+    where = world.truth()[0, 0]
+    swarm.robots[0].act(Command(velocity_body=(0.1, 0.0, 0.0)))
+    swarm.run(0.4)
+    assert world.truth()[0, 0] == pytest.approx(where, abs=1e-3)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from swarmbed_core.config import Part
 from swarmbed_core.controller import TICK_RATE, NoParameters
+from swarmbed_core.geometry import wrap_all
 from swarmbed_core.spec import NotNegative, Positive
 
 from swarmbed_experiments.frame.roster import Roster
@@ -44,7 +45,7 @@ def retrieved(carriers: CarrierTruth, drop: Area | None) -> NDArray[np.bool_]:
 
 def turns(angles: FloatArray) -> FloatArray:
     """Return the absolute values of angles, wrapped to the range 0 to pi."""
-    apart: FloatArray = np.abs((angles + math.pi) % (2 * math.pi) - math.pi)
+    apart: FloatArray = np.abs(wrap_all(angles))
     return apart
 
 
@@ -148,8 +149,9 @@ class Travel:
             self._way[roster.here] += np.nan_to_num(np.hypot(xy[:, 0] - last[:, 0], xy[:, 1] - last[:, 1]))
             self._last = np.full_like(self._last, math.nan)
             self._last[roster.here] = xy
-        fastest = np.hypot(look.robots[:, 3], look.robots[:, 4]).max(initial=0.0)
-        self._fastest = max(self._fastest, float(fastest))
+        if len(look.robots):
+            fastest = np.hypot(look.robots[:, 3], look.robots[:, 4]).max()
+            self._fastest = max(self._fastest, float(fastest))
 
     def row(self) -> Mapping[str, float]:
         """Return the mean distance so far."""
@@ -444,7 +446,7 @@ class Convoy:
         if len(self._samples) * self._parameters.period <= look.time + 1e-9:
             self._samples.append(self._errors[-1])
         if look.time > self._parameters.settling:
-            self._sum[roster.here] += off
+            self._sum += roster.spread(off, 0.0)
             self._worst = max(self._worst, float(off.max()))
 
     def row(self) -> Mapping[str, float]:

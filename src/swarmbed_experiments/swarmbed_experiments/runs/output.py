@@ -110,7 +110,7 @@ class Output:
         from swarmbed_experiments.runs.recording import Recorder
 
         run = self._run
-        return Recorder(directory / "recording.mcap", run.scene, run.world, run.robots, images)
+        return Recorder(directory / "recording.mcap", run.scene, run.world, run.robots, images, run.specs)
 
     def _close_recorder(self) -> None:
         recorder, self.recorder = self.recorder, None

@@ -95,6 +95,7 @@ class _Robot:
 
     def __init__(self, recorder: Recorder, name: str, spec: RobotSpec) -> None:
         self.name = name
+        self.spec = spec
         self._recorder = recorder
         robot = Owner(name, spec, MAP_CELL)
         self._declared = topics_of(robot)
@@ -209,6 +210,7 @@ class Recorder:
         world: TaskWorld,
         robots: Sequence[LocalRobot],
         images: Sequence[Watched] = (),
+        specs: Mapping[str, RobotSpec] | None = None,
     ) -> None:
         """Start a recording.
 
@@ -218,6 +220,7 @@ class Recorder:
             world: source of the true poses.
             robots: all robots with an Onboard; empty for a crowd.
             images: cameras whose images are recorded too.
+            specs: of all robots by name, also of those that join; by default the scene's.
 
         Raises:
             RunError: the file cannot be written.
@@ -244,6 +247,7 @@ class Recorder:
         self._tree_pace = Pace(TREE_RATE)
         self._paces = {topic: Pace(topic.recorded) for topic in TOPICS if topic.recorded}
         self._scene = scene
+        self._specs = {item.name: item.spec for item in scene.robots} if specs is None else specs
         self._robots: dict[str, _Robot] = {}
         self._seen: Sequence[str] = ()
         self._meet(robots)
@@ -302,10 +306,12 @@ class Recorder:
         """Prepare for the robots that are there now, and show them in the scene."""
         again = bool(self._seen)
         names = self._seen = self._world.names
-        specs = {placement.name: placement.spec for placement in self._scene.robots}
+        specs = dict(self._specs)
         for robot in robots:
-            specs.setdefault(robot.name, robot.spec)
-            if robot.name not in self._robots:
+            specs[robot.name] = robot.spec
+            known = self._robots.get(robot.name)
+            # Another kind of robot may have the name of one that left.
+            if known is None or known.spec is not robot.spec:
                 self._robots[robot.name] = _Robot(self, robot.name, robot.spec)
         count = len(names)
         self._poses = np.empty((count if self._crowd else 2 * count, 4))

@@ -156,7 +156,7 @@ def experiments() -> dict[str, Cell]:
         lamps = [(FACE + gap, 2.0 * k, height, intensity) for k, gap in enumerate(LAMPS)]
         cells[f"light {intensity:g}"] = ("epuck2_light", (_poses(apart), _lamps(lamps), quiet))
     for model in discharge.MODELS:
-        cells[f"battery {model}"] = ("epuck2_battery", (f"robots.0.crowd.battery={model}",))
+        cells[f"battery {model}"] = ("epuck2_battery", (f"robots.0.battery={model}",))
     return {name: Cell(name, scenario, sets, 1) for name, (scenario, sets) in cells.items()}
 
 
@@ -213,7 +213,7 @@ def timings(repetitions: int) -> dict[tuple[str, str, int], Cell]:
             cells["battery", model, count] = (
                 few,
                 "controller.ramp=true",
-                f"robots.0.crowd.battery={chosen}",
+                f"robots.0.battery={chosen}",
             )
     return {
         key: Cell(f"time of {key[2]} robots, {key[0]} {key[1]}", "epuck2_timing", sets, repetitions)
@@ -555,5 +555,5 @@ def _median(found: Found) -> float:
     return float(np.median(seconds)) if len(seconds) else math.nan
 
 
-STARTS = (("epuck2_50", ("robots.0.count=3", "robots.0.crowd.senses=null", "robots.0.crowd.battery=cubic")),)
+STARTS = (("epuck2_50", ("robots.0.count=3", "robots.0.crowd.senses=null", "robots.0.battery=cubic")),)
 STUDY = Study("The e-puck2's sensors, batteries and execution times (section 4)", SEEDS, make, STARTS)
