@@ -447,13 +447,9 @@ def test_any_number_of_different_deeds_is_tracked(tmp_path):
     assert (Track.load(tmp_path / "track.npz").doing == track.doing).all()
 
 
-def source(time, names, robots, doing=(), carriers=None):
+def snapshot(time, names, robots, doing=(), carriers=None):
     return types.SimpleNamespace(
-        time=time,
-        see_names=lambda: names,
-        see_robots=lambda: robots,
-        see_doing=lambda: doing,
-        see_carriers=lambda: carriers,
+        time=time, names=names, robots=robots, poses=robots[:, :3], doing=doing, carriers=carriers
     )
 
 
@@ -463,7 +459,7 @@ def test_robots_that_join_and_leave_keep_their_columns():
     poses = {name: np.full(6, float(k)) for k, name in enumerate("abd")}
     for k, names in enumerate(here):
         carriers = types.SimpleNamespace(poses=np.zeros((1, 3)), carried_by=np.array([len(names) - 1]))
-        tracker.look(source(k / 10, names, np.array([poses[name] for name in names]), names, carriers))
+        tracker.add(snapshot(k / 10, names, np.array([poses[name] for name in names]), names, carriers))
     track = tracker.track(())
     assert track.robots == ("a", "b", "d")
     for k, names in enumerate(here):
@@ -478,7 +474,7 @@ def test_a_crowd_that_says_late_what_it_does_is_tracked():
     names = ("a", "b")
     tracker = Tracker(names, (), 1.0)
     for k, doing in enumerate([(), ("x", "y"), (), ("x", "x")]):
-        tracker.look(source(k / 10, names, np.zeros((2, 6)), doing))
+        tracker.add(snapshot(k / 10, names, np.zeros((2, 6)), doing))
     track = tracker.track(())
     assert [[track.deeds[deed] for deed in row] for row in track.doing] == [
         ["", ""], ["x", "y"], ["", ""], ["x", "x"]
@@ -489,9 +485,9 @@ def test_a_sample_that_is_interrupted_does_not_count():
     names = ("a",)
     tracker = Tracker(names, ("c",), 1.0)
     carriers = types.SimpleNamespace(poses=np.zeros((1, 3)), carried_by=np.zeros(1, dtype=np.int64))
-    tracker.look(source(0.1, names, np.zeros((1, 6)), ("x",), carriers))
+    tracker.add(snapshot(0.1, names, np.zeros((1, 6)), ("x",), carriers))
     with pytest.raises(AttributeError):
-        tracker.look(source(0.2, names, np.ones((1, 6)), ("y",), "interrupted"))
+        tracker.add(snapshot(0.2, names, np.ones((1, 6)), ("y",)))
     track = tracker.track(())
     assert (track.times.tolist(), track.poses.shape, track.doing.shape) == ([0.1], (1, 1, 3), (1, 1))
 
@@ -737,12 +733,11 @@ def test_a_load_that_shifts_on_its_platform_is_set_down_and_taken_anew(each_tick
     run = Run(scenario, source)
     shifted = []
 
-    def shift(source):
-        carriers = source.see_carriers()
-        if not shifted and carriers.carried_by[0] == 0 and source.see_robots()[0, 0] > -0.3:
-            shifted.append(source.time)
+    def shift(snapshot):
+        if not shifted and snapshot.carriers.carried_by[0] == 0 and snapshot.poses[0, 0] > -0.3:
+            shifted.append(snapshot.time)
             # By a hit that nobody noticed: its legs are now where the sensors do not expect them.
-            x, y, yaw = carriers.poses[0]
+            x, y, yaw = snapshot.carriers.poses[0]
             run.world.physics.move_carrier(0, (x, y, yaw + math.radians(25.0)))
 
     each_tick(run, shift)

@@ -127,6 +127,18 @@ def test_without_tracked_robots_there_is_nothing_to_judge():
         Tracked(check({}, Tracked.Parameters, "t"), setting_of(World(), body="simulated"))
 
 
+def test_tracked_robots_that_may_still_join_are_judged():
+    world = World()
+    setting = setting_of(world, body="simulated")
+    setting.scene.scenario = setting.scene.scenario.model_copy(update={"open": True})
+    part = Tracked(check({}, Tracked.Parameters, "t"), setting)
+    assert part.judge(world.look(), over=False).stand is Stand.CONTENT
+    world.join("led1")
+    for _ in range(7):
+        world.go()
+    assert part.judge(world.look(), over=False).stand is Stand.REJECTED
+
+
 def test_worlds_that_cannot_lead_bodies_are_named():
     with pytest.raises(ConfigError, match="world fake_world:make has no tracked robots"):
         Run(scenario("fake_world:make"), "t")

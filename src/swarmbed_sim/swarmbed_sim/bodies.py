@@ -395,6 +395,11 @@ class Motors:
         self._travel = bodies.travel[slot, :count]
 
     @property
+    def count(self) -> int:
+        """Return the number of wheels."""
+        return self._count
+
+    @property
     def speed(self) -> float:
         """Return the mean of the wheels' absolute speeds, in m/s."""
         return float(np.abs(self._speeds).mean())

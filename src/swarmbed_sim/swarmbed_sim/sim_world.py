@@ -529,6 +529,7 @@ class SimWorld:
                 bodies.drift[slot] = 1.0
                 message = f"{name}: with veer {veer} rad/m a wheel would roll backwards; use a smaller veer"
                 raise SimError(message)
+        self.device(name).faults.drift = dict(enumerate(bodies.drift[slot, : motors.count].tolist()))
 
     def set_radio_loss(self, share: float) -> None:
         """Set the share of receptions that are lost, from 0 to 1.

@@ -16,6 +16,8 @@ from swarmbed_experiments.frame import Judgement, Stand
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from swarmbed_core.led import LedState
+
     from swarmbed_experiments.frame import Look, Setting
 
 
@@ -52,25 +54,20 @@ class Tracking:
         self._lost: dict[str, float] = {}
         self._seconds = 0.0
         self._time = 0.0
-        # Losses and tellings of robots that are there, and of those that have left.
-        self._counts: dict[str, tuple[int, int]] = {}
+        # Losses and tellings of the robots at the last tick, and of those that had left.
+        self._names: tuple[str, ...] = ()
+        self._losses = self._taken = np.zeros(0, dtype=np.int64)
         self._gone = np.zeros(2, dtype=np.int64)
 
     def tick(self, look: Look) -> None:
         """Detect robots that are lost or found."""
         state = self._setting.world.led()
         passed, self._time = look.time - self._time, look.time
-        for name in self._counts.keys() - set(state.names):
-            self._gone += self._counts.pop(name)
-            self._lost.pop(name, None)
-        counts = zip(state.losses.tolist(), state.taken.tolist(), strict=True)
-        for name, count in zip(state.names, counts, strict=True):
-            before = self._counts.get(name, count)
-            if before[1] > count[1]:
-                # Another one of this name.
-                self._gone += before
-                self._lost.pop(name, None)
-            self._counts[name] = count
+        if state.names is not self._names:
+            self._meet(state)
+        self._losses, self._taken = state.losses, state.taken
+        if not (self._lost or state.lost.any()):
+            return
         for name, lost, lost_for in zip(
             state.names, state.lost.tolist(), state.lost_for.tolist(), strict=True
         ):
@@ -85,6 +82,17 @@ class Tracking:
             if lost:
                 self._lost[name] = look.time - lost_for
 
+    def _meet(self, state: LedState) -> None:
+        """Take note of robots that have joined and left; the counts of those that left are kept."""
+        here = dict(zip(state.names, state.taken.tolist(), strict=True))
+        before = zip(self._names, self._losses.tolist(), self._taken.tolist(), strict=True)
+        for name, losses, taken in before:
+            # Another robot may have this name now.
+            if here.get(name, -1) < taken:
+                self._gone += losses, taken
+                self._lost.pop(name, None)
+        self._names = state.names
+
     def row(self) -> Mapping[str, float]:
         """Return the number of robots that are lost."""
         return {"tracked_lost": float(len(self._lost))}
@@ -92,7 +100,7 @@ class Tracking:
     def metrics(self) -> Mapping[str, Any]:
         """Return the counts."""
         state = self._setting.world.led()
-        losses, taken = (self._gone + np.sum(list(self._counts.values()) or [(0, 0)], axis=0)).tolist()
+        losses, taken = (self._gone + np.array([self._losses.sum(), self._taken.sum()])).tolist()
         refused = {reason: sum(counts.values()) for reason, counts in state.refused.items()}
         blocked = refused.pop(BLOCKED, 0)
         return {
@@ -126,9 +134,10 @@ class Tracked:
         """Check that there is something to judge.
 
         Raises:
-            ConfigError: no group of robots is tracked.
+            ConfigError: no group of robots is tracked, and none can join.
         """
-        if not any(group.tracked for group in setting.scene.scenario.robots):
+        scenario = setting.scene.scenario
+        if not (scenario.open or any(group.tracked for group in scenario.robots)):
             message = (
                 "acceptor tracked: no group of robots has `body: tracked`; set it, or leave this acceptor out"
             )
