@@ -141,10 +141,12 @@ class Ensemble:
 
     def step(self) -> None:
         """Advance the world by one time step, and run the Onboards that are due."""
-        if self.swarm is None:
-            self.world.step()
-        else:
-            self.swarm.step()
+        self.stepper()
+
+    @property
+    def stepper(self) -> Callable[[], None]:
+        """Return what `step` calls, for many steps in a row."""
+        return self.world.step if self.swarm is None else self.swarm.step
 
     def think(self) -> bool:
         """Return False: nothing is judged, so there is no last tick."""

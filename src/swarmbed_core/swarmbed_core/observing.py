@@ -230,7 +230,7 @@ class Onlooker(Protocol):
     """A part of ours that looks on in the run's own thread, without snapshots: it costs next to nothing.
 
     Attributes:
-        rate: [Hz] rate of the world's time at which it wants to look.
+        rate: [Hz] rate of the world's time at which it wants to look: at ticks, and no more often.
     """
 
     rate: float
@@ -244,6 +244,7 @@ class _Seat:
     """The place in the audience of somebody who looks on.
 
     Attributes:
+        rate: [Hz] rate of the world's time at which it wants to see.
         due: time of the world at which it wants to see next.
     """
 
@@ -252,13 +253,13 @@ class _Seat:
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
             message = f"observer {name}: rate is {rate!r}; expected a number of Hz above 0"
             raise ConfigError(message)
-        self._rate = float(rate)
+        self.rate = float(rate)
         self.due = 0.0
         self.next(0.0)
 
     def next(self, now: float) -> None:
         """Set the next time at which it is due."""
-        self.due = (math.floor((now + EPSILON) * self._rate) + 1) / self._rate - EPSILON
+        self.due = (math.floor((now + EPSILON) * self.rate) + 1) / self.rate - EPSILON
 
 
 class _Inline(_Seat):
@@ -419,9 +420,9 @@ class Audience:
         seats, due = self._inline, math.inf
         for seat in seats:
             if seat.due <= now:
-                seat.next(now)
+                seat.due = (math.floor((now + EPSILON) * seat.rate) + 1) / seat.rate - EPSILON
                 seat.look(source)
-            due = min(seat.due, due)
+            due = min(due, seat.due)
         # One that was added meanwhile may be due before.
         self.due = due if seats is self._inline else now
 

@@ -6,6 +6,7 @@ knows nothing else of it. All orders pass through it, and all observers look on 
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,6 +36,11 @@ class Play(Source, Protocol):
 
     def step(self) -> None:
         """Advance the world by one time step, with the Onboards that are due."""
+        ...
+
+    @property
+    def stepper(self) -> Callable[[], None]:
+        """Return what `step` calls, for many steps in a row."""
         ...
 
     def think(self) -> bool:
@@ -172,9 +178,34 @@ class Runner:
         """Return whether the clock stands."""
         return self.paused and not self.allowed
 
+    def go_on(self) -> None:
+        """Make the steps up to the next tick, if nothing has to happen between them; otherwise as `once`."""
+        paced = self.pacer.speed is not None or self.before_cycle is not None
+        if paced or self.paused or self.orders.waiting:
+            self.once()
+        else:
+            self.burst()
+
+    def burst(self) -> None:
+        """Make the steps up to and including the next tick, without a wait, unless orders come meanwhile."""
+        if self.script is not None or self.after_step is not None:
+            self.cycle()
+            return
+        play, audience, waiting = self.play, self.audience, self.orders.waiting
+        step = play.stepper
+        for left in range(self._every - 1 - self.number % self._every, -1, -1):
+            step()
+            self.number += 1
+            if not left:
+                self._tick()
+            if audience.due_own < math.inf and audience.due_own <= play.time:
+                self._show()
+            if waiting:
+                return
+
     def cycle(self) -> None:
         """Make one step, and the tick if one is due."""
-        play, audience = self.play, self.audience
+        play = self.play
         if self.script is not None:
             self._follow(self.script, in_tick=False)
             if self.over:
@@ -185,24 +216,25 @@ class Runner:
             self.after_step()
         if self.number % self._every == 0:
             self._tick()
-        now = play.time
-        if audience.due <= now:
-            audience.look(play, now)
-        if audience.due_own <= now:
+        if self.audience.due_own <= play.time:
             self._show()
         if self.allowed:
             self.allowed -= 1
 
     def _tick(self) -> None:
-        """Let the programs and the frame work."""
+        """Let the programs and the frame work, and the onlookers look."""
+        play, audience = self.play, self.audience
         self.in_tick = True
         try:
             if self.script is not None:
                 self._follow(self.script, in_tick=True)
-            if self.before_tick is None or self.before_tick():
-                self.over = self.play.think() or self.over
+            if (self.before_tick is None or self.before_tick()) and play.think():
+                self.over = True
         finally:
             self.in_tick = False
+        now = play.time
+        if audience.due <= now:
+            audience.look(play, now)
 
     def _show(self, *, anyway: bool = False) -> None:
         """Show the play to the observers that are due, or to all of them."""

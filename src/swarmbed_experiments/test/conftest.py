@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from swarmbed_core.config import Part, check
 from swarmbed_core.memory import MemoryWorld, Placement
+from swarmbed_core.observing import Snapshot
 from swarmbed_core.robot import Command
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.scene import make_scene
@@ -233,7 +234,7 @@ class _EachTick:
         self.call = call
 
     def look(self, source):
-        self.call(source)
+        self.call(Snapshot.of(source, 0, "running"))
 
 
 @pytest.fixture

@@ -459,7 +459,7 @@ def test_robots_that_join_and_leave_keep_their_columns():
     poses = {name: np.full(6, float(k)) for k, name in enumerate("abd")}
     for k, names in enumerate(here):
         carriers = types.SimpleNamespace(poses=np.zeros((1, 3)), carried_by=np.array([len(names) - 1]))
-        tracker.see(snapshot(k / 10, names, np.array([poses[name] for name in names]), names, carriers))
+        tracker.add(snapshot(k / 10, names, np.array([poses[name] for name in names]), names, carriers))
     track = tracker.track(())
     assert track.robots == ("a", "b", "d")
     for k, names in enumerate(here):
@@ -474,7 +474,7 @@ def test_a_crowd_that_says_late_what_it_does_is_tracked():
     names = ("a", "b")
     tracker = Tracker(names, (), 1.0)
     for k, doing in enumerate([(), ("x", "y"), (), ("x", "x")]):
-        tracker.see(snapshot(k / 10, names, np.zeros((2, 6)), doing))
+        tracker.add(snapshot(k / 10, names, np.zeros((2, 6)), doing))
     track = tracker.track(())
     assert [[track.deeds[deed] for deed in row] for row in track.doing] == [
         ["", ""], ["x", "y"], ["", ""], ["x", "x"]
@@ -485,9 +485,9 @@ def test_a_sample_that_is_interrupted_does_not_count():
     names = ("a",)
     tracker = Tracker(names, ("c",), 1.0)
     carriers = types.SimpleNamespace(poses=np.zeros((1, 3)), carried_by=np.zeros(1, dtype=np.int64))
-    tracker.see(snapshot(0.1, names, np.zeros((1, 6)), ("x",), carriers))
+    tracker.add(snapshot(0.1, names, np.zeros((1, 6)), ("x",), carriers))
     with pytest.raises(AttributeError):
-        tracker.see(snapshot(0.2, names, np.ones((1, 6)), ("y",)))
+        tracker.add(snapshot(0.2, names, np.ones((1, 6)), ("y",)))
     track = tracker.track(())
     assert (track.times.tolist(), track.poses.shape, track.doing.shape) == ([0.1], (1, 1, 3), (1, 1))
 

@@ -54,6 +54,9 @@ DT, SKIN, USED, NEED, DEEPEST = 0, 1, 2, 3, 4
 # Entries of `counts`: steps, events, whether the list of pairs is out of date, and `FORGET` and `APART` in
 # steps.
 STEP, EVENTS, STALE, FORGET_STEPS, APART_STEPS = 0, 1, 2, 3, 4
+# Columns of `going`, a row for each led body: velocity in `map` and speed with which it goes to its place,
+# the first of those of its twist and of the velocity that counts for contacts, and the robot's row.
+LED_TWIST, LED_CLOSING, LED_ROW, LED_NUMBERS = 4, 7, 10, 11
 
 NEARLY = 1e-6
 """Velocity error in m/s or rad/s that a drive corrects in one step, so that robots come to a full stop."""
@@ -499,13 +502,14 @@ def _begin_k(
 
 @kernel
 def _approach_k(
-    body: int, lever: float, nx: float, ny: float, state: FloatArray, inverse: FloatArray, told: FloatArray
+    body: int, lever: float, nx: float, ny: float, state: FloatArray, inverse: FloatArray, going: FloatArray
 ) -> float:
     """Return the speed of a point of a body along a normal; of a led robot, that which it is told to have."""
     vx, vy, omega = state[body, VX], state[body, VY], state[body, OMEGA]
-    if inverse[body, 0] == 0.0 and body < told.shape[0]:
-        vx, vy = _turned_k(told[body, 6], told[body, 7], state[body, YAW])
-        omega = told[body, 8]
+    for k in range(going.shape[0] if inverse[body, 0] == 0.0 else 0):
+        if int(going[k, LED_ROW]) == body:
+            vx, vy = _turned_k(going[k, LED_CLOSING], going[k, LED_CLOSING + 1], state[body, YAW])
+            omega = going[k, LED_CLOSING + 2]
     speed: float = vx * nx + vy * ny + omega * lever
     return speed
 
@@ -531,7 +535,7 @@ def _gather_k(
     touch: FloatArray,
     counts: IntArray,
     events: FloatArray,
-    told: FloatArray,
+    going: FloatArray,
 ) -> int:
     """Collect the pairs that may touch within this step, and record new contacts; return their number."""
     count = 0
@@ -587,9 +591,9 @@ def _gather_k(
         if began or gap < TOUCHING:
             if led:
                 # Its velocity may correct an error of its place: what counts is what it is told to have.
-                closing = _approach_k(body_a, lever_a, nx, ny, state, inverse, told)
+                closing = _approach_k(body_a, lever_a, nx, ny, state, inverse, going)
                 if b >= 0:
-                    closing -= _approach_k(body_b, lever_b, nx, ny, state, inverse, told)
+                    closing -= _approach_k(body_b, lever_b, nx, ny, state, inverse, going)
                 closing = max(closing, 0.0)
             other = disc_i[b, THING] if b >= 0 else static_thing[-1 - b]
             _begin_k(disc_i[a, THING], other, began, closing, touch, counts, events)
@@ -791,9 +795,7 @@ def step_k(
     poses: FloatArray,
     twists: FloatArray,
     pushes: FloatArray,
-    led: IntArray,
     going: FloatArray,
-    told: FloatArray,
 ) -> None:
     """Advance by one time step; see the module's docstring. `counts[STALE]` requests a new list of pairs."""
     dt = numbers[DT]
@@ -804,14 +806,15 @@ def step_k(
         _carry_k(state, group, relative, robots, v_body, driven, reaches, inverse, dt, speeds, pushes)
         for i in range(n):
             tops[i] = max(robots[i, TOP], heights[i])
-    for k in range(led.shape[0]):
-        body = group[led[k]]
+    for k in range(going.shape[0]):
+        row = int(going[k, LED_ROW])
+        body = group[row]
         state[body, VX], state[body, VY], state[body, OMEGA] = going[k, 0], going[k, 1], going[k, 2]
         speeds[body] = going[k, 3]
         for i in range(n if body >= n else 0):
             if group[i] == body:
                 pushes[i] = 0.0
-        pushes[led[k]] = 0.0
+        pushes[row] = 0.0
     fastest = 0.0
     accel = 0.0
     for body in range(state.shape[0]):
@@ -840,7 +843,7 @@ def step_k(
         touch,
         counts,
         events,
-        told,
+        going,
     )
     _solve_k(contact_i, contact_f, count, state, inverse)
     for body in range(state.shape[0]):
@@ -868,9 +871,9 @@ def step_k(
         pillars,
     )
     tell_robots_k(state, group, relative, dt, poses, twists)
-    for k in range(led.shape[0]):
+    for k in range(going.shape[0]):
         for i in range(3):
-            twists[led[k], i] = told[led[k], 3 + i]
+            twists[int(going[k, LED_ROW]), i] = going[k, LED_TWIST + i]
     farthest = 0.0
     for d in range(xy.shape[0]):
         place_disc_k(d, state, disc_i, disc_f, xy)
@@ -894,7 +897,7 @@ def lead_k(
     counts: IntArray,
     going: FloatArray,
 ) -> None:
-    """Compute the velocities of led bodies for the next step: rows of vx, vy, omega in `map`, and the speed.
+    """Write what the next step needs of led bodies into `going`, see there.
 
     Requests a new list of pairs if one is faster than the list allows for.
     """
@@ -915,6 +918,9 @@ def lead_k(
         going[k, 0], going[k, 1] = (x - state[body, X]) / dt, (y - state[body, Y]) / dt
         going[k, 2] = turn / dt
         going[k, 3] = math.hypot(going[k, 0], going[k, 1]) + abs(going[k, 2]) * reach
+        for j in range(6):
+            going[k, LED_TWIST + j] = told[i, 3 + j]
+        going[k, LED_ROW] = i
         fastest = max(fastest, going[k, 3])
     numbers[NEED] = max(numbers[NEED], 2.0 * (1.1 * fastest * dt + PUSH + TOUCHING))
     if numbers[SKIN] - 2.0 * numbers[USED] < numbers[NEED]:

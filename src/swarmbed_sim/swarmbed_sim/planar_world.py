@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from swarmbed_core.led import TOLD
 from swarmbed_core.raycast import box_segments
 from swarmbed_core.scenario import BoxObstacle
 from swarmbed_core.scene import legs_of
@@ -179,8 +178,8 @@ class PlanarPhysics:
         """Find the led bodies, which nothing moves."""
         self.led = led_rows(robots)
         self._inverse[self.led] = 0.0
-        self._going = np.zeros((len(self.led), 4))
-        self._told = np.zeros((0, TOLD))
+        self._going = np.zeros((len(self.led), k.LED_NUMBERS))
+        self._going[:, k.LED_ROW] = self.led
 
     def advance(
         self, v_body: FloatArray, driven: BoolArray, platforms: FloatArray, told: FloatArray | None = None
@@ -189,7 +188,6 @@ class PlanarPhysics:
         if self._lifts:
             self._lift(platforms)
         if told is not None:
-            self._told = told
             k.lead_k(
                 self.led,
                 told,
@@ -236,9 +234,7 @@ class PlanarPhysics:
             self.poses,
             self.twists,
             self.pushes,
-            self.led,
             self._going,
-            self._told,
         )
         if len(self.carried_by):
             self._tell_carriers()

@@ -47,7 +47,7 @@ from swarmbed_sim.parts import (
     CARRIER_NUMBERS,
     Air,
     Beat,
-    Furniture,
+    Inventory,
     Late,
     Leds,
     Life,
@@ -150,7 +150,7 @@ class SimWorld:
         # The tray is thick enough for the codes on its sides.
         thickness = sides.rise + sides.size / 2
         self._loads = [item.carrier.mass + item.payload for item in scene.carriers]
-        self._furniture = Furniture(
+        self._inventory = Inventory(
             np.array([_size_of(robot.spec.body) for robot in robots]),
             np.array([robot.localised for robot in robots], dtype=np.bool_),
             np.array(
@@ -214,7 +214,7 @@ class SimWorld:
         """Advance by one time step."""
         self._ticks += 1
         now = self.time = self._ticks * self.timestep
-        physics, furniture = self.physics, self._furniture
+        physics, inventory = self.physics, self._inventory
         for bodies in self._bodies:
             if bodies.count:
                 bodies.command(now, self.v_body, self.driven)
@@ -227,10 +227,10 @@ class SimWorld:
             physics.advance(self.v_body, self.driven, self.platforms)
         for bodies in self._bodies:
             if bodies.count:
-                bodies.feel(physics, furniture.on)
+                bodies.feel(physics, inventory.on)
         for group in self._groups:
             if group.beat.due(now):
-                group.measure(now, physics, furniture)
+                group.measure(now, physics, inventory)
         if self._power_beat.due(now):
             self._draw_power()
         for air in self._airs.values():
@@ -245,7 +245,7 @@ class SimWorld:
         rows = physics.led
         for k in led.follow(now, rows, physics.poses, physics.segments, physics.pillars, told):
             row, pose = int(rows[k]), led.aim(k)
-            size = self._furniture.sizes[row].tolist()
+            size = self._inventory.sizes[row].tolist()
             free = self._at_robot(size, physics.heights.item(row), pose, without=row) is None
             if free:
                 physics.move_robot(row, pose)
@@ -269,7 +269,7 @@ class SimWorld:
 
     def _draw_power(self) -> None:
         """Drain the batteries for the time since the last call."""
-        physics, on = self.physics, self._furniture.on
+        physics, on = self.physics, self._inventory.on
         watts = self._watts
         watts_k(self._power_numbers, physics.twists, physics.pushes, on, self.driven, watts)
         draw_k(watts, BATTERY_PERIOD / 3600.0, self._metered, self._energy)
@@ -345,7 +345,7 @@ class SimWorld:
             self.physics.move_carrier(carrier, pose)
             return
         row = self._row(name)
-        size = self._furniture.sizes[row].tolist()
+        size = self._inventory.sizes[row].tolist()
         _check_free(what, self._at_robot(size, self.physics.heights.item(row), pose, without=row))
         self.physics.move_robot(row, pose)
         self._forget(name)
@@ -381,7 +381,7 @@ class SimWorld:
         self._power_numbers[row] = power
         if placement.tracked is not None:
             self._led.add(name, spec, pose, placement.tracked, self.time)
-        self._furniture.add(size, localised=placement.localised)
+        self._inventory.add(size, localised=placement.localised)
         if self._glow is not None:
             self._glow.add(spec.leds)
         self._count_radios(spec)
@@ -405,7 +405,7 @@ class SimWorld:
         for array in _ROWS:
             setattr(self, array, np.delete(getattr(self, array), row, axis=0))
         self._led.remove(name)
-        self._furniture.remove(row)
+        self._inventory.remove(row)
         for parts in self._bodies:
             parts.remove(row)
         for group in self._groups:
@@ -461,7 +461,7 @@ class SimWorld:
         if name in self._dead:
             return
         self._dead.add(name)
-        self._furniture.on[row] = False
+        self._inventory.on[row] = False
         self.v_body[row] = 0.0
         self.driven[row] = False
         life = self._lives.get(name)
@@ -478,7 +478,7 @@ class SimWorld:
         on = life.alive and life.supplied
         if life.on and not on:
             life.off_since = self.time
-        life.on = self._furniture.on[life.row] = on
+        life.on = self._inventory.on[life.row] = on
         self._motors[life.name].update()
         for air in self._airs.values():
             air.switch(life.row, on=on)
@@ -540,6 +540,7 @@ class SimWorld:
                 bodies.drift[slot] = 1.0
                 message = f"{name}: with veer {veer} rad/m a wheel would roll backwards; use a smaller veer"
                 raise SimError(message)
+        self.device(name).faults.drift = dict(enumerate(bodies.drift[slot, : motors.count].tolist()))
 
     def set_radio_loss(self, share: float) -> None:
         """Set the share of receptions that are lost, from 0 to 1.
@@ -598,7 +599,7 @@ class SimWorld:
 
     def _first_robot(self, thing: Footprint, *, without: int = -1, above: float = 0.0) -> str | None:
         """Return a robot that overlaps a thing and whose top, or platform, is higher than `above`."""
-        sizes, poses = self._furniture.sizes, self.physics.poses
+        sizes, poses = self._inventory.sizes, self.physics.poses
         near = np.hypot(*(poses[:, :2] - thing.middle).T) < thing.reach + sizes[:, 0]
         rows = np.flatnonzero(near & (np.maximum(sizes[:, 1], self.physics.heights) > above)).tolist()
         prints = (
@@ -815,7 +816,7 @@ class SimWorld:
         part: Late[CornerReading] = Late(self, life, latency)
         if not localised:
             sights = self._rng(number, PartStream.WATCHED_MARKERS)
-            part = Cameras(self, life, latency, self._furniture, self.scene.arena, sights)
+            part = Cameras(self, life, latency, self._inventory, self.scene.arena, sights)
         watched: list[Life] = []
 
         def prepare() -> None:

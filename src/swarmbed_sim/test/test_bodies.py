@@ -87,6 +87,8 @@ def test_who_drifts_counts_what_its_wheels_did(world):
 def test_no_such_drift(world):
     w = world([(0.0, 0.0, 0.0)])
     w.set_drift("dots1", 1.1, 0.0)
+    # For motors that are not the world's.
+    assert w.device("dots1").faults.drift == {0: 1.1, 1: 1.1, 2: 1.1}
     for stretch, veer, told in ((1.0, 0.1, "needs a differential drive"), (0.0, 0.0, "drift 0")):
         with pytest.raises(SimError, match=told):
             w.set_drift("dots1", stretch, veer)

@@ -181,12 +181,8 @@ class Arrived:
         """Return the poses to compare with the places."""
         if self._parameters.what == "robots":
             self._roster.look(look.names)
-            if isinstance(self._roster.here, slice):
-                return look.robots[: self._count, :3]
             # Robots that have left are nowhere; those that joined have no places.
-            poses = np.full((len(self._roster), 3), math.nan)
-            poses[self._roster.here] = look.robots[:, :3]
-            return poses[: self._count]
+            return self._roster.spread(look.robots[:, :3], math.nan)[: self._count]
         poses = look.carriers.poses
         if self._parameters.what == "carriers":
             return poses
@@ -284,8 +280,8 @@ class Coherent:
         roster = self._roster
         if roster.look(look.names):
             self._since = roster.widened(self._since, math.inf)
-        off = np.zeros(len(roster), dtype=np.bool_)
-        off[roster.here] = off_places(look.robots, self._parameters.distance) > self._parameters.limit
+        off = off_places(look.robots, self._parameters.distance) > self._parameters.limit
+        off = roster.spread(off, fill=False)
         self._since = np.where(off, np.minimum(self._since, look.time), math.inf)
         lost = int(np.argmin(self._since))
         if look.time - self._since[lost] > self._parameters.seconds:

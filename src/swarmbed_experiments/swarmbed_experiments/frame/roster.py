@@ -52,6 +52,14 @@ class Roster:
             return rows
         return np.where(rows < 0, -1, self.here[rows])
 
+    def spread(self, values: NDArray[Any], fill: float) -> NDArray[Any]:
+        """Return values of the robots that are there now by column; `fill` for the others."""
+        if isinstance(self.here, slice):
+            return values
+        made = np.full((len(self.names), *values.shape[1:]), fill, dtype=values.dtype)
+        made[self.here] = values
+        return made
+
     def widened(self, array: NDArray[Any], fill: float = 0.0) -> NDArray[Any]:
         """Return an array with a row for each column, those of new robots filled."""
         made = np.full((len(self.names), *array.shape[1:]), fill, dtype=array.dtype)

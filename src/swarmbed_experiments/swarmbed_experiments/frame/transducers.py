@@ -149,8 +149,9 @@ class Travel:
             self._way[roster.here] += np.nan_to_num(np.hypot(xy[:, 0] - last[:, 0], xy[:, 1] - last[:, 1]))
             self._last = np.full_like(self._last, math.nan)
             self._last[roster.here] = xy
-        fastest = np.hypot(look.robots[:, 3], look.robots[:, 4]).max(initial=0.0)
-        self._fastest = max(self._fastest, float(fastest))
+        if len(look.robots):
+            fastest = np.hypot(look.robots[:, 3], look.robots[:, 4]).max()
+            self._fastest = max(self._fastest, float(fastest))
 
     def row(self) -> Mapping[str, float]:
         """Return the mean distance so far."""
@@ -445,7 +446,7 @@ class Convoy:
         if len(self._samples) * self._parameters.period <= look.time + 1e-9:
             self._samples.append(self._errors[-1])
         if look.time > self._parameters.settling:
-            self._sum[roster.here] += off
+            self._sum += roster.spread(off, 0.0)
             self._worst = max(self._worst, float(off.max()))
 
     def row(self) -> Mapping[str, float]:

@@ -35,7 +35,7 @@ from swarmbed_experiments.runs.summary import Summary
 from swarmbed_experiments.runs.track import Tracker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from swarmbed_core.controller import CrowdControllerType, CrowdProgram
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.local import LocalRobot
-    from swarmbed_core.observing import Event, Observer
+    from swarmbed_core.observing import Event, Observer, Source
     from swarmbed_core.orders import Join
     from swarmbed_core.scenario import Scenario
     from swarmbed_core.world import CarrierTruth, Crowd, TaskWorld
@@ -56,6 +56,19 @@ if TYPE_CHECKING:
     from swarmbed_experiments.runs.track import Track
 
 
+class _Samples:
+    """Looks on and takes the samples of the track."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.rate = run.tracker.rate
+
+    def look(self, source: Source) -> None:  # noqa: ARG002 - it takes what the frame saw
+        """Take a sample."""
+        if self._run.look is not None:
+            self._run.tracker.add(self._run.look)
+
+
 class Run(Ensemble):
     """One run of a scenario, ready to start.
 
@@ -65,6 +78,7 @@ class Run(Ensemble):
         interrupts: the signals received.
         faults: results that were lost, with the reasons.
         decided: verdict and reason, None while the run goes on.
+        look: what the frame saw at the latest tick, None before the first.
         crowd: the robots of a crowd and the program that drives them, None without one.
         tracker: takes the track.
         measures: takes the rows of the time series, and the metrics.
@@ -129,10 +143,10 @@ class Run(Ensemble):
         self._crowd_label = f"crowd: controller {scenario.controller.name}"
         self._time_limit = scenario.time_limit
         self.decided: tuple[Verdict, str] | None = None
-        self._look: Look | None = None
+        self.look: Look | None = None
         self.measures = Measures(self)
         self.output = Output(self)
-        for part in (self.tracker, self.measures, self.output):
+        for part in (_Samples(self), self.measures, self.output):
             self.audience.add_inline(part)
         self.runner.log = self.output.write_down
 
@@ -285,7 +299,7 @@ class Run(Ensemble):
         runner, signals = self.runner, self.interrupts
         runner.pace(speed)
         while not runner.over:
-            runner.once()
+            runner.go_on()
             if signals.received is not None:
                 raise KeyboardInterrupt
         if self.decided is not None:
@@ -327,19 +341,24 @@ class Run(Ensemble):
 
         What is decided is in `decided`; a run goes on when it is stepped further.
         """
-        before = self._look
-        while self._look is before or self._look is None:
-            self.runner.cycle()
-        return self._look
+        before = self.look
+        while self.look is before or self.look is None:
+            self.runner.burst()
+        return self.look
 
     def step(self) -> None:
         """Advance the world by one time step, and run the Onboards that are due."""
+        self.stepper()
+
+    @property
+    def stepper(self) -> Callable[[], None]:
+        """Return what `step` calls, for many steps in a row."""
         self.now = self._world_label
-        super().step()
+        return self.world.step if self.swarm is None else self.swarm.step
 
     def _frame(self) -> Look:
         """Let generators and transducers work, after the programs."""
-        look = self._look = self._look_now()
+        look = self.look = self._look_now()
         for generator in self.generators:
             self.now = f"generator {type(generator).__name__}"
             generator.tick(look)
@@ -386,17 +405,17 @@ class Run(Ensemble):
 
     def see_robots(self) -> FloatArray:
         """Return the robots' poses and twists; at a tick, those that the frame saw."""
-        look = self._look
+        look = self.look
         return look.robots if look is not None and look.time == self.world.time else self.world.truth()
 
     def see_carriers(self) -> CarrierTruth:
         """Return the carriers; at a tick, as the frame saw them."""
-        look = self._look
+        look = self.look
         return look.carriers if look is not None and look.time == self.world.time else self.world.carriers()
 
     def see_doing(self) -> tuple[str, ...]:
         """Return the activities at the latest tick; empty if none are reported."""
-        return () if self._look is None else tuple(self._look.doing)
+        return () if self.look is None else tuple(self.look.doing)
 
     def see_events(self) -> list[Event]:
         """Return the events, to which more are only appended."""

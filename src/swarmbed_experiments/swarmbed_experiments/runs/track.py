@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from swarmbed_core.geometry import FloatArray
-    from swarmbed_core.observing import Source
+
+    from swarmbed_experiments.frame import Look
 
 FEW = 100
 """Maximum number of robots that are tracked at every tick. More are tracked once per second ..."""
@@ -121,7 +122,12 @@ def events_as_lists(events: Sequence[Event]) -> list[list[Any]]:
 
 
 class Tracker:
-    """Looks on at a run and collects its track."""
+    """Collects the track of a run.
+
+    Attributes:
+        rate: [Hz] rate at which it wants samples.
+        carriers: their names.
+    """
 
     def __init__(self, robots: Sequence[str], carriers: Sequence[str], seconds: float) -> None:
         """Prepare.
@@ -144,31 +150,31 @@ class Tracker:
         self._carrier_poses: list[FloatArray] = []
         self._carried_by: list[NDArray[np.int64]] = []
 
-    def look(self, source: Source) -> None:
+    def add(self, look: Look) -> None:
         """Add a sample. Its time is appended last, so an interrupted call leaves no half sample."""
-        names, doing = source.see_names(), source.see_doing()
-        if names is not self._names:
-            self._meet(names)
+        doing = look.doing
+        if look.names is not self._names:
+            self._meet(look.names)
         deeds = self._deeds
         if doing or self._doing:
-            said = self._spread(doing)
+            said = doing if doing and self._here is None else self._spread(doing)
             while len(self._doing) < len(self._times):
                 # A crowd that reports activities for the first time.
                 self._doing.append([deeds.setdefault("", len(deeds))] * len(self._columns))
             self._doing.append([deeds.setdefault(deed, len(deeds)) for deed in said])
-        poses = source.see_robots()[:, :3].copy()
-        carriers = source.see_carriers() if self.carriers else None
-        carried_by = None if carriers is None else carriers.carried_by.copy()
-        if self._here is not None:
-            seen, poses = poses, np.full((len(self._columns), 3), np.nan)
-            poses[self._here] = seen
+        carried_by = look.carriers.carried_by.copy() if self.carriers else None
+        if self._here is None:
+            poses = look.robots[:, :3].copy()
+        else:
+            poses = np.full((len(self._columns), 3), np.nan)
+            poses[self._here] = look.robots[:, :3]
             if carried_by is not None and len(self._here):
                 carried_by = np.where(carried_by < 0, -1, self._here[carried_by])
         self._poses.append(poses)
-        if carriers is not None and carried_by is not None:
-            self._carrier_poses.append(carriers.poses.copy())
+        if carried_by is not None:
+            self._carrier_poses.append(look.carriers.poses.copy())
             self._carried_by.append(carried_by)
-        self._times.append(source.time)
+        self._times.append(look.time)
 
     def _meet(self, names: Sequence[str]) -> None:
         """Give robots that joined columns of their own; one that comes back gets its old one."""
