@@ -681,6 +681,9 @@ class Transport:
             for message in unpacked(packet.payload)
             if message.channel == channel
         ]
+        # As a crowd hears them: of several robots, each chooses the first, and in another order robots that
+        # choose each other in a circle would wait forever.
+        heard.sort(key=lambda message: message.sender)
         x, y = senses.position.tolist()
         ranges = senses.ranges[self._ring].tolist()
         speed, rate, out = carrier.tick(senses.time, (x, y), senses.heading, ranges, heard)

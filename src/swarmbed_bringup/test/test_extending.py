@@ -31,7 +31,7 @@ class HumiditySense(Sensors):
         super().__init__(spec.rate, noise=noise)
         self._error = spec.noise
 
-    def readings(self, now, physics, furniture):
+    def readings(self, now, physics, inventory):
         damp = 0.5 + 0.1 * physics.poses[self.rows, :1]
         errors = self.chance.within(self._error, damp.shape)
         return list(damp + errors if errors.size else damp)

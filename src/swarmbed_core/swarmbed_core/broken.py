@@ -2,8 +2,8 @@
 
 A world breaks its own parts. Those that come from elsewhere it cannot reach: `with_faults` puts a layer over
 them that reads the robot's `Faults` at each call. A dead robot's motors stand, its sensors return nothing
-new; a dead distance sensor measures infinity. Slip shortens what the wheels really turn, and the reading
-hides it, unless the body is in the world, where it slips (`BothMotors`).
+new; a dead distance sensor measures infinity. Slip and drift change what the wheels really turn, and the
+reading hides it, unless the body is in the world, where it slips (`BothMotors`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from swarmbed_core.device import (
     CamerasPart,
     CompassPart,
     CompassReading,
+    ImagesPart,
+    ImageWatcher,
     ImuPart,
     ImuReading,
     LedsPart,
@@ -32,14 +34,24 @@ from swarmbed_core.device import (
     PowerReading,
     RadioPart,
     RangesPart,
+    SensorPart,
     Zone,
     ZonePart,
+    sensors_as_fields,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-    from swarmbed_core.device import CornerReading, Device, Faults, RadioPacket, RangeReading
+    from swarmbed_core.device import (
+        CornerReading,
+        Device,
+        Faults,
+        ImageReading,
+        RadioPacket,
+        RangeReading,
+        SensorReading,
+    )
     from swarmbed_core.geometry import FloatArray
 
 T = TypeVar("T")
@@ -52,6 +64,9 @@ def with_faults(device: Device, virtual: Device) -> Device:
 
     def over(part: Any, own: Any, layer: Any) -> Any:
         return part if part is None or part is own else layer(part, faults)
+
+    own = virtual.sensors
+    sensors = {name: over(part, own.get(name), _Sensor) for name, part in device.sensors.items()}
 
     rng = np.random.default_rng(zlib.crc32(device.name.encode()))
     return replace(
@@ -67,12 +82,14 @@ def with_faults(device: Device, virtual: Device) -> Device:
             for name, part in device.ranges.items()
         },
         cameras=over(device.cameras, virtual.cameras, _Cameras),
+        images=over(device.images, virtual.images, _Images),
         power=over(device.power, virtual.power, _Power),
         radios={
             name: part if part is virtual.radios.get(name) else _Radio(part, faults, rng)
             for name, part in device.radios.items()
         },
         leds=over(device.leds, virtual.leds, _Leds),
+        **sensors_as_fields(sensors),
     )
 
 
@@ -86,7 +103,7 @@ class _Layer(Generic[P]):
 
 
 class _Motors(_Layer[Motors]):
-    """Motors of a robot that may be dead, or slip."""
+    """Motors of a robot that may be dead, slip, or drift."""
 
     __slots__ = ("_hidden", "_last", "_rolled", "_slips")
 
@@ -105,9 +122,16 @@ class _Motors(_Layer[Motors]):
         faults = self._faults
         if faults.dead:
             speeds = np.zeros(len(speeds))
-        elif faults.slip and self._slips:
-            speeds = np.asarray(speeds) * (1.0 - faults.slip)
+        elif self._slips and (faults.slip or faults.drift):
+            speeds = np.asarray(speeds) * self._grip(len(speeds))
         self._part.drive(speeds, hold)
+
+    def _grip(self, wheels: int) -> FloatArray:
+        """Return how far each wheel rolls, relative to what it was told and what it reports."""
+        grip = np.full(wheels, 1.0 - self._faults.slip)
+        for wheel, share in self._faults.drift.items():
+            grip[wheel] *= share
+        return grip
 
     def read(self) -> MotorReading:
         faults, last = self._faults, self._last
@@ -117,7 +141,7 @@ class _Motors(_Layer[Motors]):
             return last
         reading = self._part.read()
         rolled = reading.travel
-        if self._slips and (faults.slip or self._hidden is not None):
+        if self._slips and (faults.slip or faults.drift or self._hidden is not None):
             reading = self._hide(reading)
         self._last, self._rolled = reading, rolled
         return reading
@@ -126,7 +150,7 @@ class _Motors(_Layer[Motors]):
         """Return a reading as if the wheels had turned farther than they did, since the last one."""
         if self._hidden is None:
             self._hidden = np.zeros(len(reading.travel))
-        grip = 1.0 - self._faults.slip
+        grip = self._grip(len(reading.travel))
         if self._rolled is not None:
             self._hidden = self._hidden + (reading.travel - self._rolled) * (1.0 / grip - 1.0)
         return reading._replace(travel=reading.travel + self._hidden, speeds=reading.speeds / grip)
@@ -199,6 +223,35 @@ class _Ranges(_Layer[RangesPart]):
         distances = np.array(reading.distances, dtype=np.float64)
         distances[[sensor for sensor in dead if sensor < len(distances)]] = math.inf
         return reading._replace(distances=distances)
+
+
+class _Sensor(_Layer[SensorPart]):
+    __slots__ = ()
+
+    def read(self) -> SensorReading | None:
+        reading = self._part.read()
+        return None if self._faults.dead else reading
+
+
+class _Images(_Layer[ImagesPart]):
+    __slots__ = ()
+
+    def watcher(self) -> ImageWatcher:
+        return _Watcher(self._part.watcher(), self._faults)
+
+
+class _Watcher(_Layer[ImageWatcher]):
+    __slots__ = ()
+
+    def watch(self, cameras: Collection[str]) -> None:
+        self._part.watch(cameras)
+
+    def read(self) -> Sequence[ImageReading]:
+        readings = self._part.read()
+        return () if self._faults.dead else readings
+
+    def close(self) -> None:
+        self._part.close()
 
 
 class _Cameras(_Layer[CamerasPart]):

@@ -11,13 +11,14 @@ thousands are created each second and a frozen dataclass takes three times as lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -340,12 +341,14 @@ class Faults:
         dead: whether the robot is dead: nothing moves and nothing is sensed.
         sensors: numbers of the dead distance sensors, by ring.
         slip: share of the wheels' motion that is lost.
+        drift: how far each wheel rolls, by its number, relative to what it reports; 1 for those not named.
         radio_loss: share of the receptions that are lost.
     """
 
     dead: bool = False
     sensors: dict[str, set[int]] = field(default_factory=dict)
     slip: float = 0.0
+    drift: dict[int, float] = field(default_factory=dict)
     radio_loss: float = 0.0
 
 
@@ -393,6 +396,34 @@ class Device:
         """Return whether a part runs in real time, so that the world can neither hurry nor be reset."""
         return any(connection.real for connection in self.outside)
 
+    @property
+    def sensors(self) -> dict[str, SensorPart]:
+        """Return the sensors of several numbers, by name: `position`, ..., `spots.CAMERA`."""
+        found: dict[str, SensorPart] = {}
+        for name in SENSORS:
+            part = getattr(self, name)
+            if isinstance(part, Mapping):
+                found.update((f"{name}.{which}", one) for which, one in part.items())
+            elif part is not None:
+                found[name] = part
+        return found
+
     def close(self) -> None:
         """Close what was opened for the parts, the newest first; nothing the second time."""
         self.opened.close()
+
+
+SENSORS = tuple(item.name for item in fields(Device) if SensorPart.__name__ in str(item.type))
+"""Fields of `Device` that hold sensors of several numbers: one each, or by name."""
+
+
+def sensors_as_fields(sensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is named like `Device.sensors` by field; `spots.CAMERA` is in the mapping `spots`."""
+    found: dict[str, Any] = {}
+    for name, item in sensors.items():
+        field_name, _, which = name.partition(".")
+        if which:
+            found.setdefault(field_name, {})[which] = item
+        else:
+            found[field_name] = item
+    return found

@@ -45,7 +45,7 @@ SLACK: Final = 0.05
 SLACK_TURN: Final = 0.2
 """Errors of a tracker, in metres and radians, that never count as a jump."""
 ROUNDS: Final = 16
-"""Most tellings of one robot that are read in one call; the rest are rejected."""
+"""Most tellings of one robot that are read in one call, the last ones; the rest are rejected."""
 AGAIN: Final = 0.5
 """Seconds after which a robot that could not appear at its place, because it was taken, tries again."""
 SINK: Final = 1e-4
@@ -104,6 +104,14 @@ class Tellings:
             np.array([item.pose for item in items], dtype=np.float64).reshape(-1, 3),
             np.array([item.twist for item in items], dtype=np.float64).reshape(-1, 3),
         )
+
+    def copy(self) -> Tellings:
+        """Return tellings that nobody can change.
+
+        Raises:
+            ValueError: there is not one row of each array for each name.
+        """
+        return Tellings.unpacked(tuple(self.names), self.packed())
 
     def packed(self) -> bytes:
         """Return all numbers as bytes, from which `unpacked` makes the same ones again.
@@ -324,6 +332,7 @@ class Led:
         self._ahead = AHEAD + timestep
         self.names: tuple[str, ...] = ()
         self._rows: dict[str, int] = {}
+        self._latest_names: tuple[Sequence[str], IntArray] = (), np.empty(0, dtype=np.int64)
         self._stamps = np.zeros(0)
         self._places = np.zeros((0, 3))
         self._twists = np.zeros((0, 3))
@@ -363,6 +372,7 @@ class Led:
         self._limits[row] = options.patience, top, limits.yaw_rate * top / limits.speed, room
         self.names = (*self.names, name)
         self._rows[name] = row
+        self._latest_names = (), np.empty(0, dtype=np.int64)
 
     def remove(self, name: str) -> None:
         """Remove a robot, if it is led; what was refused of it is counted as nobody's from now on."""
@@ -376,6 +386,7 @@ class Led:
             setattr(self, array, np.delete(getattr(self, array), row, axis=0))
         self.names = (*self.names[:row], *self.names[row + 1 :])
         self._rows = {other: i for i, other in enumerate(self.names)}
+        self._latest_names = (), np.empty(0, dtype=np.int64)
 
     def tell(self, tellings: Tellings, now: float, simulated: Container[str] = ()) -> None:
         """Take tellings; those that are invalid are rejected and counted.
@@ -399,12 +410,11 @@ class Led:
                 MALFORMED, "", f"{shapes}: expected a stamp and rows of 3 for each name", max(count, 1)
             )
             return
-        known = [self._rows.get(name, -1) if isinstance(name, str) else -1 for name in tellings.names]
-        rows = np.array(known, dtype=np.int64)
+        rows = self._rows_of(tellings.names)
         left = np.flatnonzero(rows >= 0)
         if len(left) < count:
-            for i in np.flatnonzero(rows < 0).tolist():
-                self._refuse_stranger(tellings.names[i], simulated)
+            self._refuse_strangers([tellings.names[i] for i in np.flatnonzero(rows < 0).tolist()], simulated)
+        left = self._newest(rows, left)
         for _ in range(ROUNDS):
             # One telling of each robot at a time, so that each is compared with the one before.
             _, first = np.unique(rows[left], return_index=True)
@@ -416,8 +426,29 @@ class Led:
                 self._take(rows[chosen], stamps[chosen], poses[chosen], twists[chosen], now)
             if not len(left):
                 return
-        self._count(FLOOD, rows[left])
-        self._latest[FLOOD] = f"{self.names[rows[left[-1]]]}: more than {ROUNDS} tellings at once"
+
+    def _newest(self, rows: IntArray, left: IntArray) -> IntArray:
+        """Reject all but the last tellings of each robot; return the indices of the others, in order."""
+        counts = np.bincount(rows[left])
+        if counts.max(initial=0) <= ROUNDS:
+            return left
+        by_robot = left[np.argsort(rows[left], kind="stable")]
+        after = np.cumsum(counts)[rows[by_robot]] - np.arange(len(by_robot))
+        dropped = by_robot[after > ROUNDS]
+        self._count(FLOOD, rows[dropped])
+        self._latest[FLOOD] = f"{self.names[rows[dropped[-1]]]}: more than {ROUNDS} tellings at once"
+        return np.sort(by_robot[after <= ROUNDS])
+
+    def _rows_of(self, names: Sequence[str]) -> IntArray:
+        """Return the rows of led robots, -1 for others."""
+        known, rows = self._latest_names
+        if names is not known:
+            found = [self._rows.get(name, -1) if isinstance(name, str) else -1 for name in names]
+            rows = np.array(found, dtype=np.int64)
+            if isinstance(names, tuple):
+                # Most trackers name the same robots again and again.
+                self._latest_names = names, rows
+        return rows
 
     def _take(
         self, rows: IntArray, stamps: FloatArray, poses: FloatArray, twists: FloatArray, now: float
@@ -475,14 +506,19 @@ class Led:
         self._heard[rows] = True
         self._taken[rows] += 1
 
-    def _refuse_stranger(self, name: object, simulated: Container[str]) -> None:
-        """Count a telling of a robot that is not led."""
-        if isinstance(name, str) and name in simulated:
-            self._refuse_other(SIMULATED, name, f"{name} is simulated; set `body: tracked` for it")
-            return
-        known = ", ".join(self.names[:10]) or "none"
-        # Names from outside are not kept: there may be any number of them.
-        self._refuse_other(UNKNOWN, "", f"no robot {str(name)[:50]!r}; led robots: {known}")
+    def _refuse_strangers(self, names: Sequence[object], simulated: Container[str]) -> None:
+        """Count tellings of robots that are not led."""
+        unknown = []
+        for name in names:
+            if isinstance(name, str) and name in simulated:
+                self._refuse_other(SIMULATED, name, f"{name} is simulated; set `body: tracked` for it")
+            else:
+                unknown.append(name)
+        if unknown:
+            known = ", ".join(self.names[:10]) or "none"
+            # Names from outside are not kept: there may be any number of them.
+            what = f"no robot {str(unknown[-1])[:50]!r}; led robots: {known}"
+            self._refuse_other(UNKNOWN, "", what, len(unknown))
 
     def _refuse_other(self, reason: str, name: str, explanation: str, count: int = 1) -> None:
         counts = self._others.setdefault(reason, {})

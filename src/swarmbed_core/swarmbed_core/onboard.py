@@ -18,7 +18,7 @@ from swarmbed_core.attention import Attention
 from swarmbed_core.camera import cameras_of
 from swarmbed_core.collision_map import CollisionMap
 from swarmbed_core.control import Mode
-from swarmbed_core.device import HOLD, Zone
+from swarmbed_core.device import HOLD, Zone, sensors_as_fields
 from swarmbed_core.ekf import PoseFilter
 from swarmbed_core.ekf_kernel import Verdict
 from swarmbed_core.errors import PathError
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         RadioPacket,
         RangeReading,
         SensorPart,
+        SensorReading,
     )
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.heading import Zones
@@ -141,7 +142,7 @@ class _Ring:
 class _Sensor:
     """The newest reading of a sensor whose values programs get as they are."""
 
-    __slots__ = ("name", "part", "period", "shape", "stamp", "values")
+    __slots__ = ("name", "part", "patience", "period", "shape", "stamp", "values")
 
     def __init__(self, name: str, part: SensorPart, shape: tuple[int, ...], rate: float) -> None:
         """Take readings of this shape; a first dimension of -1 may have any size."""
@@ -149,6 +150,7 @@ class _Sensor:
         self.part = part
         self.shape = shape
         self.period = 1.0 / rate
+        self.patience = SILENCE * max(self.period, SLOWEST)
         self.stamp = 0.0
         self.values: FloatArray | None = None
 
@@ -194,18 +196,10 @@ def fault_of(command: Command) -> tuple[str, str] | None:
 
 def _sensors_of(device: Device) -> Iterator[_Sensor]:
     """Yield the sensors of a robot whose values programs get as they are, by their fields in `Senses`."""
-    spec = device.spec
-    if device.position is not None and spec.positioning is not None:
-        yield _Sensor("position", device.position, (2,), spec.positioning.rate)
-    if device.ground is not None and spec.ground is not None:
-        yield _Sensor("ground", device.ground, (len(spec.ground.places),), spec.ground.rate)
-    if device.light is not None and spec.light is not None:
-        ring = next(ring for ring in spec.ranges if ring.name == spec.light.ring)
-        yield _Sensor("light", device.light, (ring.count,), spec.light.rate)
-    rates = {camera.name: camera.rate for camera in spec.cameras}
-    for name, part in device.spots.items():
-        if name in rates:
-            yield _Sensor(f"spots.{name}", part, (-1, 5), rates[name])
+    known = device.spec.sensors
+    for name, part in device.sensors.items():
+        if name in known:
+            yield _Sensor(name, part, *known[name])
 
 
 class Onboard:
@@ -358,9 +352,14 @@ class Onboard:
                 self._failed("cameras", error)
             for image in images:
                 self._ask("cameras", self._look, image, now)
-        if self._sensors:
-            for sensor in self._sensors.values():
-                self._ask(sensor.name, self._read_sensor, sensor, now)
+        for sensor in self._sensors.values():
+            try:
+                found = sensor.part.read()
+            except Exception as error:
+                found = None
+                self._failed(sensor.name, error)
+            if found is not None or now - sensor.stamp > sensor.patience:
+                self._ask(sensor.name, self._take_reading, sensor, found, now)
         if self._power_watched:
             self._watch_power(now)
         if self._anchored is not None:
@@ -418,7 +417,11 @@ class Onboard:
         if not math.isfinite(now):
             self.health.refuse("onboard.clock", f"time {now} must be finite")
             return False
-        if self._latest is not None and now < self._latest:
+        if self._latest is None:
+            # Silence is counted from the first cycle: a robot may join a world late.
+            for ring in self._rings.values():
+                ring.stamp = now
+        elif now < self._latest:
             self.health.refuse("onboard.clock", f"time went from {self._latest} to {now}")
             self.motion.ramp_down()
             if self.collision_map is not None:
@@ -491,11 +494,10 @@ class Onboard:
             then = self._track.at(sweep.stamp) if sweep.stamp < now else None
             self.collision_map.update(sweep.stamp, pose_odom if then is None else then, ring.points)
 
-    def _read_sensor(self, sensor: _Sensor, now: float) -> None:
+    def _take_reading(self, sensor: _Sensor, reading: SensorReading | None, now: float) -> None:
         """Take a sensor's new reading, if there is one; drop the last one while the sensor is silent."""
-        reading = self._ask(sensor.name, sensor.part.read)
         if reading is None or not self._is_current(sensor.name, reading.stamp, now):
-            if sensor.values is not None and now - sensor.stamp > SILENCE * max(sensor.period, SLOWEST):
+            if sensor.values is not None and now - sensor.stamp > sensor.patience:
                 self.health.refuse(f"{sensor.name}.silent", f"no reading since {sensor.stamp} s")
                 sensor.values = None
             return
@@ -713,16 +715,8 @@ class Onboard:
 
     def _plain_senses(self) -> dict[str, Any]:
         """Return the fields of `Senses` that hold readings of sensors as they are."""
-        plain: dict[str, Any] = {}
-        for name, sensor in self._sensors.items():
-            field, _, camera = name.partition(".")
-            if sensor.values is None:
-                continue
-            if camera:
-                plain.setdefault(field, {})[camera] = sensor.values
-            else:
-                plain[field] = sensor.values
-        return plain
+        there = {name: sensor.values for name, sensor in self._sensors.items() if sensor.values is not None}
+        return sensors_as_fields(there)
 
     def act(self, command: Command) -> None:
         """Carry out a program's command; what the robot cannot do is refused and counted.

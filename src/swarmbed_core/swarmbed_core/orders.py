@@ -181,8 +181,9 @@ class Orders:
         try:
             if isinstance(order, Told):
                 # Whoever sent it may fill the same arrays again.
-                order = Told(Tellings.unpacked(list(order.tellings.names), order.tellings.packed()))
-            as_json(order)
+                order = Told(order.tellings.copy())
+            else:
+                as_json(order)
         except Exception as error:  # noqa: BLE001 - a foreign type may raise anything
             made.set_exception(OrderError(f"{type(order).__name__}: {message_of(error)}"))
             return made

@@ -48,7 +48,7 @@ def find_plugin(group: str, name: str) -> Any:
     it, in the current directory, or elsewhere on Python's path.
 
     Raises:
-        ConfigError: there is no such plugin, or it cannot be imported.
+        ConfigError: there is no such plugin, or more than one, or it cannot be imported.
     """
     what = group.rpartition(".")[2].removesuffix("s").replace("studie", "study")
     points = [point for point in entry_points(group=group) if point.name == name]
@@ -57,6 +57,10 @@ def find_plugin(group: str, name: str) -> Any:
         points = [EntryPoint(name, name, group)]
     if not points:
         message = f"no {what} '{name}': there are {', '.join(known(group)) or 'none'}; module:Name works too"
+        raise ConfigError(message)
+    programs = sorted({point.value for point in points})
+    if len(programs) > 1:
+        message = f"{what} '{name}' is registered more than once: write {' or '.join(programs)}"
         raise ConfigError(message)
     try:
         return points[0].load()

@@ -416,9 +416,14 @@ class Scenario(ConfigFile):
         """
         _change_paths(data, base, lambda path: anchored(path, base))
 
+    @property
+    def has_devices(self) -> bool:
+        """Return whether parts of robots may be real."""
+        return any(group.device for group in self.robots)
+
     def all_virtual(self) -> Scenario:
         """Return the scenario with virtual parts only, for rehearsals: they must not move a real robot."""
-        if not any(group.device for group in self.robots):
+        if not self.has_devices:
             return self
         robots = tuple(group.model_copy(update={"device": ()}) for group in self.robots)
         return self.model_copy(update={"robots": robots})

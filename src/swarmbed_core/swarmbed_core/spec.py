@@ -175,7 +175,7 @@ class RangeRing(Part):
 
     `reflection_cone` is the full angle about a surface's normal within which it reflects a ray back. A sonar
     pulse that arrives at a flatter angle is reflected away and gives no return. Without the field all rays
-    return. Robots are no mirrors: with the field they count as discs with their collision radius.
+    return. Robots are no mirrors: with the field they are discs with their collision radius, in all worlds.
     """
 
     name: str
@@ -502,3 +502,21 @@ class RobotSpec(ConfigFile):
     def holonomic(self) -> bool:
         """Return whether the robot can move sideways."""
         return self.drive.holonomic
+
+    @property
+    def sensors(self) -> dict[str, tuple[tuple[int, ...], float]]:
+        """Return shape and rate of what the sensors of `Device.sensors` measure, by name.
+
+        A first dimension of -1 may have any size.
+        """
+        found: dict[str, tuple[tuple[int, ...], float]] = {}
+        if self.positioning is not None:
+            found["position"] = (2,), self.positioning.rate
+        if self.ground is not None:
+            found["ground"] = (len(self.ground.places),), self.ground.rate
+        if self.light is not None:
+            ring = next(ring for ring in self.ranges if ring.name == self.light.ring)
+            found["light"] = (ring.count,), self.light.rate
+        seeing = (camera for camera in self.cameras if camera.range_max is not None and camera.pitch == 0.0)
+        found.update((f"spots.{camera.name}", ((-1, 5), camera.rate)) for camera in seeing)
+        return found

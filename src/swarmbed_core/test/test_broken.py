@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from swarmbed_core.both import BothMotors
 from swarmbed_core.broken import with_faults
 from swarmbed_core.device import (
+    SENSORS,
     CompassReading,
     Faults,
     ImuReading,
@@ -21,6 +22,7 @@ from swarmbed_core.device import (
     PowerReading,
     RadioPacket,
     RangeReading,
+    SensorReading,
     Zone,
 )
 from swarmbed_core.memory import MemoryWorld
@@ -184,3 +186,41 @@ def test_packets_are_lost_independently_and_repeatably(foreign):
     assert heard[0] == heard[1]
     share = sum(map(len, heard[0])) / 2000
     assert share == pytest.approx(0.7, abs=4 * math.sqrt(0.3 * 0.7 / 2000))
+
+
+def test_drift_is_of_each_wheel_and_what_the_wheels_do_not_report():
+    virtual = MemoryWorld.of(["dots"]).device("dots1")
+    wheels = Wheels()
+    robot = with_faults(replace(virtual, motors=wheels), replace(virtual, faults=Faults()))
+    robot.faults.slip, robot.faults.drift = 0.5, {0: 0.8, 2: 1.25}
+    robot.motors.drive(np.ones(3))
+    assert wheels.asked == pytest.approx([0.4, 0.5, 0.625])
+    robot.motors.read()
+    wheels.roll(np.array([0.4, 0.5, 0.625]))
+    assert robot.motors.read().travel == pytest.approx([1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("name", SENSORS)
+def test_a_dead_robot_has_none_of_the_sensors(name):
+    """Whatever field of a device holds sensors, also one that is added later."""
+    virtual = MemoryWorld.of(["dots"]).device("dots1")
+    part = SimpleNamespace(read=lambda: SensorReading(1.0, np.ones(2)))
+    own = getattr(virtual, name)
+    composed = replace(virtual, **{name: {"front": part} if isinstance(own, dict) else part})
+    robot = with_faults(composed, virtual)
+    (sensor,) = robot.sensors.values()
+    assert sensor.read().values.tolist() == [1.0, 1.0]
+    robot.faults.dead = True
+    assert sensor.read() is None
+
+
+def test_a_dead_robot_takes_no_images():
+    virtual = MemoryWorld.of(["dots"]).device("dots1")
+    watcher = SimpleNamespace(read=lambda: ["image"], watch=lambda _: None, close=lambda: None)
+    images = SimpleNamespace(watcher=lambda: watcher)
+    robot = with_faults(replace(virtual, images=images), virtual)
+    eye = robot.images.watcher()
+    eye.watch(["front"])
+    assert eye.read() == ["image"]
+    robot.faults.dead = True
+    assert eye.read() == ()

@@ -289,6 +289,12 @@ def test_tellings_of_one_robot_in_one_call_are_taken_in_order():
     bodies.tell(*(Telling("dots1", 0.09 + 1e-6 * i, (0.1, 0.0, 0.0)) for i in range(ROUNDS + 5)))
     assert bodies.state.taken[0] == 2 + ROUNDS
     assert bodies.refused()[FLOOD] == 5
+    # The last ones are read, also of those that come one robot after the other.
+    assert bodies.state.ages[0] == pytest.approx(0.01 - 1e-6 * (ROUNDS + 4), abs=1e-9)
+    names = [name for _ in range(ROUNDS + 2) for name in ("dots2", "x", "dots1")]
+    bodies.tell(*(Telling(name, 0.091 + 1e-5 * i, (0.1, 0.0, 0.0)) for i, name in enumerate(names)))
+    assert bodies.state.ages[0] == pytest.approx(0.009 - 1e-5 * (len(names) - 1))
+    assert (bodies.refused()[FLOOD], bodies.state.refused[UNKNOWN]) == (7, {"": ROUNDS + 2})
 
 
 def test_a_wall_holds_a_body_and_counts_each_telling_behind_it_once():

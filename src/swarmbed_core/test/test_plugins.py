@@ -30,6 +30,18 @@ def test_another_package_adds_one_by_an_entry_point():
     assert plugins.find_plugin(plugins.CONTROLLERS, "mine").__name__ == "Program"
 
 
+def test_two_of_one_name_are_told(tmp_path):
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[swarmbed.controllers]\nmine = their_program:Program\n")
+    with pytest.raises(
+        ConfigError, match="more than once: write my_program:Program or their_program:Program"
+    ):
+        plugins.find_plugin(plugins.CONTROLLERS, "mine")
+    assert plugins.find_plugin(plugins.CONTROLLERS, "my_program:Program").__name__ == "Program"
+
+
 def test_a_module_and_a_name_will_do():
     assert plugins.find_plugin(plugins.CONTROLLERS, "my_program:Program").__name__ == "Program"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import sys
 import warnings
 from enum import StrEnum
@@ -188,7 +189,7 @@ def run(
     from swarmbed_experiments.runs import manifest
     from swarmbed_experiments.runs.metrics import units_of
     from swarmbed_experiments.runs.run import Run, warm_up
-    from swarmbed_experiments.runs.scenarios import load_scenario
+    from swarmbed_experiments.runs.scenarios import load_scenario, make_plan
 
     if images and no_record:
         message = "not with --no-record: images are part of the recording"
@@ -199,6 +200,9 @@ def run(
     manifest.listen()
     observers = [make_observer(name) for name in observe or ()]
     case, source = load_scenario(scenario, sets or (), world=world, seed=seed)
+    if times is None and case.has_devices and (why := make_plan(case, source).real_time_only):
+        # Before anything connects to a robot.
+        raise ConfigError(why)
     with console.status(
         "getting ready: the first run after an update compiles its hot loops for half a minute"
     ):
@@ -670,14 +674,17 @@ def check(
       swarmbed check config/scenarios/*.yaml
     """
     from swarmbed_experiments.runs.run import Run
-    from swarmbed_experiments.runs.scenarios import load_scenario
+    from swarmbed_experiments.runs.scenarios import load_scenario, make_plan
 
     console = Console()
     faults = []
     kind: type[RunError] = FailedError
     for file in files:
         try:
-            ready = Run(*load_scenario(file))
+            case, source = load_scenario(file)
+            if case.has_devices:
+                make_plan(case, source)
+            ready = Run(case.all_virtual(), source)
         except SwarmbedError as error:
             kind = RunError if error.status == RunError.status else kind
             faults.append("\n".join(_of_file(file, line) for line in str(error).splitlines()))
@@ -1076,7 +1083,7 @@ def new(
     console = Console()
     files, commands = write(kind, name, out)
     lines = [f"written: {file}" for file in files]
-    lines += [f"next: cd {out}"] if out != Path() else []
+    lines += [f"next: cd {shlex.quote(str(out))}"] if out != Path() else []
     lines += [f"next: {command}" for command in commands]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -5,9 +5,11 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 from swarmbed_experiments.bench import benchmarks as bench
+from swarmbed_experiments.bench.runs import _alike
 from swarmbed_experiments.errors import RunError
 from swarmbed_gazebo.place import missing
 
@@ -80,3 +82,21 @@ def test_another_page_is_not_overwritten(tmp_path):
     with pytest.raises(RunError, match=r"b\.md: not a benchmark page"):
         bench.main(Console(), json_file=None, markdown_file=file, only=["kinematics"], quick=True)
     assert file.read_text() == "a diary"
+
+
+def forms_rows(whole, crowd):
+    return list(_alike("things", whole, crowd, "20 runs"))
+
+
+def test_forms_that_differ_fail_unless_their_means_are_nearly_the_same():
+    some = np.linspace(9.0, 11.0, 20)
+    assert [row.holds for row in forms_rows(some, some + 0.1)] == [None, None, None]
+    assert [row.holds for row in forms_rows(some * 3, some)] == [None, False, False]
+    wide = np.linspace(1.0, 20.0, 20)
+    assert [row.holds for row in forms_rows(wide * 1.2, wide)] == [None, True, True]
+    # Apart by less than the noise of one run, but hardly: nobody would notice.
+    assert [row.holds for row in forms_rows(some / 100 + 10, some / 100 + 10.4)] == [None, None, None]
+
+
+def test_a_crowd_in_which_nothing_happens_is_compared_too():
+    assert [row.holds for row in forms_rows([0.0] * 20, [0.0] * 20)][1:] == [True, True]

@@ -52,11 +52,11 @@ def test_every_template_runs_with_the_commands_that_are_named(kind, tmp_path, mo
 
 
 def test_the_class_is_called_after_the_file(tmp_path):
-    files, commands = written("controller", "shy_robots", "--out", str(tmp_path / "a"))
-    assert [file.removeprefix(f"{tmp_path}/a/") for file in files] == ["shy_robots.py", "test_shy_robots.py"]
-    assert commands[0] == f"cd {tmp_path / 'a'}"
+    files, commands = written("controller", "shy_robots", "--out", str(tmp_path / "a b"))
+    assert files == [str(tmp_path / "a b" / name) for name in ("shy_robots.py", "test_shy_robots.py")]
+    assert shlex.split(commands[0]) == ["cd", f"{tmp_path}/a b"]
     assert commands[1].endswith("controller.name=shy_robots:ShyRobots")
-    text = (tmp_path / "a" / "shy_robots.py").read_text()
+    text = (tmp_path / "a b" / "shy_robots.py").read_text()
     assert "class ShyRobots(TreeController)" in text
     assert text.startswith('"""Shy robots: ')
 
@@ -84,6 +84,10 @@ def test_nothing_is_overwritten(kind, tmp_path, monkeypatch, capsys):
         ("controller", "class", "'class' is not a valid name"),
         ("controller", "json", "'json' is an installed Python module"),
         ("package", "numpy", "'numpy' is an installed Python module"),
+        ("package", "convoy", "there is a controller 'convoy' already"),
+        ("package", "my swarm", "'my swarm' is not a valid name"),
+        ("package", "schön", "'schön' is not a valid name"),
+        ("package", "", "'' is not a valid name"),
     ],
 )
 def test_names_that_cannot_be_are_rejected(kind, name, message, tmp_path, monkeypatch, capsys):

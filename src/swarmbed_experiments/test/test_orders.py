@@ -1,6 +1,7 @@
 """Orders from outside: taken before a step, written down, and played again to the bit."""
 
 import json
+import math
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from swarmbed_core.config import check
 from swarmbed_core.controller import NoParameters
 from swarmbed_core.errors import SwarmbedError
-from swarmbed_core.led import Tellings
+from swarmbed_core.led import Telling, Tellings
 from swarmbed_core.orders import (
     Act,
     Follow,
@@ -143,6 +144,25 @@ def test_a_run_with_orders_is_played_again_to_the_bit(tmp_path, at_tick):
     # And it is the orders that make it so.
     (run.directory / "orders.jsonl").write_text("\n".join(map(json.dumps, lines[:-1])) + "\n")
     assert not replay(run.directory).same
+
+
+def test_tellings_good_and_bad_are_played_again_to_the_bit(tmp_path, at_tick):
+    run = run_of(time_limit=3.0, robots=[*CASE["robots"], TRACKED])
+
+    def at(k):
+        seen = Telling("seen1", k / 10, (1.0 - 0.02 * k, 0.003 * k * k, 0.1 * k), (-0.2, 0.1, 1.0))
+        guest = Telling("guest", k / 10, (-1.0 + 0.02 * k, -0.7, 0.0))
+        bad = [Telling("seen1", k / 10, (0.0, 0.0, math.nan)), Telling("nobody", k / 10, (0.0, 0.0, 0.0))]
+        return Told(Tellings.of([seen, guest, *bad]))
+
+    plan = {k: [at(k)] for k in [*range(1, 10), *range(20, 30)]}
+    plan[4] += [Join("dots", (-0.9, -0.7, 0.0), "guest", tracked={"patience": 0.2})]
+    plan[25] += [Leave("guest")]
+    at_tick(run, plan)
+    metrics = run.go(tmp_path, record=False)["metrics"]
+    assert (metrics["tracked_losses"], metrics["tellings_refused"]["not_finite"]) == (2, 19)
+    found = replay(run.directory)
+    assert (found.differences, found.orders) == ([], 21)
 
 
 def test_a_run_without_orders_has_no_file_of_them_and_can_be_played_again(tmp_path):

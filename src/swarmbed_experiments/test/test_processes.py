@@ -203,6 +203,11 @@ def test_each_robot_may_have_a_domain_of_its_own(tmp_path):
         ({"robots": 0}, ConfigError, "count"),
         ({"duration": -1.0}, ConfigError, "time_limit"),
         ({"scenario": "random_walk_1000"}, RunError, "a crowd has no programs of its own"),
+        (
+            {"scenario": "mixed_kinds", "controller": "random_walk"},
+            RunError,
+            "controller random_walk: every group of robots has a program of its own or is driven",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_and_nothing_is_written(tmp_path, options, error, said):

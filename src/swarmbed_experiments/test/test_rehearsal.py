@@ -11,11 +11,16 @@ from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.runs.hang import Limits
 from swarmbed_experiments.runs.identity import differences, identity_of
 from swarmbed_experiments.runs.rehearsal import IDLE, Case, is_world_ours, rehearsal_by, tame
+from swarmbed_experiments.runs.replay import replay
 from swarmbed_experiments.runs.run import Run, warm_up
+from swarmbed_experiments.runs.scan import columns_of
 from swarmbed_experiments.runs.scenarios import load_scenario
 from swarmbed_experiments.runs.sweep import sweep
 from swarmbed_experiments.runs.workers import Workers
 from swarmbed_reality.remote import Remote
+from typer.testing import CliRunner
+
+from swarmbed_experiments import cli
 
 pytestmark = pytest.mark.slow
 
@@ -268,3 +273,46 @@ def test_a_run_closes_the_devices_of_its_robots():
     assert link.there
     run.close()
     assert not link.there
+
+
+def test_programs_of_groups_are_tamed_too():
+    changes = ["robots.0.controller.name=nowhere:Program"]
+    case, _ = load_scenario("mixed_kinds", changes)
+    names = [group.controller and group.controller.name for group in tame(case).robots]
+    assert names == [IDLE, "random_walk", None]
+    assert [group.controller.name for group in tame(case, programs=False).robots[:2]] == [IDLE, IDLE]
+
+
+REAL = """
+version: 1
+title: a robot with a real part
+world: planar
+time_limit: 0.5
+robots:
+  - kind: dots
+    count: 1
+    place: {zone: anywhere}
+    device: [{name: remote, parts: [motors], address: "udp://127.0.0.1:7499", key_file: "keys/{name}.key"}]
+controller: {name: random_walk}
+"""
+
+
+def test_what_must_run_in_real_time_connects_to_no_robot_before(monkeypatch, tmp_path):
+    opened = []
+    monkeypatch.setattr(Remote, "make", staticmethod(lambda *arguments: opened.append(arguments)))
+    file = tmp_path / "scenario.yaml"
+    file.write_text(REAL)
+    runner = CliRunner()
+    ran = runner.invoke(cli.app, ["check", str(file)])
+    assert (ran.exit_code, "valid (1 robots" in ran.output) == (0, True)
+    ran = runner.invoke(cli.app, ["run", str(file)])
+    assert "use --speed 1" in str(ran.exception)
+    case, source = load_scenario(str(file))
+    assert "distance_per_robot" in columns_of(Case(case.model_dump_json(), source, True, True))
+    run = Run(case.all_virtual(), source)
+    run.go(tmp_path / "runs")
+    run.close()
+    (run.directory / "scenario.yaml").write_text(REAL)
+    with pytest.raises(RunError, match="a run with real parts cannot be played again"):
+        replay(run.directory)
+    assert opened == []

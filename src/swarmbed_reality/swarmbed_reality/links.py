@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from swarmbed_core.device import (
+    SENSORS,
     CompassReading,
     CornerReading,
     ImuReading,
@@ -19,6 +20,7 @@ from swarmbed_core.device import (
     PowerReading,
     RadioPacket,
     RangeReading,
+    SensorReading,
 )
 
 from swarmbed_reality import part_server as wire
@@ -542,7 +544,23 @@ def _packet(
     return RadioPacket(stamp, str(sender), payload, rssi, distance)
 
 
+def _sensor(stamp: float, values: Any) -> SensorReading:
+    # Onboard checks the shape, but an empty list does not tell how many columns there would be.
+    made: FloatArray = np.array(values, dtype=np.float64)
+    if made.ndim > 2 or made.size > KEPT:
+        message = f"an array of shape {made.shape}"
+        raise ValueError(message)
+    return SensorReading(stamp, made)
+
+
+def _spots(stamp: float, values: Any) -> SensorReading:
+    reading = _sensor(stamp, values)
+    return reading if reading.values.size else SensorReading(stamp, np.empty((0, 5)))
+
+
 READINGS: Mapping[str, Callable[..., Any]] = {
+    **dict.fromkeys(SENSORS, _sensor),
+    "spots": _spots,
     "motors": lambda stamp, travel, speeds, effort=0.0: MotorReading(
         stamp, _finite(travel), _finite(speeds), float(effort)
     ),

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 from pydantic import Field, model_validator
 from swarmbed_core.both import BothLeds, BothLifter, BothMotors, BothPower
 from swarmbed_core.config import Part
-from swarmbed_core.device import Device
+from swarmbed_core.device import SENSORS, Device
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.spec import Positive
 
@@ -58,7 +58,7 @@ class RemoteParameters(Part):
 
     Attributes:
         parts: names of the parts: `motors`, `imu`, `compass`, `lifter`, `power`, `leds`, `cameras`, `ranges`,
-            `radios`; `ranges/tof` is a single ring.
+            `radios`, `position`, `ground`, `light`, `spots`; `ranges/tof` is a single ring.
         address: of the robot's part server, such as `udp://{name}.local:7400` or `unix:///run/{name}.sock`;
             `{name}` is the robot's name, `{number}` the number at its end. If not given, a process with
             simulated parts is started for the run.
@@ -158,7 +158,8 @@ def names_of(spec: RobotSpec) -> list[str]:
     found = [part for part in ("imu", "compass", "lifter", "leds", "cameras") if getattr(spec, part, None)]
     power = [] if spec.battery is None else ["power"]
     rings = [f"ranges/{ring.name}" for ring in spec.ranges]
-    return ["motors", *found, *power, *rings, *(f"radios/{radio.name}" for radio in spec.radios)]
+    radios = [f"radios/{radio.name}" for radio in spec.radios]
+    return ["motors", *found, *power, *rings, *radios, *(name.replace(".", "/", 1) for name in spec.sensors)]
 
 
 def _key(parameters: RemoteParameters, name: str) -> bytes:
@@ -188,10 +189,10 @@ def _with(
             change[part] = RemoteLeds(link)
         elif part == "cameras":
             change |= {part: RemoteQueue(link, part), "images": None, "calibrations": {}}
-        elif part == "compass":
+        elif part == "compass" or (part in SENSORS and not which):
             change[part] = RemoteBeat(link, part)
         elif which:
-            layer = RemoteBeat if group == "ranges" else RemoteQueue
+            layer = RemoteQueue if group == "radios" else RemoteBeat
             change[group] = {**change.get(group, getattr(made, group)), which: layer(link, part)}
         else:
             change[part] = RemoteSense(link, part)

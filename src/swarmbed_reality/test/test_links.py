@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_core.device import CornerReading, ImuReading, MotorReading, RadioPacket, RangeReading
+from swarmbed_core.device import (
+    CornerReading,
+    ImuReading,
+    MotorReading,
+    RadioPacket,
+    RangeReading,
+    SensorReading,
+)
 from swarmbed_reality.errors import RealityError
 from swarmbed_reality.links import (
     Link,
@@ -64,6 +71,7 @@ class Site:
         self.time = 100.0
         self.wheels = Wheels(lambda: self.time + AHEAD)
         self.heard, self.sent = [], []
+        self.spots = np.array([[80.0, 60.0, 255.0, 0.0, 0.0]] * 2)
         parts = {
             "motors": self.wheels,
             "imu": SimpleNamespace(
@@ -71,6 +79,8 @@ class Site:
             ),
             "ranges/tof": SimpleNamespace(read=lambda: RangeReading(self.time + AHEAD, np.full(16, np.inf))),
             "radios/ble": SimpleNamespace(read=lambda: self.heard, send=self.sent.append),
+            "position": SimpleNamespace(read=lambda: SensorReading(self.time + AHEAD, np.array([1.5, -2.0]))),
+            "spots/front": SimpleNamespace(read=lambda: SensorReading(self.time + AHEAD, self.spots)),
         }
         self.server = PartServer("dots1", key, parts, address, clock=lambda: self.time + AHEAD)
         where = address.replace(":0", f":{self.server.port}") if address.startswith("udp") else address
@@ -114,7 +124,21 @@ def test_parts_elsewhere_are_like_those_here(site):
     assert site.imu.read().gyro == (0.0, 0.0, 0.25)
     assert np.isinf(site.tof.read().distances).all()
     assert site.tof.read() is None
-    assert set(site.link.parts) == {"motors", "imu", "ranges/tof", "radios/ble"}
+    assert set(site.link.parts) == {
+        "motors", "imu", "ranges/tof", "radios/ble", "position", "spots/front",
+    }  # fmt: skip
+
+
+def test_sensors_elsewhere_measure_rows_too_and_none(site):
+    position, spots = RemoteBeat(site.link, "position"), RemoteBeat(site.link, "spots/front")
+    site.run(1.0)
+    reading = position.read()
+    assert reading.values.tolist() == [1.5, -2.0]
+    assert reading.stamp == pytest.approx(site.time - 90.0, abs=0.011)
+    assert spots.read().values.tolist() == site.spots.tolist()
+    site.spots = np.empty((0, 5))
+    site.run(0.1)
+    assert spots.read().values.shape == (0, 5)
 
 
 def test_packets_go_both_ways_once(site):

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_core.memory import MemoryWorld
+from swarmbed_core.scenario import Scenario
+from swarmbed_core.scene import make_scene
 from swarmbed_core.spec import RobotSpec
 from swarmbed_reality.errors import RealityError
 from swarmbed_reality.remote import names_of
@@ -30,6 +31,7 @@ from swarmbed_reality.virtual_parts import (
     key_of,
     parts_of,
 )
+from swarmbed_sim.planar_world import make
 
 from swarmbed_reality import part_server
 
@@ -291,5 +293,19 @@ def test_the_robots_side_runs_with_old_pythons_by_itself(version, tmp_path):
 
 
 def test_parts_have_their_names_on_the_wire():
-    world = MemoryWorld.of(["pioneer3dx"])
-    assert set(parts_of(world.device("pioneer3dx1"))) == set(names_of(RobotSpec.load("pioneer3dx")))
+    kinds = "pioneer3dx", "epuck2", "dots"
+    scenario = Scenario.model_validate(
+        {
+            "version": 1,
+            "title": "one of each kind",
+            "time_limit": 1.0,
+            "arena": "empty",
+            "robots": [
+                {"kind": kind, "place": {"poses": [[2.0 * k, 0.0, 0.0]]}} for k, kind in enumerate(kinds)
+            ],
+            "controller": {"name": "random_walk"},
+        }
+    )
+    world = make(make_scene(scenario), np.random.SeedSequence(1))
+    for kind in kinds:
+        assert set(parts_of(world.device(f"{kind}1"))) == set(names_of(RobotSpec.load(kind)))

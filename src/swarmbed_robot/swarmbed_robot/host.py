@@ -85,6 +85,8 @@ TURN = 0.002
 """Longest wait in one domain if the robots have their own domains, in seconds."""
 MOST_TOLD = 10_000
 """Most robots in one message of told poses."""
+MOST_LETTERS = 65
+"""Letters of a robot's name that are read: one more than names may have."""
 ENDING = 0.5
 """Seconds for delivery of the final status."""
 
@@ -676,6 +678,8 @@ class WorldHost:
     def _on_told(self, sent: ToldMessage) -> None:
         """Take where tracked robots are; the world counts what it rejects."""
         count = len(sent.names)
+        if not count:
+            return
         if count > MOST_TOLD:
             self._untold += 1
             return
@@ -687,7 +691,9 @@ class WorldHost:
             return
         numbers = np.array([np.asarray(column, dtype=np.float64) for column in columns]).reshape(6, count)
         stamps = np.full(count, sent.stamp.sec + 1e-9 * sent.stamp.nanosec)
-        tellings = Tellings(list(sent.names), stamps, numbers[:3].T.copy(), numbers[3:].T.copy())
+        # What is told is written down: no robot has a longer name.
+        names = tuple(name[:MOST_LETTERS] for name in sent.names)
+        tellings = Tellings(names, stamps, numbers[:3].T.copy(), numbers[3:].T.copy())
         self.runner.obey(Told(tellings))
 
     def _told_status(self) -> list[DiagnosticStatus]:

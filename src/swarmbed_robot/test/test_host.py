@@ -675,10 +675,34 @@ def test_tellings_that_are_none_are_counted(rig):
     assert here.world.led().taken.tolist() == [0]
 
 
+def test_tellings_that_are_empty_huge_or_of_endless_names_are_not_written_down(rig):
+    here = rig()
+    call(here, Spawn, "spawn", name="led1", x=1.0, y=-0.5, tracked=True)
+    orders = []
+    here.host.runner.log = lambda order, *_: orders.append(order)
+    here.host._on_told(Told())
+    many = told(here.world.time, **{f"x{i}": (0.0, 0.0, 0.0) for i in range(10_001)})
+    here.host._on_told(many)
+    assert orders == []
+    here.host._on_told(told(here.world.time, **{"x" * 100_000: (0.0, 0.0, 0.0), "led1": (1.0, -0.5, 0.1)}))
+    assert [len(name) for name in orders[0].tellings.names] == [65, 4]
+    assert here.world.led().taken.tolist() == [1]
+    [status] = here.host._told_status()
+    values = {item.key: item.value for item in status.values}
+    assert (values["told.unknown"], values["told.malformed"]) == ("1", "1")
+
+
 def test_a_world_in_a_hurry_takes_no_tracked_robots(rig):
     here = rig(speed="max")
     assert "move in real time" in call(here, Spawn, "spawn", x=1.0, y=-0.5, tracked=True).message
     assert list(here.host.apis) == ["dots1", "dots2"]
+
+
+def test_a_world_of_tracked_robots_does_not_start_in_a_hurry(rig, monkeypatch):
+    monkeypatch.setattr(Stage, "real_time_only", "led1: tracked robots move in real time")
+    with pytest.raises(RobotError, match=r"speed max: led1: tracked robots .* choose a speed such as 1"):
+        rig(speed="max")
+    rig(speed="1")
 
 
 def test_a_world_with_tracked_robots_does_not_begin_again(rig):

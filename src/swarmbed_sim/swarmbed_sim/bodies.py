@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import RobotSpec
 
-    from swarmbed_sim.parts import Furniture, Life
+    from swarmbed_sim.parts import Inventory, Life
     from swarmbed_sim.physics import Physics
 
     BoolArray = NDArray[np.bool_]
@@ -395,6 +395,11 @@ class Motors:
         self._travel = bodies.travel[slot, :count]
 
     @property
+    def count(self) -> int:
+        """Return the number of wheels."""
+        return self._count
+
+    @property
     def speed(self) -> float:
         """Return the mean of the wheels' absolute speeds, in m/s."""
         return float(np.abs(self._speeds).mean())
@@ -455,7 +460,7 @@ class Compasses:
         """Return a robot's part."""
         return Compass(robot, motors, self.beat)
 
-    def measure(self, now: float, physics: Physics, furniture: Furniture) -> None:
+    def measure(self, now: float, physics: Physics, inventory: Inventory) -> None:
         """Do nothing: `feel_k` computes the headings."""
 
     def remove(self, row: int) -> None:

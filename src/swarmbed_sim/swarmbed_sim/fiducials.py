@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from swarmbed_core.scene import Scene
     from swarmbed_core.spec import Camera, RobotSpec
 
-    from swarmbed_sim.parts import Furniture, Life, Things
+    from swarmbed_sim.parts import Inventory, Life, Things
     from swarmbed_sim.physics import Physics
 
     BoolArray = NDArray[np.bool_]
@@ -410,20 +410,20 @@ class Cameras(Late[CornerReading]):
         rng: noise of the detections that only viewers get.
     """
 
-    __slots__ = ("_arena", "_furniture", "_sights", "rng", "watched")
+    __slots__ = ("_arena", "_inventory", "_sights", "rng", "watched")
 
     def __init__(
         self,
         world: Clock,
         robot: Life,
         latency: tuple[float, float],
-        furniture: Furniture,
+        inventory: Inventory,
         arena: Arena,
         rng: np.random.Generator,
     ) -> None:
         """Start without a viewer."""
         super().__init__(world, robot, latency)
-        self._furniture = furniture
+        self._inventory = inventory
         self._arena = arena
         self._sights: Late[CornerReading] = Late(world, robot, latency)
         self.watched = False
@@ -438,7 +438,7 @@ class Cameras(Late[CornerReading]):
         self.watched = wanted
         self._sights.forget()
         if self._robot.row >= 0:
-            self._furniture.watched[self._robot.row] = wanted
+            self._inventory.watched[self._robot.row] = wanted
 
     def sights(self) -> Sequence[CornerReading]:
         """Return the viewers' detections that have arrived by now, oldest first."""
@@ -546,14 +546,14 @@ class Eyes:
             self._of[self._of[:, 1] > owner, 1] -= 1
         self._of[self._of[:, 0] > row, 0] -= 1
 
-    def measure(self, now: float, physics: Physics, furniture: Furniture) -> None:
+    def measure(self, now: float, physics: Physics, inventory: Inventory) -> None:
         """Expose all cameras; readers get the detections after the image's latency."""
         if self._noisy and self._cursors.max(initial=0) > POOL // 2:
             for owner in np.flatnonzero(self._cursors > POOL // 2).tolist():
                 self._rngs[owner].standard_normal(out=self._noise[owner])
                 self._cursors[owner] = 0
         told: dict[int, tuple[float, CornerReading]] = {}
-        taken = self._look(physics, furniture, furniture.on, furniture.localised, self._noise)
+        taken = self._look(physics, inventory, inventory.on, inventory.localised, self._noise)
         for e, ids, pixels, lateness in taken:
             part = self._parts[e]
             mean, sigma = part.latency
@@ -561,13 +561,13 @@ class Eyes:
             reading = CornerReading(now, self._names[e], ids, pixels)
             part.deliver(ready, reading)
             told[e] = ready, reading
-        if furniture.watched.any():
-            self._look_again(now, physics, furniture, told)
+        if inventory.watched.any():
+            self._look_again(now, physics, inventory, told)
 
     def _look(
         self,
         physics: Physics,
-        bodies: Furniture,
+        bodies: Inventory,
         on: BoolArray,
         localised: BoolArray,
         noise: FloatArray,
@@ -609,7 +609,7 @@ class Eyes:
         self,
         now: float,
         physics: Physics,
-        bodies: Furniture,
+        bodies: Inventory,
         told: dict[int, tuple[float, CornerReading]],
     ) -> None:
         """Send viewers the detections that robots got (`told`), followed by the walls."""

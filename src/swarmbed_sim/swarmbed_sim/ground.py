@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import GroundSensors
 
-    from swarmbed_sim.parts import Furniture
+    from swarmbed_sim.parts import Inventory
     from swarmbed_sim.physics import Physics
     from swarmbed_sim.sensors import Chance
 
@@ -69,6 +69,6 @@ class Ground(Sensors):
         ground_k(poses, self._places, self._grey, self._patches, chance.within(self._error, out.shape), out)
         return out
 
-    def readings(self, now: float, physics: Physics, furniture: Furniture) -> list[FloatArray]:  # noqa: ARG002
+    def readings(self, now: float, physics: Physics, inventory: Inventory) -> list[FloatArray]:  # noqa: ARG002
         """Return the reflectances below each robot."""
         return list(self.sense(physics.poses[self.rows], self.chance))

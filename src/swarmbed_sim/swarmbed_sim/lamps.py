@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from swarmbed_core.scenario import Light
     from swarmbed_core.spec import LightSensors, RangeRing
 
-    from swarmbed_sim.parts import Furniture
+    from swarmbed_sim.parts import Inventory
     from swarmbed_sim.physics import IntArray, Physics
     from swarmbed_sim.sensors import Chance
     from swarmbed_sim.sight import Discs, Sight
@@ -170,9 +170,9 @@ class LightSense(Sensors):
             out += errors
         return out
 
-    def readings(self, now: float, physics: Physics, furniture: Furniture) -> list[FloatArray]:
+    def readings(self, now: float, physics: Physics, inventory: Inventory) -> list[FloatArray]:
         """Return the brightness at the sensors of each robot."""
         if self._sight is None:
             raise AssertionError
-        self._sight.look(now, physics, furniture)
+        self._sight.look(now, physics, inventory)
         return list(self.sense(physics, self.rows, self._sight, self.chance).clip(0.0, 1.0))

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 Seen = TypeVar("Seen", CornerReading, ImageReading)
 
-# Columns of `Furniture.carriers`.
+# Columns of `Inventory.carriers`.
 LENGTH, WIDTH, CLEARANCE, THICKNESS, LEG, MARKER_ID = range(6)
 CARRIER_NUMBERS = 6
 
@@ -77,7 +77,7 @@ class Life:
         self.off_since = math.inf
 
 
-class Furniture:
+class Inventory:
     """Properties of the robots and carriers in a scene, a row each; rows change when robots come or go.
 
     Attributes:
@@ -121,7 +121,7 @@ class Things(NamedTuple):
         sizes: radius, height, length and width of the robots; length and width are 0 for round ones.
         carrier_poses: of the carriers.
         carrier_lifts: of their feet above the floor.
-        carriers: rows of `Furniture.carriers`.
+        carriers: rows of `Inventory.carriers`.
         segments: walls and boxes, taken to be higher than any ray.
         pillars: fixed cylinders, taken to be as high.
     """
@@ -135,14 +135,14 @@ class Things(NamedTuple):
     pillars: FloatArray
 
 
-def things_of(physics: Physics, furniture: Furniture) -> Things:
+def things_of(physics: Physics, inventory: Inventory) -> Things:
     """Return the current things; the arrays are views of the physics' own."""
     return Things(
         physics.poses,
-        furniture.sizes,
+        inventory.sizes,
         physics.carrier_poses,
         physics.carrier_lifts,
-        furniture.carriers,
+        inventory.carriers,
         physics.segments,
         physics.pillars,
     )

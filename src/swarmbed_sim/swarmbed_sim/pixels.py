@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from swarmbed_core.scene import Scene
     from swarmbed_core.spec import Camera, RobotSpec
 
-    from swarmbed_sim.parts import Furniture, Life
+    from swarmbed_sim.parts import Inventory, Life
     from swarmbed_sim.physics import Physics
     from swarmbed_sim.stage import Stage
 
@@ -272,14 +272,14 @@ class PixelEyes:
         """Remove a robot's cameras, if it has any."""
         self._eyes = [eye for eye in self._eyes if eye.life.row not in {row, -1}]
 
-    def measure(self, now: float, physics: Physics, furniture: Furniture) -> None:
+    def measure(self, now: float, physics: Physics, inventory: Inventory) -> None:
         """Render the images that a detector or a viewer needs; readers get them after their latency."""
         studio = self._studio
         for eye in self._eyes:
             life, camera, looks = eye.life, eye.camera, eye.looks
             if not life.on:
                 continue
-            if looks is not None and camera.on_lifter and not _below_a_tray(life.row, physics, furniture):
+            if looks is not None and camera.on_lifter and not _below_a_tray(life.row, physics, inventory):
                 looks = None
             watched = camera.name in eye.images.wanted
             if looks is None and not watched:
@@ -320,10 +320,10 @@ class PixelEyes:
         return max(0.0, mean + (sigma * float(rng.standard_normal()) if self._noisy else 0.0))
 
 
-def _below_a_tray(row: int, physics: Physics, furniture: Furniture) -> bool:
+def _below_a_tray(row: int, physics: Physics, inventory: Inventory) -> bool:
     """Return whether a robot is under or near a carrier; elsewhere its upward camera sees nothing."""
     x, y, _ = physics.poses[row, :3].tolist()
-    for pose, size in zip(physics.carrier_poses, furniture.carriers, strict=True):
+    for pose, size in zip(physics.carrier_poses, inventory.carriers, strict=True):
         reach = ABOVE + 0.5 * float(np.hypot(size[LENGTH], size[WIDTH]))
         if size[CLEARANCE] > 0 and (pose[0] - x) ** 2 + (pose[1] - y) ** 2 < reach**2:
             return True

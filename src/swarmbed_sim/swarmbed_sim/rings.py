@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import RangeRing
 
-    from swarmbed_sim.parts import Furniture, Life, Things
+    from swarmbed_sim.parts import Inventory, Life, Things
     from swarmbed_sim.physics import Physics
 
     BoolArray = NDArray[np.bool_]
@@ -459,18 +459,18 @@ class Rings:
         self._rngs[k].standard_normal(out=self._gaussians[k])
         self._rngs[k].random(out=self._uniforms[k])
 
-    def measure(self, now: float, physics: Physics, furniture: Furniture) -> None:  # noqa: ARG002
+    def measure(self, now: float, physics: Physics, inventory: Inventory) -> None:  # noqa: ARG002
         """Take a measurement with every ring."""
         if self._noisy and self._at == SWEEPS:
             self._at = 0
             for k in range(self._count):
                 self._draw(k)
         # A new array each time, because readings keep references to it.
-        count, rows, on = self._count, self._rows, furniture.on
+        count, rows, on = self._count, self._rows, inventory.on
         cast = physics.cast(self.ring, rows[:count])
         if cast is None:
             cast = np.empty((count, len(self._angles)))
-            things, least = things_of(physics, furniture), self._least_cosine
+            things, least = things_of(physics, inventory), self._least_cosine
             if least is None:
                 sweep_k(count, rows, on, self._geometry, self._angles, things, cast)
             else:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.spec import Positioning
 
-    from swarmbed_sim.parts import Furniture, Life
+    from swarmbed_sim.parts import Inventory, Life
     from swarmbed_sim.physics import IntArray, Physics
 
 NONE = np.empty((0, 0))
@@ -36,7 +36,7 @@ class PartGroup(Protocol):
 
     beat: Beat
 
-    def measure(self, now: float, physics: Physics, furniture: Furniture) -> None:
+    def measure(self, now: float, physics: Physics, inventory: Inventory) -> None:
         """Take a measurement with every part."""
         ...
 
@@ -120,11 +120,11 @@ class Sensors:
             part.k = k
         self.rows[self.rows > row] -= 1
 
-    def measure(self, now: float, physics: Physics, furniture: Furniture) -> None:
+    def measure(self, now: float, physics: Physics, inventory: Inventory) -> None:
         """Take a measurement for every robot."""
-        self.values = self.readings(now, physics, furniture)
+        self.values = self.readings(now, physics, inventory)
 
-    def readings(self, now: float, physics: Physics, furniture: Furniture) -> list[FloatArray]:
+    def readings(self, now: float, physics: Physics, inventory: Inventory) -> list[FloatArray]:
         """Return new arrays, one for each robot."""
         raise NotImplementedError
 
@@ -171,6 +171,6 @@ class Positions(Sensors):
                 places += errors
         return places
 
-    def readings(self, now: float, physics: Physics, furniture: Furniture) -> list[FloatArray]:  # noqa: ARG002
+    def readings(self, now: float, physics: Physics, inventory: Inventory) -> list[FloatArray]:  # noqa: ARG002
         """Return the measured x, y of each robot."""
         return list(self.sense(physics.poses[self.rows], self.chance))

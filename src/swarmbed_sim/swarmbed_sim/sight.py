@@ -18,7 +18,7 @@ from swarmbed_sim.parts import LEG, LENGTH, WIDTH, things_of
 if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
 
-    from swarmbed_sim.parts import Furniture, Things
+    from swarmbed_sim.parts import Inventory, Things
     from swarmbed_sim.physics import IntArray, Physics
     from swarmbed_sim.planar_world import PlanarPhysics
 
@@ -231,12 +231,12 @@ class Sight(Discs):
         super().__init__(0)
         self._time = math.nan
 
-    def look(self, now: float, physics: Physics, furniture: Furniture) -> None:
+    def look(self, now: float, physics: Physics, inventory: Inventory) -> None:
         """Take the discs of robots and legs, once for each time."""
         if now == self._time:
             return
         self._time = now
-        things = things_of(physics, furniture)
+        things = things_of(physics, inventory)
         count = len(things.poses) + 4 * len(things.carriers)
         if count != len(self.discs):
             self._make(count)

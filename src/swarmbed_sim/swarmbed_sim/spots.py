@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from swarmbed_core.scenario import Light
     from swarmbed_core.spec import Camera, Leds
 
-    from swarmbed_sim.parts import Furniture
+    from swarmbed_sim.parts import Inventory
     from swarmbed_sim.physics import BoolArray, IntArray, Physics
     from swarmbed_sim.sensors import Chance
     from swarmbed_sim.sight import Discs, Sight
@@ -321,12 +321,12 @@ class Spots(Sensors):
             out.pixels += errors
             np.clip(out.pixels, 0.0, self._camera[5:7], out=out.pixels)
 
-    def readings(self, now: float, physics: Physics, furniture: Furniture) -> list[FloatArray]:
+    def readings(self, now: float, physics: Physics, inventory: Inventory) -> list[FloatArray]:
         """Return the spots that each robot sees."""
         if self._sight is None:
             raise AssertionError
-        self._sight.look(now, physics, furniture)
+        self._sight.look(now, physics, inventory)
         blobs = Blobs(np.zeros(len(self.rows) + 1, dtype=np.int64), self._pixels[:0], self._colours[:0])
-        self.sense(physics, self.rows, furniture.on, self._sight, self.chance, blobs)
+        self.sense(physics, self.rows, inventory.on, self._sight, self.chance, blobs)
         spots = np.concatenate([blobs.pixels, blobs.colours], axis=1)
         return np.split(spots, blobs.first[1:-1])

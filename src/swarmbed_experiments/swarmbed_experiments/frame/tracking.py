@@ -16,6 +16,8 @@ from swarmbed_experiments.frame import Judgement, Stand
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from swarmbed_core.led import LedState
+
     from swarmbed_experiments.frame import Look, Setting
 
 
@@ -52,27 +54,23 @@ class Tracking:
         self._lost: dict[str, float] = {}
         self._seconds = 0.0
         self._time = 0.0
-        # Losses and tellings of robots that are there, and of those that have left.
-        self._counts: dict[str, tuple[int, int]] = {}
+        # Losses and tellings of the robots at the last tick, and of those that had left.
+        self._names: tuple[str, ...] = ()
+        self._losses = self._taken = np.zeros(0, dtype=np.int64)
         self._gone = np.zeros(2, dtype=np.int64)
 
     def tick(self, look: Look) -> None:
         """Detect robots that are lost or found."""
         state = self._setting.world.led()
         passed, self._time = look.time - self._time, look.time
-        for name in self._counts.keys() - set(state.names):
-            self._gone += self._counts.pop(name)
-            self._lost.pop(name, None)
-        counts = zip(state.losses.tolist(), state.taken.tolist(), strict=True)
-        for name, count in zip(state.names, counts, strict=True):
-            before = self._counts.get(name, count)
-            if before[1] > count[1]:
-                # Another one of this name.
-                self._gone += before
-                self._lost.pop(name, None)
-            self._counts[name] = count
-        for name, lost, lost_for in zip(
-            state.names, state.lost.tolist(), state.lost_for.tolist(), strict=True
+        if state.names is not self._names:
+            self._meet(state)
+        before, self._losses, self._taken = self._losses, state.losses, state.taken
+        if not self._lost and np.array_equal(before, state.losses):
+            return
+        more = (state.losses > before).tolist()
+        for name, lost, lost_for, again in zip(
+            state.names, state.lost.tolist(), state.lost_for.tolist(), more, strict=True
         ):
             if lost and name not in self._lost:
                 self._seconds += min(lost_for, passed)
@@ -82,8 +80,25 @@ class Tracking:
             elif name in self._lost:
                 since = self._lost.pop(name)
                 self._setting.tell(look.time, "found", name, f"found after {look.time - since:.1f} s")
+            elif again:
+                self._setting.tell(look.time, "lost", name, "lost for less than a tick")
+                self._setting.tell(look.time, "found", name, "found at once")
             if lost:
                 self._lost[name] = look.time - lost_for
+
+    def _meet(self, state: LedState) -> None:
+        """Take note of robots that have joined and left; the counts of those that left are kept."""
+        here = dict(zip(state.names, state.taken.tolist(), strict=True))
+        stayed: dict[str, int] = {}
+        for name, losses, taken in zip(self._names, self._losses.tolist(), self._taken.tolist(), strict=True):
+            # Another robot may have this name now.
+            if here.get(name, -1) < taken:
+                self._gone += losses, taken
+                self._lost.pop(name, None)
+            else:
+                stayed[name] = losses
+        self._names = state.names
+        self._losses = np.array([stayed.get(name, 0) for name in state.names], dtype=np.int64)
 
     def row(self) -> Mapping[str, float]:
         """Return the number of robots that are lost."""
@@ -92,7 +107,7 @@ class Tracking:
     def metrics(self) -> Mapping[str, Any]:
         """Return the counts."""
         state = self._setting.world.led()
-        losses, taken = (self._gone + np.sum(list(self._counts.values()) or [(0, 0)], axis=0)).tolist()
+        losses, taken = (self._gone + np.array([self._losses.sum(), self._taken.sum()])).tolist()
         refused = {reason: sum(counts.values()) for reason, counts in state.refused.items()}
         blocked = refused.pop(BLOCKED, 0)
         return {
@@ -126,9 +141,10 @@ class Tracked:
         """Check that there is something to judge.
 
         Raises:
-            ConfigError: no group of robots is tracked.
+            ConfigError: no group of robots is tracked, and none can join.
         """
-        if not any(group.tracked for group in setting.scene.scenario.robots):
+        scenario = setting.scene.scenario
+        if not (scenario.open or any(group.tracked for group in scenario.robots)):
             message = (
                 "acceptor tracked: no group of robots has `body: tracked`; set it, or leave this acceptor out"
             )
@@ -139,6 +155,10 @@ class Tracked:
     def judge(self, look: Look, *, over: bool) -> Judgement:  # noqa: ARG002 - it never waits
         """Reject if a robot has been lost for too long."""
         state = self._world.led()
+        if self._seconds == 0 and state.losses.any():
+            # It may be found again already.
+            name = state.names[int(np.argmax(state.losses > 0))]
+            return Judgement(Stand.REJECTED, f"{name} was lost, after {look.time:.1f} s")
         late = np.flatnonzero(state.lost & (state.lost_for > self._seconds))
         if len(late):
             row = int(late[np.argmax(state.lost_for[late])])

@@ -155,12 +155,18 @@ def tame(scenario: Scenario, *, programs: bool = True) -> Scenario:
 
     Args:
         scenario: any.
-        programs: whether to keep the controller if it belongs to this workspace.
+        programs: whether to keep controllers that belong to this workspace.
     """
-    frame, named = scenario.frame, scenario.controller
-    change: dict[str, Any] = {}
-    if not (programs and _is_ours(CONTROLLERS, named)):
-        change["controller"] = Named(name=IDLE)
+    frame, idle = scenario.frame, {"controller": Named(name=IDLE)}
+
+    def is_kept(named: Named | None) -> bool:
+        return named is None or (programs and _is_ours(CONTROLLERS, named))
+
+    change: dict[str, Any] = {} if is_kept(scenario.controller) else dict(idle)
+    if not all(is_kept(group.controller) for group in scenario.robots):
+        change["robots"] = tuple(
+            group if is_kept(group.controller) else group.model_copy(update=idle) for group in scenario.robots
+        )
     parts: dict[str, Sequence[Named]] = {
         "generators": _ours(GENERATORS, frame.generators),
         "transducers": _ours(TRANSDUCERS, frame.transducers),

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from swarmbed_core.orders import Stop
 
+from swarmbed_experiments.errors import RunError
 from swarmbed_experiments.files import as_json
 from swarmbed_experiments.runs.manifest import NAME as MANIFEST
 from swarmbed_experiments.runs.manifest import Manifest, changes_since
 from swarmbed_experiments.runs.order_log import NAME as ORDERS
 from swarmbed_experiments.runs.order_log import Playback
 from swarmbed_experiments.runs.run import Run
-from swarmbed_experiments.runs.scenarios import load_scenario
+from swarmbed_experiments.runs.scenarios import load_scenario, make_plan
 from swarmbed_experiments.runs.summary import Summary
 from swarmbed_experiments.runs.track import Track, events_as_lists
 
@@ -74,11 +75,14 @@ def replay(directory: Path, observers: Sequence[Observer] = ()) -> Replay:
 
     Raises:
         ConfigError: its scenario is missing or invalid.
-        RunError: another file is missing or invalid.
+        RunError: another file is missing or invalid, or the run had real parts.
     """
     summary = Summary.load(directory).as_data()
     before = Track.load(directory / "track.npz")
     scenario, source = load_scenario(str(directory / "scenario.yaml"))
+    if real := make_plan(scenario, source).real if scenario.has_devices else ():
+        message = f"{directory}: {', '.join(real)}: a run with real parts cannot be played again"
+        raise RunError(message)
     orders = Playback(directory / ORDERS)
     told = Manifest.load(directory) if (directory / MANIFEST).exists() else None
     run = Run(scenario, source, remote=summary.get("programs") == "elsewhere")

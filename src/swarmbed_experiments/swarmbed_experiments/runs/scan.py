@@ -219,7 +219,7 @@ def columns_of(case: Case) -> list[str]:
     """Run a scenario's first second, and return the names of its rows' columns; empty if the run fails."""
     from swarmbed_experiments.runs.run import Run
 
-    run = Run(case.read(), case.source)
+    run = Run(case.read().all_virtual(), case.source)
     try:
         for _ in range(round(TICK_RATE)):
             run.tick()

@@ -13,6 +13,8 @@ from enum import StrEnum
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from swarmbed_core.plugins import CONTROLLERS, STUDIES, known
+
 from swarmbed_experiments.errors import RunError
 
 if TYPE_CHECKING:
@@ -156,6 +158,11 @@ def _check(name: str, kind: Kind) -> None:
             f"'{name}' is an installed Python module, which `import {name}` would find; choose another name"
         )
         raise RunError(message)
+    if kind is Kind.package:
+        for group, what in ((CONTROLLERS, "controller"), (STUDIES, "study")):
+            if name in known(group):
+                message = f"there is a {what} '{name}' already; choose another name"
+                raise RunError(message)
 
 
 def _renamed(text: str, old: str, new: str) -> str:
