@@ -39,6 +39,8 @@ SHARE = 0.05
 """Most of the computing time that an observer may take from a run that has no time to spare."""
 NAP = 0.02
 """Seconds of rest that an observer owes before it takes them."""
+LULL = 0.05
+"""Seconds for which an observer of such a run then lets snapshots come together."""
 ENDING = 2.0
 """Seconds that an observer has at the end of a run to see what waits for it, and to end."""
 EPSILON = 1e-9
@@ -292,6 +294,7 @@ class _Own(_Seat):
         self._summary: Mapping[str, Any] | None = None
         self._since: float | None = None
         self._owed = 0.0
+        self._idle = False
         self._thread: threading.Thread | None = None
 
     def begin(self, scene: Scene, manifest: Mapping[str, Any]) -> None:
@@ -318,7 +321,8 @@ class _Own(_Seat):
                 self._backlog.popleft()
                 self.missed += 1
             self._backlog.append(snapshot)
-            self._here.notify()
+            if self._idle:
+                self._here.notify()
 
     def end(self, summary: Mapping[str, Any]) -> None:
         """Let the observer see what waits, and end."""
@@ -360,7 +364,12 @@ class _Own(_Seat):
     def _next(self) -> Snapshot | None:
         """Wait for the next snapshot; None once there are no more."""
         with self._here:
+            if not self._backlog and self.hurried and self.seen and self._summary is None:
+                # To be woken for each snapshot would cost a hurried run more than the observer does.
+                self._here.wait_for(lambda: self._summary is not None or bool(self.dropped), LULL)
+            self._idle = True
             self._here.wait_for(lambda: self._backlog or self._summary is not None or self.dropped)
+            self._idle = False
             return self._backlog.popleft() if self._backlog and not self.dropped else None
 
     def _rest(self, spent: float) -> None:

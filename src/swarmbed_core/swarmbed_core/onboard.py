@@ -259,7 +259,7 @@ class Onboard:
         self.imu: ImuReading | None = None
         # The wheels of a robot with slow cycles must not stop between two of them.
         hold = HELD_CYCLES / spec.control.rate
-        self._hold = (hold,) if hold > HOLD else ()
+        self._hold = hold if hold > HOLD else None
         self._losses = [connection.losses for connection in device.outside]
         self._travel: FloatArray | None = None
         self._sensors = {sensor.name: sensor for sensor in _sensors_of(device)}
@@ -364,7 +364,14 @@ class Onboard:
             self._watch_power(now)
         if self._anchored is not None:
             self._correct_path(now)
-        self._ask("motors", motors.drive, motion.step(now, pose_odom, v_body), *self._hold)
+        speeds = motion.step(now, pose_odom, v_body)
+        try:
+            if self._hold is None:
+                motors.drive(speeds)
+            else:
+                motors.drive(speeds, self._hold)
+        except Exception as error:
+            self._failed("motors", error)
         if self.lifter is not None and device.lifter is not None:
             self._ask("lifter", device.lifter.move, self.lifter.update(now, self._lifter_height()))
         if self._battery_pace.due(now):
@@ -696,13 +703,15 @@ class Onboard:
             refused=dict(self.health.counts),
             wheel_travel=self._rolled(),
             imu=self.imu,
-            **self._plain_senses(),
+            **(self._plain_senses() if self._sensors else {}),
         )
 
     def _rolled(self) -> FloatArray | None:
         """Return how far each wheel has rolled; None before the first reading, and if it is not finite."""
-        travel = None if self._travel is None else np.array(self._travel, np.float64)
-        return travel if travel is not None and np.isfinite(travel).all() else None
+        if self._travel is None:
+            return None
+        travel = np.array(self._travel, np.float64)
+        return travel if all(map(math.isfinite, travel.tolist())) else None
 
     def _plain_senses(self) -> dict[str, Any]:
         """Return the fields of `Senses` that hold readings of sensors as they are."""
