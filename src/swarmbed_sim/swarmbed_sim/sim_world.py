@@ -521,15 +521,16 @@ class SimWorld:
         if veer and drive.kind != "differential":
             message = f"{name}: drift with veer {veer} needs a differential drive; set veer to 0"
             raise SimError(message)
-        bodies.drift[slot] = stretch
+        drift = np.full(bodies.wheels, stretch)
         if veer:
             wheels = bodies.matrix[slot, :2]
-            bodies.drift[slot, :2] *= 1.0 + veer * wheels[:, 2] / wheels[:, 0]
-            if (bodies.drift[slot] <= 0).any():
-                bodies.drift[slot] = 1.0
+            drift[:2] *= 1.0 + veer * wheels[:, 2] / wheels[:, 0]
+            if (drift <= 0).any():
                 message = f"{name}: with veer {veer} rad/m a wheel would roll backwards; use a smaller veer"
                 raise SimError(message)
-        self.device(name).faults.drift = dict(enumerate(bodies.drift[slot, : motors.count].tolist()))
+        bodies.drift[slot] = drift
+        # For motors that are not the world's.
+        self.device(name).faults.drift = dict(enumerate(drift[: motors.count].tolist()))
 
     def set_radio_loss(self, share: float) -> None:
         """Set the share of receptions that are lost, from 0 to 1.
