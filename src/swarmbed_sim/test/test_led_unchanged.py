@@ -1,8 +1,8 @@
 """Worlds without led bodies compute what they did before there were any, bit for bit.
 
 The hashes were made at commit c741a82, before led bodies, on a machine whose arithmetic has this fingerprint:
-the last bit of a sine or of a product of matrices, and MuJoCo's results, differ between processors, C libraries
-and versions.
+the last bit of a sine or of a product of matrices, and MuJoCo's results, differ between processors, C
+libraries and versions.
 """
 
 from __future__ import annotations
