@@ -45,7 +45,7 @@ SENSOR = {
         ),
         ("    light: LightSensors | None = None\n", "    humidity: Humidity | None = None\n"),
         (
-            "        if self.light is not None:\n            ring = next(",
+            "        seeing = (camera for camera in self.cameras",
             (
                 "        if self.humidity is not None:\n"
                 '            found["humidity"] = (1,), self.humidity.rate\n'

@@ -264,7 +264,7 @@ def cost_points(folder: Path, *, quick: bool) -> list[dict[str, Any]]:
             f"carriers=[{{count: {count}, place: {{area: {{x_max: 0}}, gap: 0.1}}}}]",
             "frame.acceptors=[{name: elapsed}]",
         ]
-        jobs.append(("whole robots, mujoco", "intralogistics", count, sets, 5.0 if quick else 20.0))
+        jobs.append(("whole robots, mujoco", "intralogistics", count, sets, 1.0 if quick else 20.0))
     for count in CROWDS[:2] if quick else CROWDS:
         arena = _arena(folder, (count / DENSITY) ** 0.5)
         sets = [f"arena={arena}", f"robots.0.count={count}"]
@@ -282,7 +282,7 @@ def cost_points(folder: Path, *, quick: bool) -> list[dict[str, Any]]:
 
 def sweeps(quick: bool) -> Iterator[Row]:
     """Compare a sweep on two cores with one on one."""
-    seeds, limit = (4, 5) if quick else (12, 60)
+    seeds, limit = (2, 1) if quick else (12, 60)
     spent = []
     for workers in (2, 1):
         with tempfile.TemporaryDirectory() as out:
