@@ -23,8 +23,24 @@ if TYPE_CHECKING:
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.readings import Readings
     from swarmbed_core.robot import Robot, Senses
+    from swarmbed_core.spec import RobotSpec
 
     IntArray = NDArray[np.int64]
+
+
+WAITS = 1.0
+"""[s] How long a program waits for the first readings of all senses."""
+
+
+def is_whole(senses: Senses, spec: RobotSpec) -> bool:
+    """Return whether a robot has sensed everything that robots of its kind can sense."""
+    there = [senses.wheel_travel is not None, spec.imu is None or senses.imu is not None]
+    there.append(spec.compass is None or senses.heading is not None)
+    for name in spec.sensors:
+        field, _, which = name.partition(".")
+        found = getattr(senses, field)
+        there.append(which in found if which else found is not None)
+    return all(there)
 
 
 class NoAir:
@@ -82,9 +98,18 @@ class Alone:
         doing: the program's activity, if it reports any.
     """
 
-    def __init__(self, robot: Robot, program: CrowdProgram) -> None:
-        """Let `program`, made for one robot, drive this one."""
+    def __init__(self, robot: Robot, program: CrowdProgram, *, waits: bool = False) -> None:
+        """Let `program`, made for one robot, drive this one.
+
+        Args:
+            robot: the robot.
+            program: its program.
+            waits: whether the program starts when the robot has sensed everything once, `WAITS` seconds after
+                the first tick at the latest.
+        """
         self.doing = ""
+        self._waits = waits
+        self._first: float | None = None
         self._robot = robot
         self._program = program
         spec = robot.spec
@@ -97,7 +122,13 @@ class Alone:
 
     def tick(self) -> None:
         """Read the robot's senses and command it."""
-        self._program.tick(self._row(self._robot.sense()), self._v_body)
+        senses = self._robot.sense()
+        if self._waits:
+            self._first = senses.time if self._first is None else self._first
+            self._waits = senses.time - self._first < WAITS and not is_whole(senses, self._robot.spec)
+            if self._waits:
+                return
+        self._program.tick(self._row(senses), self._v_body)
         vx, vy, omega = self._v_body[0].tolist()
         leds = None
         if not np.array_equal(self._leds, self._shown):

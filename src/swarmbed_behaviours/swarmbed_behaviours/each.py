@@ -43,6 +43,7 @@ class OwnSenses:
         heading: absolute heading in rad; NaN without a compass.
         zone: the zone it is in, a `Zone`.
         twist: its velocity: ahead, to the left, rate of turn.
+        position: x, y in m by the sense of position; NaN without one.
         leds: its lights, rows of red, green, blue; write into it.
         proximity: see `Readings`.
         light: see `Readings`.
@@ -61,6 +62,7 @@ class OwnSenses:
     heading: float
     zone: float
     twist: list[float]
+    position: list[float]
     leds: NDArray[np.uint8] | None = None
     proximity: list[int] | None = None
     light: list[int] | None = None
@@ -77,7 +79,10 @@ _OWN = tuple(item.name for item in fields(Readings))
 
 
 class EachRobot:
-    """A program for one robot, of a crowd or not; inherit it and implement `step`."""
+    """A program for one robot, of a crowd or not; inherit it and implement `step`.
+
+    Outside a crowd the first step is when all senses have been read once, after a tick.
+    """
 
     Parameters: ClassVar[type[Part]] = NoParameters
 
@@ -86,7 +91,8 @@ class EachRobot:
         spec = getattr(robot, "spec", None)
         if spec is None:
             return super().__new__(cls)
-        return Alone(cast("Robot", robot), Each([cls(spec, parameters, rng)]))
+        # A `step` that reads lights or the ground must not find None where a crowd has readings.
+        return Alone(cast("Robot", robot), Each([cls(spec, parameters, rng)]), waits=True)
 
     def __init__(self, spec: RobotSpec, parameters: Any, rng: np.random.Generator) -> None:
         """Set up one robot; `rng` is its own random generator."""
@@ -119,13 +125,15 @@ class Each:
             senses.headings.tolist(),
             senses.zones.tolist(),
             senses.twists.tolist(),
+            senses.positions.tolist(),
             strict=True,
         )
         own = {} if senses.readings is None else _columns(senses.readings)
         wishes = []
-        for i, (program, (ranges, heading, zone, twist)) in enumerate(zip(self.programs, rows, strict=True)):
+        for i, (program, row) in enumerate(zip(self.programs, rows, strict=True)):
+            ranges, heading, zone, twist, position = row
             more = {name: column[i] for name, column in own.items()}
-            one = OwnSenses(senses.time, ranges, angles, heading, zone, twist, **more)
+            one = OwnSenses(senses.time, ranges, angles, heading, zone, twist, position, **more)
             wishes.append(program.step(one))
         v_body[:, ::2] = wishes
         v_body[:, 1] = 0.0

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from swarmbed_behaviours.alone import Alone
-from swarmbed_core.device import Zone
+from swarmbed_core.device import ImuReading, Zone
 from swarmbed_core.errors import ConfigError
 
 
@@ -64,3 +64,23 @@ def test_what_is_not_known_is_not_a_number(fake_of):
 def test_the_radio_of_crowds_is_missing(fake_of, use):
     with pytest.raises(ConfigError, match="crowd: true"):
         Alone(fake_of("dots"), Kept(use)).tick()
+
+
+def test_a_program_that_waits_starts_when_all_is_sensed(fake_of):
+    robot, program = fake_of("epuck2"), Kept()
+    alone = Alone(robot, program, waits=True)
+    robot.set(
+        wheel_travel=np.zeros(2),
+        imu=ImuReading(0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 9.81)),
+        ground=np.ones(3),
+        light=np.zeros(8),
+        spots={},
+    )
+    alone.tick()
+    assert program.senses is None
+    robot.set(spots={"front": np.empty((0, 5))})
+    alone.tick()
+    assert program.senses.readings.camera.first.tolist() == [0, 0]
+    robot.set(ground=None)
+    alone.tick()
+    assert program.senses.readings.ground is None, "a sensor that falls silent stops no program"

@@ -39,6 +39,7 @@ class Told:
     angles: np.ndarray = field(default_factory=lambda: np.array([0.0, 1.0]))
     headings: np.ndarray = field(default_factory=lambda: np.array([1.0, 2.0]))
     zones: np.ndarray = field(default_factory=lambda: np.zeros(2))
+    positions: np.ndarray = field(default_factory=lambda: np.array([[1.0, 2.0], [3.0, 4.0]]))
     twists: np.ndarray = field(default_factory=lambda: np.array([[0.1, 0, 0], [0.2, 0, 0]]))
     readings: Readings | None = None
 
@@ -52,6 +53,7 @@ def test_each_sees_its_own_and_drives_itself():
     assert (first.ranges, second.ranges) == ([0.1, np.inf], [0.2, 0.3])
     assert first.angles == [0.0, 1.0]
     assert second.twist == [0.2, 0, 0]
+    assert (first.position, second.position) == ([1.0, 2.0], [3.0, 4.0])
     assert first.time == 0.5
     assert first.proximity is None
     assert program.programs[0].chance != program.programs[1].chance
@@ -81,6 +83,10 @@ def test_readings_come_as_plain_numbers_and_lights_can_be_switched():
 def test_it_drives_a_robot_outside_a_crowd(fake_of):
     robot = fake_of("epuck2")
     program = Curious(robot, Speed(speed=0.07), np.random.default_rng(1))
+    start = robot.sense().time
+    program.tick()
+    assert robot.commands == [], "it waits for its senses"
+    robot.set(time=start + 1.0)
     program.tick()
     program.tick()
     assert robot.commands[0].velocity_body == (0.07, 0.0, 0.0)

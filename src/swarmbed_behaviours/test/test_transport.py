@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from swarmbed_behaviours.handshake import Doing, Kind, Message
+from swarmbed_behaviours.handshake import BROADCAST, Doing, Kind, Message
+from swarmbed_behaviours.letters import packed
 from swarmbed_behaviours.transport import (
     FRONT,
     SEES,
@@ -170,6 +171,15 @@ def test_robots_outside_a_crowd_talk_in_packets(fake_of):
     assert taker.doing == "to source"
     assert np.array_equal(taker.carrier.route, giver.carrier.route)
     assert giver.carrier.handshake.counts.done == taker.carrier.handshake.counts.done == 1
+
+
+def test_of_several_robots_it_talks_to_the_one_that_a_crowd_would_hear_first(fake_of):
+    """Otherwise robots that choose each other in a circle offer and wait forever."""
+    made = Radios(fake_of, 1)
+    waits = [packed(Message(Kind.WAIT, BROADCAST, sender, knows=True)) for sender in (9, 5, 7)]
+    made.robots[0].set(time=0.0, heard={"wifi": [RadioPacket(0.0, "x", payload) for payload in waits]})
+    made.programs[0].tick()
+    assert made.programs[0].carrier.handshake._partner == 5
 
 
 def test_a_robot_outside_a_crowd_stands_until_it_knows_where_it_is(fake_of):

@@ -169,9 +169,10 @@ def readings_of(senses: Senses, spec: RobotSpec, leds: ByteArray) -> Readings:
     if senses.imu is not None:
         made.acceleration = counts(np.array([senses.imu.accel]), GRAVITY_COUNTS / GRAVITY)
         made.turning = counts(np.array([senses.imu.gyro]), TURN_COUNTS * 180.0 / math.pi)
-    for spots in senses.spots.values():
+    spots = senses.spots.get(spec.cameras[0].name) if spec.cameras else None
+    if spots is not None:
         first = np.array([0, len(spots)])
-        made.camera = Blobs(first, spots[:, :2], spots[:, 2:].astype(np.uint8))
+        made.camera = Blobs(first, spots[:, :2], spots[:, 2:].clip(0, 255).astype(np.uint8))
     if senses.battery is not None:
         made.battery = np.array([senses.battery.state_of_charge])
     return made

@@ -12,7 +12,7 @@ from swarmbed_core.orders import Act, Enable, Follow, Halt
 from swarmbed_core.outfit import outfit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable
 
     from swarmbed_core.device import Device
     from swarmbed_core.heading import Zones
@@ -220,8 +220,10 @@ class LocalSwarm:
             self.step()
 
 
-def _close(devices: Sequence[Device]) -> None:
+def _close(devices: list[Device]) -> None:
     """Close devices, also if one of them fails."""
     with ExitStack() as closing:
         for device in devices:
             closing.callback(device.close)
+        # A finalizer holds the list: what is closed may go.
+        devices.clear()

@@ -410,7 +410,11 @@ class Onboard:
         if not math.isfinite(now):
             self.health.refuse("onboard.clock", f"time {now} must be finite")
             return False
-        if self._latest is not None and now < self._latest:
+        if self._latest is None:
+            # Silence is counted from the first cycle: a robot may join a world late.
+            for ring in self._rings.values():
+                ring.stamp = now
+        elif now < self._latest:
             self.health.refuse("onboard.clock", f"time went from {self._latest} to {now}")
             self.motion.ramp_down()
             if self.collision_map is not None:

@@ -135,7 +135,7 @@ def test_senses_of_one_robot_are_read_in_its_units(greys, brightness, travel):
         imu=ImuReading(1.0, (0.0, 0.0, math.radians(1.0)), (0.0, 0.0, 9.81)),
         ground=np.array(greys),
         light=np.array(brightness),
-        spots={"front": np.array([[1.5, 2.5, 255.0, 0.0, 7.0]])},
+        spots={"front": np.array([[1.5, 2.5, 255.0, 0.0, 7.0]]), "another": np.zeros((3, 5))},
     )
     leds = dark(SPEC, 1)
     own = epuck2.readings_of(senses, SPEC, leds)

@@ -73,7 +73,7 @@ def address(tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     with contextlib.ExitStack() as stack:
         scheduler = stack.enter_context(
-            distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1")
+            distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", host="127.0.0.1")
         )
         where = scheduler.scheduler_address
         words = [sys.executable, "-m", "distributed.cli.dask_worker", where, "--nthreads", "2"]

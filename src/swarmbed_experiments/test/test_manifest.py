@@ -174,3 +174,12 @@ def test_what_is_no_manifest_is_told(tmp_path):
     with pytest.raises(RunError, match=r"manifest\.json: not a run's manifest .format: Input should be 1"):
         Manifest.load(tmp_path)
     assert orders_of(tmp_path) is None
+
+
+def test_names_that_utf8_cannot_encode_cost_no_manifest(scenario_data, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["swarmbed", "run", "t\udce4.yaml"])
+    made = Run(check({**scenario_data, "time_limit": 0.2}, Scenario, "t"), "t\udce4.yaml")
+    assert "faults" not in made.go(tmp_path, record=False)
+    made.close()
+    found = Manifest.load(made.directory)
+    assert (found.source, found.command[-1]) == ("t?.yaml", "t?.yaml")

@@ -1,11 +1,15 @@
 """Who looks on sees a run that never changes, at its own rate, and harms nobody."""
 
+import gc
+import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
 from swarmbed_core.config import check
 from swarmbed_core.errors import ConfigError
+from swarmbed_core.orders import Leave, Pause
 from swarmbed_core.scenario import Scenario
 from swarmbed_experiments.runs.run import Run
 
@@ -153,3 +157,50 @@ def test_a_hungry_one_misses_snapshots_and_not_the_run():
     assert told["seen"] + told["missed"] == 6000
     # Its share, what was in the backlog at the end, and a nap that was under way.
     assert greedy.spent < 0.1 * summary["wall_seconds"] + 0.001 * observing.BACKLOG + 0.1
+
+
+def test_a_pause_is_seen_at_once():
+    watcher, run = Watcher(), run_of()
+    run.orders.put(Pause())
+    thread = threading.Thread(target=run.go, kwargs={"observers": [watcher]}, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not watcher.seen and time.monotonic() < deadline:
+        time.sleep(0.01)
+    run.orders.put(Pause(paused=False)).result(60)
+    thread.join(60)
+    assert [(snapshot.time, snapshot.state) for snapshot in watcher.seen[:2]] == [
+        (0.0, "paused"),
+        (0.0, "running"),
+    ]
+    assert watcher.seen[-1].state == "running"
+
+
+class RaisesAt(Watcher):
+    def __init__(self, where):
+        super().__init__()
+        self.where = where
+
+    def begin(self, *_):
+        assert self.where != "begin"
+
+    def end(self, _):
+        assert self.where != "end"
+
+
+@pytest.mark.parametrize("where", ["begin", "end"])
+def test_one_that_cannot_begin_or_end_is_named(where):
+    summary = run_of(time_limit=0.3).go(observers=[RaisesAt(where)])
+    assert summary["verdict"] == "accepted"
+    assert summary["observers"]["RaisesAt"]["dropped"].startswith("AssertionError")
+
+
+def test_nothing_keeps_a_run_that_is_over(tmp_path):
+    run = run_of(time_limit=0.5)
+    run.orders.put(Leave("dots1"))
+    run.go(tmp_path, observers=[Watcher()])
+    run.close()
+    kept = [weakref.ref(run), weakref.ref(run.world), *(weakref.ref(robot.onboard) for robot in run.robots)]
+    del run
+    gc.collect()
+    assert [ref() for ref in kept] == [None] * len(kept)

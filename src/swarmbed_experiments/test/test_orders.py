@@ -1,15 +1,20 @@
 """Orders from outside: taken before a step, written down, and played again to the bit."""
 
 import json
+import math
+import sys
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swarmbed_core.config import check
-from swarmbed_core.led import Tellings
+from swarmbed_core.controller import NoParameters
+from swarmbed_core.errors import SwarmbedError
+from swarmbed_core.led import Telling, Tellings
 from swarmbed_core.orders import (
     Act,
     Follow,
@@ -31,6 +36,7 @@ from swarmbed_core.robot import Command
 from swarmbed_core.scenario import Scenario
 from swarmbed_core.trajectory import Path, Waypoint
 from swarmbed_experiments.errors import RunError
+from swarmbed_experiments.runs import hang
 from swarmbed_experiments.runs.order_log import Playback
 from swarmbed_experiments.runs.replay import replay
 from swarmbed_experiments.runs.run import Run
@@ -138,6 +144,25 @@ def test_a_run_with_orders_is_played_again_to_the_bit(tmp_path, at_tick):
     # And it is the orders that make it so.
     (run.directory / "orders.jsonl").write_text("\n".join(map(json.dumps, lines[:-1])) + "\n")
     assert not replay(run.directory).same
+
+
+def test_tellings_good_and_bad_are_played_again_to_the_bit(tmp_path, at_tick):
+    run = run_of(time_limit=3.0, robots=[*CASE["robots"], TRACKED])
+
+    def at(k):
+        seen = Telling("seen1", k / 10, (1.0 - 0.02 * k, 0.003 * k * k, 0.1 * k), (-0.2, 0.1, 1.0))
+        guest = Telling("guest", k / 10, (-1.0 + 0.02 * k, -0.7, 0.0))
+        bad = [Telling("seen1", k / 10, (0.0, 0.0, math.nan)), Telling("nobody", k / 10, (0.0, 0.0, 0.0))]
+        return Told(Tellings.of([seen, guest, *bad]))
+
+    plan = {k: [at(k)] for k in [*range(1, 10), *range(20, 30)]}
+    plan[4] += [Join("dots", (-0.9, -0.7, 0.0), "guest", tracked={"patience": 0.2})]
+    plan[25] += [Leave("guest")]
+    at_tick(run, plan)
+    metrics = run.go(tmp_path, record=False)["metrics"]
+    assert (metrics["tracked_losses"], metrics["tellings_refused"]["not_finite"]) == (2, 19)
+    found = replay(run.directory)
+    assert (found.differences, found.orders) == ([], 21)
 
 
 def test_a_run_without_orders_has_no_file_of_them_and_can_be_played_again(tmp_path):
@@ -283,3 +308,112 @@ def test_many_threads_put_orders_and_none_is_lost():
     while any(thread.is_alive() for thread in threads) or orders:
         taken += [order for order, _ in orders.take()]
     assert len(taken) == 4000
+
+
+class Broken:
+    """A program that fails when it is made."""
+
+    Parameters = NoParameters
+
+    def __init__(self, *_):
+        raise RuntimeError
+
+
+def test_an_order_that_failed_on_the_way_is_played_again(tmp_path, at_tick, monkeypatch):
+    monkeypatch.setitem(sys.modules, "broken_program", types.SimpleNamespace(Broken=Broken))
+    run = run_of()
+    results = at_tick(run, {
+        3: [Join("epuck2", (1.2, -0.8, 0.0), controller="broken_program:Broken")],
+        5: [Join("epuck2", (1.2, -0.8, 0.0), controller="random_walk")],
+    })  # fmt: skip
+    assert run.go(tmp_path, record=False)["verdict"] == "accepted"
+    assert isinstance(results[0].exception(1), SwarmbedError)
+    first, second = map(json.loads, (run.directory / "orders.jsonl").read_text().splitlines())
+    assert ("failed" in first, "failed" in second) == (True, False)
+    # The second would draw another stream of chance without the first.
+    assert replay(run.directory).differences == []
+    del first["failed"]
+    (run.directory / "orders.jsonl").write_text("\n".join(map(json.dumps, (first, second))) + "\n")
+    (difference,) = replay(run.directory).differences
+    assert difference.startswith("order 1 (join, step 30): carried out; now ")
+
+
+def test_replay_says_from_where_a_run_differs_and_what_has_changed(tmp_path, at_tick):
+    run = run_of(time_limit=1.0)
+    at_tick(run, {5: [Act("led1", Command(velocity_body=(0.3, 0.0, 0.0)))]})
+    run.go(tmp_path, record=False)
+    run.close()
+    assert replay(run.directory).reasons == []
+    (run.directory / "orders.jsonl").unlink()
+    file = run.directory / "manifest.json"
+    written = json.loads(file.read_text())
+    written["versions"]["numpy"] = "0.1"
+    file.write_text(json.dumps(written))
+    found = replay(run.directory)
+    assert found.differences[0] == "poses: the first difference is between step 50 and 60 (0.6 s)"
+    assert found.reasons == [f"package numpy 0.1 is now {np.__version__}"]
+
+
+def test_replay_sees_what_the_track_does_not_hold(tmp_path):
+    run = run_of(time_limit=1.0)
+    run.go(tmp_path, record=False)
+    run.close()
+    file = run.directory / "manifest.json"
+    written = json.loads(file.read_text())
+    assert written["end"]["steps"] == 100
+    written["end"]["state"] = "0"
+    file.write_text(json.dumps(written))
+    assert replay(run.directory).differences == ["state at the end, after 100 steps: the last bits differ"]
+
+
+class Odd(dict):
+    def items(self):
+        return 1 / 0
+
+
+def test_an_order_of_foreign_types_harms_its_sender_alone():
+    result = Orders().put(Act("r", Command(send=Odd(wifi=b""))))
+    with pytest.raises(OrderError, match="division by zero"):
+        result.result(0)
+
+
+def test_an_order_is_taken_before_the_next_step():
+    run = run_of()
+    step = run.world.step
+
+    def stopping():
+        step()
+        if run.runner.number == 12:
+            run.orders.put(Stop())
+
+    run.world.step = stopping
+    run.go()
+    assert run.runner.number == 13
+
+
+def test_a_run_that_hardly_moves_can_be_hurried(at_tick):
+    run = run_of(time_limit=1.0)
+    at_tick(run, {3: [Speed(1e-300)]})
+    thread = threading.Thread(target=run.go, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not run.runner.waits and thread.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    # Its time stands still, and yet no program hangs.
+    assert hang.now()[0] == "waiting"
+    run.orders.put(Speed(None)).result(60)
+    thread.join(60)
+    assert run.decided[0] == "accepted"
+
+
+def test_whoever_waits_for_an_order_learns_that_the_run_ended_in_it():
+    run = run_of()
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    run.obey = interrupted
+    result = run.orders.put(Say("led1", "x"))
+    run.go()
+    with pytest.raises(OrderError, match="KeyboardInterrupt"):
+        result.result(0)

@@ -123,7 +123,7 @@ def test_a_dask_cluster_takes_runs_of_all_cells(scanned, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "our_inputs", our_inputs)
     # More cells at a time than a Dask worker keeps processes for.
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=4, dashboard_address=None, host="127.0.0.1"
+        n_workers=1, threads_per_worker=4, dashboard_address="127.0.0.1:0", host="127.0.0.1"
     ) as cluster:
         address = cluster.scheduler_address
         there = scan(scanned.name, scanned.grids, seeds=1, dask=address, out=scanned.out, job=scanned.job)

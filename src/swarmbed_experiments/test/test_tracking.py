@@ -122,6 +122,26 @@ def test_a_robot_that_is_lost_for_too_long_is_rejected():
     assert judgement.reason == "led2 has been lost for 0.50 s: more than 0.4 s, after 1.0 s"
 
 
+def test_losses_between_two_ticks_are_events_and_are_judged():
+    world = World("led1")
+    setting = setting_of(world)
+    tracking = Tracking(check({}, Tracking.Parameters, "t"), setting)
+    strict, lenient = (
+        Tracked(check({"seconds": seconds}, Tracked.Parameters, "t"), setting) for seconds in (0, 0.2)
+    )
+    world.go("led1")
+    tracking.tick(world.look())
+    assert strict.judge(world.look(), over=False).stand is Stand.CONTENT
+    for _ in range(6):
+        world.go()
+    world.go("led1")
+    world.go("led1")
+    tracking.tick(world.look())
+    assert [event.kind for event in setting.events] == ["lost", "found"]
+    assert strict.judge(world.look(), over=False).stand is Stand.REJECTED
+    assert lenient.judge(world.look(), over=False).stand is Stand.CONTENT
+
+
 def test_without_tracked_robots_there_is_nothing_to_judge():
     with pytest.raises(ConfigError, match="acceptor tracked: no group of robots has `body: tracked`"):
         Tracked(check({}, Tracked.Parameters, "t"), setting_of(World(), body="simulated"))

@@ -159,7 +159,7 @@ def names_of(spec: RobotSpec) -> list[str]:
     power = [] if spec.battery is None else ["power"]
     rings = [f"ranges/{ring.name}" for ring in spec.ranges]
     radios = [f"radios/{radio.name}" for radio in spec.radios]
-    return ["motors", *found, *power, *rings, *radios, *(name.replace(".", "/") for name in spec.sensors)]
+    return ["motors", *found, *power, *rings, *radios, *(name.replace(".", "/", 1) for name in spec.sensors)]
 
 
 def _key(parameters: RemoteParameters, name: str) -> bytes:

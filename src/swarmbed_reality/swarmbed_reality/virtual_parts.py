@@ -181,7 +181,7 @@ def parts_of(device: Device) -> dict[str, Any]:
     found = {part: getattr(device, part) for part in TRUE_PARTS if getattr(device, part) is not None}
     found |= {f"ranges/{name}": ring for name, ring in device.ranges.items()}
     found |= {f"radios/{name}": radio for name, radio in device.radios.items()}
-    return found | {name.replace(".", "/"): sensor for name, sensor in device.sensors.items()}
+    return found | {name.replace(".", "/", 1): sensor for name, sensor in device.sensors.items()}
 
 
 def expanded(parts: Sequence[str], known: Sequence[str] | Mapping[str, Any], who: str) -> list[str]:

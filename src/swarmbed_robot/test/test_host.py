@@ -698,6 +698,13 @@ def test_a_world_in_a_hurry_takes_no_tracked_robots(rig):
     assert list(here.host.apis) == ["dots1", "dots2"]
 
 
+def test_a_world_of_tracked_robots_does_not_start_in_a_hurry(rig, monkeypatch):
+    monkeypatch.setattr(Stage, "real_time_only", "led1: tracked robots move in real time")
+    with pytest.raises(RobotError, match=r"speed max: led1: tracked robots .* choose a speed such as 1"):
+        rig(speed="max")
+    rig(speed="1")
+
+
 def test_a_world_with_tracked_robots_does_not_begin_again(rig):
     here = rig()
     call(here, Spawn, "spawn", name="led1", x=1.0, y=-0.5, tracked=True)

@@ -338,17 +338,23 @@ class LedContract:
         def there_and_back(time: float) -> tuple[Triple, Triple]:
             way = 0.8 * (time if time < 1 else 2 - time) if time < 2 else 0.0
             speed = 0.8 if time < 1 else -0.8 if time < 2 else 0.0
-            return (0.9 + way, 0.0, 0.0), (speed, 0.0, 0.0)
+            return (start + way, 0.0, 0.0), (speed, 0.0, 0.0)
 
-        scene = scene_of(group((1.6, 0.0, 0.0)), tracked((0.9, 0.0, 0.0)))
-        world = make_world(scene)
-        inside = half(scene) - RADIUS + self.WALL
+        stop = half(scene_of(group((0.0, 0.0, 0.0)))) - RADIUS
+        # At the end of its way there, 5 cm are missing.
+        start = float(stop[0]) - 2 * RADIUS - 0.75
+        world = make_world(scene_of(group((start + 0.6, 0.0, 0.0)), tracked((start, 0.0, 0.0))))
+        deepest = 0.0
 
         def check() -> None:
-            assert (np.abs(world.truth()[0, :2]) < inside).all()
+            nonlocal deepest
+            assert (np.abs(world.truth()[0, :2]) < stop + self.WALL).all()
+            beyond = float(np.max(np.abs(world.truth()[0, :2]) - stop))
+            deepest = max(deepest, overlap(world), beyond)
 
         Tracker(world, {"led1": there_and_back}).run(4.0, check)
-        assert near(world.truth()[1, :2], (0.9, 0.0), 1e-6)
+        assert deepest > 0.02
+        assert near(world.truth()[1, :2], (start, 0.0), 1e-6)
         assert overlap(world) < GIVES
         before = world.truth()[0, :2]
         go_on(world, "dots1", (0.0, -0.3, 0.0))

@@ -26,23 +26,21 @@ from swarmbed_core.device import Device, Faults
 from swarmbed_core.discharge import MODELS
 from swarmbed_core.errors import ConfigError
 from swarmbed_core.feed import Feed
-from swarmbed_core.geometry import between, compose
 from swarmbed_core.kinematics import Kinematics
 from swarmbed_core.led import TOLD, Led
 from swarmbed_core.lifter import LifterModel
 from swarmbed_core.power import BATTERY_PERIOD, BatteryModel
 from swarmbed_core.scenario import BoxObstacle
-from swarmbed_core.scene import legs_of
-from swarmbed_core.spec import BoxBody
 from swarmbed_core.world import CarrierTruth, Contact
 
 from swarmbed_sim.bodies import Bodies, Compasses, Imu, Motors
 from swarmbed_sim.errors import SimError
 from swarmbed_sim.fiducials import Cameras, Eyes
-from swarmbed_sim.footprint import TOUCH, Footprint, box_print, disc_print, overlap
+from swarmbed_sim.footprint import box_print
 from swarmbed_sim.ground import Ground
 from swarmbed_sim.lamps import LightSense
 from swarmbed_sim.mujoco_stage import MujocoStage
+from swarmbed_sim.occupancy import FARTHEST, Occupancy, check_free, check_pose, size_of, within_reach
 from swarmbed_sim.parts import (
     CARRIER_NUMBERS,
     Air,
@@ -66,7 +64,7 @@ from swarmbed_sim.sight import Sight
 from swarmbed_sim.spots import Glow, Spots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
     from typing import Any
 
     from swarmbed_core.camera import CameraCalibration
@@ -76,7 +74,7 @@ if TYPE_CHECKING:
     from swarmbed_core.led import LedState, Tellings
     from swarmbed_core.scenario import Obstacle
     from swarmbed_core.scene import RobotPlacement, Scene
-    from swarmbed_core.spec import Body, Camera, Radio, RangeRing, RobotSpec
+    from swarmbed_core.spec import Camera, Radio, RangeRing, RobotSpec
     from swarmbed_core.spec import Leds as LedsSpec
 
     from swarmbed_sim.parts import Radio as RadioPort
@@ -86,9 +84,6 @@ if TYPE_CHECKING:
 
 Pose = tuple[float, float, float]
 G = TypeVar("G", bound="PartGroup")
-
-FARTHEST = 1000.0
-"""Largest coordinate, in metres, at which things can be placed."""
 
 # The studio's random stream among those of a crowd's senses, beyond any that a sense uses.
 _STUDIO = 1000
@@ -151,7 +146,7 @@ class SimWorld:
         thickness = sides.rise + sides.size / 2
         self._loads = [item.carrier.mass + item.payload for item in scene.carriers]
         self._inventory = Inventory(
-            np.array([_size_of(robot.spec.body) for robot in robots]),
+            np.array([size_of(robot.spec.body) for robot in robots]),
             np.array([robot.localised for robot in robots], dtype=np.bool_),
             np.array(
                 [
@@ -196,13 +191,7 @@ class SimWorld:
             if robot.tracked is not None:
                 self._led.add(robot.name, robot.spec, robot.pose, robot.tracked, 0.0)
         self._dead: set[str] = set()
-        self._standing = [Footprint(segment.reshape(2, 2)) for segment in scene.arena.segments()]
-        self._boxes = {
-            f"obstacle{i}": box_print(item.pose, *item.size)
-            if isinstance(item, BoxObstacle)
-            else disc_print(*item.pose[:2], item.radius)
-            for i, item in enumerate(scene.obstacles, start=1)
-        }
+        self._occupancy = Occupancy(scene, physics, self._inventory, lambda: self._names)
         self._added: dict[str, BoxObstacle] = {}
 
     @property
@@ -246,7 +235,7 @@ class SimWorld:
         for k in led.follow(now, rows, physics.poses, physics.segments, physics.pillars, told):
             row, pose = int(rows[k]), led.aim(k)
             size = self._inventory.sizes[row].tolist()
-            free = self._at_robot(size, physics.heights.item(row), pose, without=row) is None
+            free = self._occupancy.at_robot(size, physics.heights.item(row), pose, without=row) is None
             if free:
                 physics.move_robot(row, pose)
                 told[row, :3] = pose
@@ -335,18 +324,18 @@ class SimWorld:
             SimError: unknown name, invalid pose, the place is not free, or the robot is led from outside.
         """
         what = f"teleport {name} to {pose}"
-        _check_pose(what, pose)
+        check_pose(what, pose)
         if name in self._led.names:
             message = f"{what}: it is tracked, and stands where its tracker says; choose a simulated robot"
             raise SimError(message)
         carrier = self._carrier_rows.get(name)
         if carrier is not None:
-            _check_free(what, self._at_carrier(carrier, pose))
+            check_free(what, self._occupancy.at_carrier(carrier, pose))
             self.physics.move_carrier(carrier, pose)
             return
         row = self._row(name)
         size = self._inventory.sizes[row].tolist()
-        _check_free(what, self._at_robot(size, self.physics.heights.item(row), pose, without=row))
+        check_free(what, self._occupancy.at_robot(size, self.physics.heights.item(row), pose, without=row))
         self.physics.move_robot(row, pose)
         self._forget(name)
 
@@ -362,12 +351,12 @@ class SimWorld:
         name, spec, pose = placement.name, placement.spec, placement.pose
         what = f"add robot {name} at {pose}"
         self._check_no_crowd(what, placement)
-        if name in {*self._names, *self._carrier_rows, "wall", *self._boxes}:
+        if name in {*self._names, *self._carrier_rows, "wall", *self._occupancy.boxes}:
             message = f"{what}: the name '{name}' is taken; choose another name"
             raise SimError(message)
-        _check_pose(what, pose)
-        size, lowered = _size_of(spec.body), _lowered(spec)
-        _check_free(what, self._at_robot(size, lowered, pose))
+        check_pose(what, pose)
+        size, lowered = size_of(spec.body), _lowered(spec)
+        check_free(what, self._occupancy.at_robot(size, lowered, pose))
         power = power_numbers(spec)
         self.physics.add_robot(placement)
         row = len(self._names)
@@ -532,15 +521,16 @@ class SimWorld:
         if veer and drive.kind != "differential":
             message = f"{name}: drift with veer {veer} needs a differential drive; set veer to 0"
             raise SimError(message)
-        bodies.drift[slot] = stretch
+        drift = np.full(bodies.wheels, stretch)
         if veer:
             wheels = bodies.matrix[slot, :2]
-            bodies.drift[slot, :2] *= 1.0 + veer * wheels[:, 2] / wheels[:, 0]
-            if (bodies.drift[slot] <= 0).any():
-                bodies.drift[slot] = 1.0
+            drift[:2] *= 1.0 + veer * wheels[:, 2] / wheels[:, 0]
+            if (drift <= 0).any():
                 message = f"{name}: with veer {veer} rad/m a wheel would roll backwards; use a smaller veer"
                 raise SimError(message)
-        self.device(name).faults.drift = dict(enumerate(bodies.drift[slot, : motors.count].tolist()))
+        bodies.drift[slot] = drift
+        # For motors that are not the world's.
+        self.device(name).faults.drift = dict(enumerate(drift[: motors.count].tolist()))
 
     def set_radio_loss(self, share: float) -> None:
         """Set the share of receptions that are lost, from 0 to 1.
@@ -563,19 +553,19 @@ class SimWorld:
         Raises:
             SimError: the name is taken, pose or size is invalid, or the place is not free.
         """
-        if not (_within_reach(pose) and all(0 < side <= FARTHEST for side in size)):
+        if not (within_reach(pose) and all(0 < side <= FARTHEST for side in size)):
             message = (
                 f"obstacle {name}: pose {pose}, size {size}: "
                 f"all numbers must be within ±{FARTHEST:g}, sizes above 0"
             )
             raise SimError(message)
         box = box_print(pose, *size)
-        there = self._first_robot(box) or _first(box, self._tray_prints())
+        there = self._occupancy.at_box(box)
         if there is not None:
             message = f"obstacle {name}: pose {pose}, size {size}: {there} is there; choose a free place"
             raise SimError(message)
         self.physics.add_box(name, pose, size)
-        self._boxes[name] = box
+        self._occupancy.boxes[name] = box
         self._added[name] = BoxObstacle(shape="box", size=size, pose=pose)
         self._show()
 
@@ -586,7 +576,7 @@ class SimWorld:
             SimError: unknown name.
         """
         self.physics.remove_box(name)
-        del self._boxes[name], self._added[name]
+        del self._occupancy.boxes[name], self._added[name]
         self._show()
 
     def close(self) -> None:
@@ -594,75 +584,6 @@ class SimWorld:
         self.physics.close()
         if self._studio is not None:
             self._studio.close()
-
-    # Occupancy
-
-    def _first_robot(self, thing: Footprint, *, without: int = -1, above: float = 0.0) -> str | None:
-        """Return a robot that overlaps a thing and whose top, or platform, is higher than `above`."""
-        sizes, poses = self._inventory.sizes, self.physics.poses
-        near = np.hypot(*(poses[:, :2] - thing.middle).T) < thing.reach + sizes[:, 0]
-        rows = np.flatnonzero(near & (np.maximum(sizes[:, 1], self.physics.heights) > above)).tolist()
-        prints = (
-            (self._names[row], _robot_print(sizes[row].tolist(), poses[row].tolist()))
-            for row in rows
-            if row != without
-        )
-        return _first(thing, prints)
-
-    def _tray_prints(self, without: Sequence[int] = ()) -> Iterable[tuple[str, Footprint]]:
-        """Return the names and footprints of the carriers' trays."""
-        for row, (name, pose) in enumerate(
-            zip(self._carrier_rows, self.physics.carrier_poses.tolist(), strict=True)
-        ):
-            if row not in without:
-                carrier = self.scene.carriers[row].carrier
-                yield name, box_print(pose, carrier.length, carrier.width)
-
-    def _leg_prints(self, row: int, pose: Sequence[float]) -> Iterable[Footprint]:
-        """Return the footprints of a carrier's legs at a pose."""
-        carrier = self.scene.carriers[row].carrier
-        for leg in legs_of(carrier).tolist():
-            x, y, _ = compose(pose, (*leg, 0.0)).tolist()
-            yield disc_print(x, y, carrier.leg_radius)
-
-    def _fixed_prints(self, thing: Footprint) -> str | None:
-        """Return the wall or obstacle that a thing overlaps, if any."""
-        size = self.scene.arena.size
-        x, y = thing.middle
-        if size is not None and (abs(x) > size[0] / 2 or abs(y) > size[1] / 2):
-            return "the outside of the walls"
-        return _first(thing, [*(("wall", wall) for wall in self._standing), *self._boxes.items()])
-
-    def _at_robot(
-        self, size: Sequence[float], platform: float, pose: Sequence[float], *, without: int = -1
-    ) -> str | None:
-        """Return what a robot of this size and platform height would collide with at a pose, if anything."""
-        thing, physics = _robot_print(size, pose), self.physics
-        there = self._fixed_prints(thing) or self._first_robot(thing, without=without)
-        top = max(size[1], platform)
-        for i, (name, tray) in enumerate(self._tray_prints()):
-            carrier, lift = self.scene.carriers[i].carrier, physics.carrier_lifts[i]
-            legs = self._leg_prints(i, physics.carrier_poses[i].tolist())
-            parts = [tray] if top > lift + carrier.clearance + TOUCH else legs
-            there = there or _first(thing, ((name, part) for part in parts))
-        return there
-
-    def _at_carrier(self, row: int, pose: Sequence[float]) -> str | None:
-        """Return what a carrier, with those joined to it, would collide with at a pose, if anything."""
-        body = self.scene.carriers[row].body
-        joined = [i for i, item in enumerate(self.scene.carriers) if item.body == body]
-        poses = self.physics.carrier_poses
-        for i in joined:
-            carrier = self.scene.carriers[i].carrier
-            x, y, yaw = compose(pose, between(poses[row], poses[i])).tolist()
-            tray = box_print((x, y, yaw), carrier.length, carrier.width)
-            there = self._fixed_prints(tray) or _first(tray, self._tray_prints(joined))
-            there = there or self._first_robot(tray, above=carrier.clearance + TOUCH)
-            for leg in self._leg_prints(i, (x, y, yaw)):
-                there = there or self._first_robot(leg)
-            if there is not None:
-                return there
-        return None
 
     def _row(self, name: str) -> int:
         row = self._rows.get(name)
@@ -890,43 +811,6 @@ def check_drift(name: str, stretch: float, veer: float) -> None:
         raise SimError(message)
 
 
-def _size_of(body: Body) -> tuple[float, float, float, float]:
-    """Return radius, height, length and width of a body; length and width are 0 for round ones."""
-    sides = (body.length, body.width) if isinstance(body, BoxBody) else (0.0, 0.0)
-    return body.bounding_radius, body.height, *sides
-
-
 def _lowered(spec: RobotSpec) -> float:
     """Return the height of a robot's lowered platform, 0 if it has none."""
     return 0.0 if spec.lifter is None else spec.lifter.lowered
-
-
-def _robot_print(size: Sequence[float], pose: Sequence[float]) -> Footprint:
-    """Return the footprint of a robot of this size at a pose."""
-    radius, _, length, width = size
-    x, y, yaw = pose
-    return box_print((x, y, yaw), length, width) if length else disc_print(x, y, radius)
-
-
-def _check_pose(what: str, pose: Sequence[float]) -> None:
-    """Reject an invalid pose."""
-    if len(pose) != 3 or not _within_reach(pose):
-        message = f"{what}: the pose must be x, y, yaw, all within ±{FARTHEST:g}"
-        raise SimError(message)
-
-
-def _check_free(what: str, there: str | None) -> None:
-    """Reject a place that is not free."""
-    if there is not None:
-        message = f"{what}: {there} is there; choose a free place"
-        raise SimError(message)
-
-
-def _within_reach(pose: Sequence[float]) -> bool:
-    """Return whether all numbers of a pose are finite and within `FARTHEST`."""
-    return all(abs(value) <= FARTHEST for value in pose)
-
-
-def _first(thing: Footprint, others: Iterable[tuple[str, Footprint]]) -> str | None:
-    """Return the name of the first footprint that a thing overlaps, if any."""
-    return next((name for name, other in others if overlap(thing, other)), None)

@@ -78,6 +78,11 @@ def test_who_drifts_counts_what_its_wheels_did(world):
     assert drifted[0] + 2.0 == pytest.approx(math.sin(drifted[2]) / 0.4, rel=0.01)
     one, two = (w.device(name).motors.read().travel for name in w.names)
     assert one == pytest.approx(two, rel=0.01)
+    # A veer that is refused changes nothing.
+    with pytest.raises(SimError, match="backwards"):
+        w.set_drift("pioneer3dx1", 1.0, 9.0)
+    w.run(1.0)
+    assert w.truth()[0, 2] > drifted[2] + 0.05
     w.set_drift("pioneer3dx1", 1.0, 0.0)
     before = w.truth()[0, 2]
     w.run(2.0)

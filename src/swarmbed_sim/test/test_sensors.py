@@ -268,3 +268,28 @@ def test_a_whole_robot_with_an_empty_battery_stops():
     swarm.robots[0].act(Command(velocity_body=(0.1, 0.0, 0.0)))
     swarm.run(0.4)
     assert world.truth()[0, 0] == pytest.approx(where, abs=1e-3)
+
+
+@pytest.mark.parametrize("how", [make, make_mujoco])
+def test_robots_that_join_sense_too_and_refuse_nothing(how):
+    """Rows of the groups stay those of their robots as others come and go."""
+    world = world_of(
+        [("epuck2", [[0, 0, 0]]), ("pioneer3dx", [[3, 0, 0]])], how=how, noise=True, lights=LAMPS
+    )
+    swarm = LocalSwarm(world)
+    swarm.run(0.63)
+    for name, kind, pose in (("late", "epuck2", (-0.3, 0.2, 0.5)), ("truck", "pioneer3dx", (5.0, 1.0, 0.5))):
+        world.add_robot(RobotPlacement(name, RobotSpec.load(kind), pose))
+        swarm.add(name)
+        swarm.step()
+    swarm.run(0.2)
+    for gone in ("epuck21", "pioneer3dx1"):
+        world.remove_robot(gone)
+        swarm.remove(gone)
+        swarm.run(0.2)
+        late, truck = (robot.sense() for robot in swarm.robots[-2:])
+        assert truck.position.tolist() == [5.0, 1.0]
+        assert late.ground == pytest.approx(np.ones(3), abs=0.02)
+        assert late.spots["front"].shape == (0, 5)
+        assert late.light.max() > 0.1
+        assert late.refused == truck.refused == {}

@@ -34,6 +34,11 @@ def fingerprint():
     for number in x.tolist():
         numbers = math.sin(number), math.cos(number), math.exp(-number), math.atan2(number, 1.7)
         made.update(repr((*numbers, math.hypot(number, 0.3))).encode())
+    # BLAS has kernels of its own for each kind of processor.
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    for matrix in (rows[:3], rows[:3].T, rows[:60].reshape(-1, 3)):
+        for row in rows:
+            made.update((matrix @ row).tobytes())
     return made.hexdigest()[:16]
 
 

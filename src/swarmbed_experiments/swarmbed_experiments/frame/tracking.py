@@ -65,11 +65,12 @@ class Tracking:
         passed, self._time = look.time - self._time, look.time
         if state.names is not self._names:
             self._meet(state)
-        self._losses, self._taken = state.losses, state.taken
-        if not (self._lost or state.lost.any()):
+        before, self._losses, self._taken = self._losses, state.losses, state.taken
+        if not self._lost and np.array_equal(before, state.losses):
             return
-        for name, lost, lost_for in zip(
-            state.names, state.lost.tolist(), state.lost_for.tolist(), strict=True
+        more = (state.losses > before).tolist()
+        for name, lost, lost_for, again in zip(
+            state.names, state.lost.tolist(), state.lost_for.tolist(), more, strict=True
         ):
             if lost and name not in self._lost:
                 self._seconds += min(lost_for, passed)
@@ -79,19 +80,25 @@ class Tracking:
             elif name in self._lost:
                 since = self._lost.pop(name)
                 self._setting.tell(look.time, "found", name, f"found after {look.time - since:.1f} s")
+            elif again:
+                self._setting.tell(look.time, "lost", name, "lost for less than a tick")
+                self._setting.tell(look.time, "found", name, "found at once")
             if lost:
                 self._lost[name] = look.time - lost_for
 
     def _meet(self, state: LedState) -> None:
         """Take note of robots that have joined and left; the counts of those that left are kept."""
         here = dict(zip(state.names, state.taken.tolist(), strict=True))
-        before = zip(self._names, self._losses.tolist(), self._taken.tolist(), strict=True)
-        for name, losses, taken in before:
+        stayed: dict[str, int] = {}
+        for name, losses, taken in zip(self._names, self._losses.tolist(), self._taken.tolist(), strict=True):
             # Another robot may have this name now.
             if here.get(name, -1) < taken:
                 self._gone += losses, taken
                 self._lost.pop(name, None)
+            else:
+                stayed[name] = losses
         self._names = state.names
+        self._losses = np.array([stayed.get(name, 0) for name in state.names], dtype=np.int64)
 
     def row(self) -> Mapping[str, float]:
         """Return the number of robots that are lost."""
@@ -148,6 +155,10 @@ class Tracked:
     def judge(self, look: Look, *, over: bool) -> Judgement:  # noqa: ARG002 - it never waits
         """Reject if a robot has been lost for too long."""
         state = self._world.led()
+        if self._seconds == 0 and state.losses.any():
+            # It may be found again already.
+            name = state.names[int(np.argmax(state.losses > 0))]
+            return Judgement(Stand.REJECTED, f"{name} was lost, after {look.time:.1f} s")
         late = np.flatnonzero(state.lost & (state.lost_for > self._seconds))
         if len(late):
             row = int(late[np.argmax(state.lost_for[late])])
