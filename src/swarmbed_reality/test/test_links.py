@@ -823,7 +823,7 @@ def test_parts_that_were_not_announced_are_refused():
     read = {f"ranges/{k}": [STAMP, [1.0]] for k in range(50)}
     site.link._handle(wire.pack(site.link._session, wire.READ, 10**6, STAMP, {"read": read}))
     assert site.link.refused == 50
-    assert len(site.link._readings) <= 6
+    assert len(site.link._readings) <= len(site.link.parts)
     site.close()
 
 
