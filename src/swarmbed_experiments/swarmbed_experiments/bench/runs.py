@@ -344,7 +344,8 @@ def forms(quick: bool) -> Iterator[Row]:
 
 def _alike(name: str, whole: Sequence[float], crowd: Sequence[float], runs: str) -> Iterator[Row]:
     """Compare both forms; the tests must not tell them apart unless their means are nearly the same."""
-    share = float(np.mean(whole) / np.mean(crowd)) if np.mean(crowd) > 0 else math.nan
+    means = float(np.mean(whole)), float(np.mean(crowd))
+    share = 1.0 if means[0] == means[1] else means[0] / means[1] if means[1] else math.inf
     note = " and ".join(f"{np.mean(some):.3g}±{np.std(some):.2g}" for some in (whole, crowd))
     yield Row(f"{name} over that of a crowd", share, "x", note=f"{note}; {runs}")
     at_least = None if abs(share - 1) < NEARLY else ALIKE
