@@ -105,7 +105,7 @@ def differ(
     """Test whether two samples come from one distribution; the rows hold the p-values."""
     for test, measure in (("Mann-Whitney", mannwhitneyu), ("Kolmogorov-Smirnov", ks_2samp)):
         chance = float(measure(one, other).pvalue)
-        note = "p; below 0.05 the two would differ"
+        note = f"p; below {at_least or 0.05:g} the two would differ"
         yield Row(f"{name}, {test}", chance, "", at_least=at_least, note=note)
 
 
