@@ -39,6 +39,8 @@ SHARE = 0.05
 """Most of the computing time that an observer may take from a run that has no time to spare."""
 NAP = 0.02
 """Seconds of rest that an observer owes before it takes them."""
+SPELL = 0.001
+"""Seconds for which it sees one snapshot after the other before it looks whether it owes a rest."""
 LULL = 0.05
 """Seconds for which an observer of such a run then lets snapshots come together."""
 ENDING = 2.0
@@ -350,19 +352,27 @@ class _Own(_Seat):
         try:
             self.observer.begin(scene, manifest)
             self._since = None
-            while (snapshot := self._next()) is not None:
-                started, self._since = time.thread_time(), time.monotonic()
-                self.observer.see(snapshot)
-                self._since = None
-                self.seen += 1
+            see = self.observer.see
+            while self._wait():
+                started, until = time.thread_time(), time.monotonic() + SPELL
+                while (now := time.monotonic()) < until and (snapshot := self._take()) is not None:
+                    self._since = now
+                    see(snapshot)
+                    self._since = None
+                    self.seen += 1
                 self._rest(time.thread_time() - started)
             if self._summary is not None and not self.dropped:
                 self.observer.end(self._summary)
         except BaseException as error:  # noqa: BLE001 - whatever it raises is its own matter
             self._drop(described(error))
 
-    def _next(self) -> Snapshot | None:
-        """Wait for the next snapshot; None once there are no more."""
+    def _take(self) -> Snapshot | None:
+        """Return the oldest snapshot that waits, if there is one."""
+        with self._here:
+            return self._backlog.popleft() if self._backlog and not self.dropped else None
+
+    def _wait(self) -> bool:
+        """Wait for snapshots; return False once there are no more."""
         with self._here:
             if not self._backlog and self.hurried and self.seen and self._summary is None:
                 # To be woken for each snapshot would cost a hurried run more than the observer does.
@@ -370,7 +380,7 @@ class _Own(_Seat):
             self._idle = True
             self._here.wait_for(lambda: self._backlog or self._summary is not None or self.dropped)
             self._idle = False
-            return self._backlog.popleft() if self._backlog and not self.dropped else None
+            return bool(self._backlog) and not self.dropped
 
     def _rest(self, spent: float) -> None:
         """Leave the processor to a run that has no time to spare."""

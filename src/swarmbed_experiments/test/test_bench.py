@@ -99,4 +99,6 @@ def test_forms_that_differ_fail_unless_their_means_are_nearly_the_same():
 
 
 def test_a_crowd_in_which_nothing_happens_is_compared_too():
-    assert [row.holds for row in forms_rows([0.0] * 20, [0.0] * 20)][1:] == [True, True]
+    rows = forms_rows([0.0] * 20, [0.0] * 20)
+    assert [(row.value, row.holds) for row in rows] == [(1.0, None)] * 3
+    assert [row.holds for row in forms_rows([1.0] * 20, [0.0] * 20)] == [None, False, False]

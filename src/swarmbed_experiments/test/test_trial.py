@@ -210,7 +210,7 @@ def test_the_dead_are_silent(stage):
 def test_results_that_cannot_be_written_are_told_and_the_world_is_given_back(stage):
     here = stage()
     ticks(here, 1)
-    here.directory = here.directory / "gone"
+    here.output.directory = here.directory / "gone"
     here.close()
     assert any(
         fault.endswith("summary.json: cannot be written (No such file or directory)")

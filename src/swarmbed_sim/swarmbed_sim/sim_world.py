@@ -137,6 +137,8 @@ class SimWorld:
         self._numbers = dict(self._rows)
         self._next_number = len(robots) + 2
         self._carrier_rows = {item.name: row for row, item in enumerate(scene.carriers)}
+        self._carrier_names = tuple(self._carrier_rows)
+        self._carrier_markers = tuple(item.marker for item in scene.carriers)
         self._no_carriers = CarrierTruth((), (), np.empty((0, 3)), np.empty(0), np.empty(0, dtype=np.int64))
         self.v_body = np.zeros((len(robots), 3))
         self.driven = np.ones(len(robots), dtype=np.bool_)
@@ -279,8 +281,8 @@ class SimWorld:
         if not self._carrier_rows:
             return self._no_carriers
         return CarrierTruth(
-            tuple(self._carrier_rows),
-            tuple(item.marker for item in self.scene.carriers),
+            self._carrier_names,
+            self._carrier_markers,
             physics.carrier_poses.copy(),
             physics.carrier_lifts.copy(),
             physics.carried_by.copy(),

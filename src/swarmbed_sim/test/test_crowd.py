@@ -382,8 +382,6 @@ def test_long_steps_are_bit_identical_too():
     [
         ("epuck2", {"senses": ["smell"]}, "smell"),
         ("dots", {"senses": ["ground"]}, "ground"),
-        ("dots", {"battery": "cubic"}, "battery"),
-        ("epuck2", {"battery": "quartic"}, "simple, linear, cubic, approximated"),
     ],
 )
 def test_no_such_sense(kind, crowd, told):
