@@ -310,8 +310,8 @@ class Ensemble:
         """Return the heights of the robots' platforms, NaN without one."""
         if self.swarm is None:
             return np.full(len(self.world.names), np.nan)
-        heights = [robot.onboard.lifter_height for robot in self.robots]
-        return np.array([np.nan if height is None else height for height in heights], dtype=np.float64)
+        # None becomes NaN.
+        return np.array([robot.onboard.lifter_height for robot in self.robots], dtype=np.float64)
 
     def see_leds(self) -> tuple[tuple[int, ...], ...]:
         """Return the colours of the robots' lights; empty for a crowd."""

@@ -13,11 +13,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
 from swarmbed_core.errors import ConfigError, described
+from swarmbed_core.world import CarrierTruth
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from swarmbed_core.geometry import FloatArray
     from swarmbed_core.scene import Scene
-    from swarmbed_core.world import CarrierTruth
+
 
 BACKLOG = 256
 """Most snapshots that wait for an observer ..."""
@@ -130,7 +131,7 @@ class Source(Protocol):
         ...
 
     def see_metrics(self) -> Mapping[str, Any]:
-        """Return the latest row of the time series."""
+        """Return the latest row of the time series, which does not change anymore."""
         ...
 
 
@@ -176,18 +177,19 @@ class Snapshot:
             state=state,
             names=source.see_names(),
             robots=_frozen(source.see_robots().copy()),
-            carriers=replace(
-                carriers,
-                poses=_frozen(carriers.poses.copy()),
-                lifts=_frozen(carriers.lifts.copy()),
-                carried_by=_frozen(carriers.carried_by.copy()),
+            carriers=CarrierTruth(
+                carriers.names,
+                carriers.markers,
+                _frozen(carriers.poses.copy()),
+                _frozen(carriers.lifts.copy()),
+                _frozen(carriers.carried_by.copy()),
             ),
             lifts=_frozen(source.see_lifts()),
             leds=source.see_leds(),
             doing=source.see_doing(),
             events=Events(source.see_events()),
             standing=source.see_standing(),
-            metrics=MappingProxyType(dict(source.see_metrics())),
+            metrics=MappingProxyType(source.see_metrics()),
         )
 
     @property
@@ -204,7 +206,7 @@ class Snapshot:
 
 
 def _frozen(array: A) -> A:
-    array.flags.writeable = False
+    array.setflags(write=False)
     return array
 
 
