@@ -35,6 +35,7 @@ from swarmbed_core.device import (
     RadioPart,
     RangesPart,
     SensorPart,
+    SensorReading,
     Zone,
     ZonePart,
     sensors_as_fields,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
         ImageReading,
         RadioPacket,
         RangeReading,
-        SensorReading,
     )
     from swarmbed_core.geometry import FloatArray
 
@@ -190,12 +190,22 @@ class _Lifter(_Newest[LifterPart, LifterReading]):
             self._part.move(height)
 
 
-class _Compass(_Layer[CompassPart]):
+class _Silenced(_Layer[P], Generic[P, T]):
+    """A part that may have no reading: that of a dead robot has none."""
+
     __slots__ = ()
 
-    def read(self) -> CompassReading | None:
-        reading = self._part.read()
+    def read(self) -> T | None:
+        reading: T | None = self._part.read()  # type: ignore[attr-defined]
         return None if self._faults.dead else reading
+
+
+class _Compass(_Silenced[CompassPart, CompassReading]):
+    __slots__ = ()
+
+
+class _Sensor(_Silenced[SensorPart, SensorReading]):
+    __slots__ = ()
 
 
 class _Zone(_Layer[ZonePart]):
@@ -223,14 +233,6 @@ class _Ranges(_Layer[RangesPart]):
         distances = np.array(reading.distances, dtype=np.float64)
         distances[[sensor for sensor in dead if sensor < len(distances)]] = math.inf
         return reading._replace(distances=distances)
-
-
-class _Sensor(_Layer[SensorPart]):
-    __slots__ = ()
-
-    def read(self) -> SensorReading | None:
-        reading = self._part.read()
-        return None if self._faults.dead else reading
 
 
 class _Images(_Layer[ImagesPart]):
