@@ -408,6 +408,12 @@ def test_a_world_that_dies_ends_all_and_says_why(up):
     assert one.children() == {}
 
 
+def test_what_a_world_refuses_at_its_start_is_said(up):
+    one = up("--speed", "max", "--set", "robots.0.count=1", "--set", "robots.0.body=tracked")
+    assert one.wait() == 2
+    assert "tracked robots move in real time: choose a speed such as 1" in one.said
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -233,7 +233,8 @@ class Up:
         """Handle the end of a process; if it ends the plan, return an error text, empty for success."""
         # A non-zero status may mean a rejected run. Only a run that could not write lacks a summary.
         last = run_directories(self.plan.directory)[-1]
-        if child.process.needed and (code == 0 or (last / "summary.json").is_file()):
+        judged = code != BAD_INPUT and (last / "summary.json").is_file()
+        if child.process.needed and (code == 0 or judged):
             if code < 0:
                 # The results are complete, so the plan has succeeded despite the signal.
                 self._console.print(
